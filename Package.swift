@@ -1,0 +1,111 @@
+// swift-tools-version: 6.3
+
+import PackageDescription
+
+/// The settings of every target: Swift 6, the upcoming features we build on, no warning left standing.
+let settings: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .enableUpcomingFeature("InferIsolatedConformances"),
+    .enableUpcomingFeature("ImmutableWeakCaptures"),
+    .treatAllWarnings(as: .error),
+    .treatWarning("DeprecatedDeclaration", as: .warning),
+]
+
+let package = Package(
+    name: "swift-store-sync",
+    platforms: [.macOS(.v15), .iOS(.v18)],
+    products: [
+        .executable(name: "storesync", targets: ["StoreSyncCommand"]),
+        .library(name: "StoreSync", targets: ["StoreSync"]),
+        .library(name: "RemoteStorage", targets: ["RemoteStorage"]),
+        .library(name: "OperationsTesting", targets: ["OperationsTesting"]),
+        .library(name: "Operations", targets: ["Operations"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    ],
+    targets: [
+        // From the command line down to threads: a target imports only what stands below it.
+        .executableTarget(
+            name: "StoreSyncCommand",
+            dependencies: [
+                "StoreSync", "RemoteStorage", "Operations", "ThreadSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "StoreSync",
+            dependencies: [
+                "Operations", "RemoteStorage", "SyncCryptography", "ThreadSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(name: "SyncCryptography", dependencies: ["CSodium"], swiftSettings: settings),
+        .target(
+            name: "RemoteStorage",
+            dependencies: [
+                "ThreadSupport",
+                .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "OperationsTesting",
+            dependencies: ["Operations", "ThreadSupport"],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "Operations",
+            dependencies: [
+                "ThreadSupport",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(name: "ThreadSupport", swiftSettings: settings),
+        .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"]), .brew(["libsodium"])]),
+
+        .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
+        .testTarget(
+            name: "OperationsTests",
+            dependencies: ["Operations", "OperationsTesting", "ThreadSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RemoteStorageTests",
+            dependencies: ["RemoteStorage", "ThreadSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(name: "SyncCryptographyTests", dependencies: ["SyncCryptography"], swiftSettings: settings),
+        .testTarget(
+            name: "StoreSyncTests",
+            dependencies: [
+                "StoreSync", "RemoteStorage", "Operations", "OperationsTesting", "SyncCryptography", "ThreadSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "StoreSyncCommandTests",
+            dependencies: [
+                "StoreSyncCommand", "StoreSync", "RemoteStorage",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings
+        ),
+    ],
+    swiftLanguageModes: [.v6]
+)

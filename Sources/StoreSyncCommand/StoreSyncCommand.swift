@@ -1,0 +1,6 @@
+import ArgumentParser
+
+@main
+struct StoreSyncCommand: AsyncParsableCommand {
+    mutating func run() async throws {}
+}

@@ -1,0 +1,74 @@
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// A value that is read and changed under a lock.
+///
+/// It stands where many threads contend for one lock: `Synchronization.Mutex` spins there (18 to 26 µs a lock with
+/// eight threads on two cores, against 0.2) and ThreadSanitizer cannot see it. Keep the body short, never call out of
+/// it, and resume continuations after it.
+package struct Locked<Value>: @unchecked Sendable {
+    // Sendable: `box.value` is touched only between lock and unlock, and `withLock` hands values over as `sending`.
+    private let box: Box
+
+    /// Creates a lock around `value`.
+    package init(_ value: sending Value) {
+        box = Box(value)
+    }
+
+    /// Runs `body` with the value, holding the lock.
+    package func withLock<Result, Failure: Error>(
+        _ body: (inout sending Value) throws(Failure) -> sending Result
+    ) throws(Failure) -> sending Result {
+        box.lock()
+        defer { box.unlock() }
+        return try body(&box.value)
+    }
+
+    private final class Box {
+        var value: Value
+        private let mutex: UnsafeMutablePointer<NativeLock>
+
+        init(_ value: sending Value) {
+            self.value = value
+            mutex = .allocate(capacity: 1)
+            mutex.initialize(to: NativeLock())
+            #if !canImport(Darwin)
+            let status = pthread_mutex_init(mutex, nil)
+            precondition(status == 0, "pthread_mutex_init failed with \(status)")
+            #endif
+        }
+
+        deinit {
+            #if !canImport(Darwin)
+            pthread_mutex_destroy(mutex)
+            #endif
+            mutex.deinitialize(count: 1)
+            mutex.deallocate()
+        }
+
+        func lock() {
+            #if canImport(Darwin)
+            os_unfair_lock_lock(mutex)
+            #else
+            pthread_mutex_lock(mutex)
+            #endif
+        }
+
+        func unlock() {
+            #if canImport(Darwin)
+            os_unfair_lock_unlock(mutex)
+            #else
+            pthread_mutex_unlock(mutex)
+            #endif
+        }
+    }
+}
+
+#if canImport(Darwin)
+private typealias NativeLock = os_unfair_lock
+#else
+private typealias NativeLock = pthread_mutex_t
+#endif
