@@ -71,6 +71,7 @@ let package = Package(
             dependencies: [
                 "ThreadSupport",
                 .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -81,7 +82,10 @@ let package = Package(
         .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
         .testTarget(
             name: "OperationsTests",
-            dependencies: ["Operations", "OperationsTesting", "ThreadSupport"],
+            dependencies: [
+                "Operations", "OperationsTesting", "ThreadSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

@@ -23,7 +23,11 @@ struct BlockingExecutorTests {
         try await withThrowingTaskGroup(of: Int.self) { group in
             for _ in 0..<16 {
                 group.addTask {
-                    try await runBlocking { meeting.withLock { count in count += 1; return count } }
+                    try await runBlocking {
+                        meeting.withLock { count in
+                            count += 1; return count
+                        }
+                    }
                 }
             }
             try await group.waitForAll()

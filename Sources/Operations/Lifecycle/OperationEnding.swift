@@ -1,0 +1,20 @@
+/// The right to end one operation: the compiler sees that it's used at most once, `deinit` that it's used.
+struct OperationEnding<Output: Sendable>: ~Copyable, Sendable {
+    // Unmanaged, because `discard self` needs fields that need no cleaning up; `end` and `deinit` balance the retain.
+    private let record: Unmanaged<TypedOperationRecord<Output>>
+
+    init(_ record: TypedOperationRecord<Output>) {
+        self.record = Unmanaged.passRetained(record)
+    }
+
+    consuming func end(_ result: Result<Output, any Error>) {
+        let record = record.takeRetainedValue()
+        discard self
+        record.end(result)
+    }
+
+    deinit {
+        let id = record.takeRetainedValue().id
+        precondition(id.rawValue == .max, "operation \(id) was dropped without an ending")
+    }
+}

@@ -1,0 +1,19 @@
+import Synchronization
+
+/// Names an operation in this process; operations that were made later have greater ones.
+public struct OperationID: Hashable, Comparable, Sendable, CustomStringConvertible {
+    let rawValue: UInt64
+
+    private static let last = Atomic<UInt64>(0)
+
+    /// The next identifier of the process.
+    static func next() -> OperationID {
+        OperationID(rawValue: last.add(1, ordering: .relaxed).newValue)
+    }
+
+    /// Orders by age, the oldest first.
+    public static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
+
+    /// The identifier as a number.
+    public var description: String { String(rawValue) }
+}

@@ -1,0 +1,92 @@
+public import Logging
+
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
+/// What a supervisor lends to one run of an operation.
+///
+/// It is valid until the operation has ended; what a task that outlived `main` does with it has no effect.
+public struct OperationContext: Sendable {
+    let record: OperationRecord
+    let run: OperationRun
+
+    /// The operation's identifier in this process.
+    public var id: OperationID { record.id }
+    /// The operation's name: the one it was added with, else its type's.
+    public var name: String { record.name }
+    /// What the operation was added with.
+    public var userInfo: [String: any Sendable] { record.options.userInfo }
+    /// The synchronization client on whose behalf the operation works, where it was added with one.
+    public var clientIdentifier: String? { record.options.clientIdentifier }
+    /// Whether the work may go on while the app is in the background.
+    public var mayContinueInBackground: Bool { record.options.mayContinueInBackground }
+    /// Time as the supervisor sees it. Wait on it, never on the real clock, and a simulation can replay the operation.
+    public var clock: any Clock<Duration> { record.environment.clock }
+    /// A file manager for the operation's use.
+    public var fileManager: FileManager { .default }
+    /// Whether the operation's end was asked for.
+    public var isCancelled: Bool { record.isCancellationRequested }
+    /// The executor on which the operation may block.
+    package var blockingExecutor: (any TaskExecutor)? { record.environment.blockingExecutor }
+
+    /// A logger that carries the operation's identifier as `operation.id`. Made anew on each use: keep it in a constant.
+    public var logger: Logger {
+        var logger = record.environment.logger
+        logger[metadataKey: "operation.id"] = "\(record.id)"
+        return logger
+    }
+
+    /// Reports how far the work has come. Returns at once; values that come too fast are passed over.
+    ///
+    /// A value lower than a former one, or not a number, changes nothing; 1 is reached by finishing only.
+    ///
+    /// - Parameter progress: How far the whole operation has come.
+    public func reportProgress(_ progress: OperationProgress) {
+        record.report(progress)
+    }
+
+    /// Reports how far the work has come, from 0 to 1.
+    public func reportProgress(_ fractionCompleted: Double) {
+        record.report(OperationProgress(fractionCompleted: fractionCompleted))
+    }
+
+    /// A directory for this run alone, with mode 0700, made on first use.
+    ///
+    /// It is removed with all its content whichever way the operation ends, after the ending phase.
+    ///
+    /// - Returns: The directory's location, under the system's temporary directory.
+    /// - Throws: A `CocoaError` if it can't be made.
+    public func temporaryDirectory() async throws -> URL {
+        try await run.temporaryDirectory()
+    }
+
+    /// Waits for an answer from outside, a person's for example, without holding up other operations.
+    ///
+    /// The operation is `paused` while `answer` runs and gives its place to others; it goes on when a place is free,
+    /// before fresh work does. Cancelling the operation cancels the task that `answer` runs in: it should throw then.
+    ///
+    /// - Parameters:
+    ///   - reason: What is waited for, as ``OperationEvent/paused(_:)`` shows it.
+    ///   - answer: Asks and waits.
+    /// - Returns: The answer.
+    /// - Throws: What `answer` throws.
+    public nonisolated(nonsending) func pause<Answer>(
+        awaiting reason: String,
+        _ answer: nonisolated(nonsending) () async throws -> Answer
+    ) async throws -> Answer {
+        guard record.pause(reason) else { return try await answer() }
+        record.scheduler?.pause(record)
+        let result: Result<Answer, any Error>
+        do {
+            result = .success(try await answer())
+        } catch {
+            result = .failure(error)
+        }
+        await record.scheduler?.awaitPlace(for: record)
+        record.resume()
+        return try result.get()
+    }
+}

@@ -1,0 +1,118 @@
+import OperationsTesting
+import Synchronization
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("The guarantees of a run, over seeded orders", .timeLimit(.minutes(5)))
+struct OperationGuaranteesTests {
+    /// Checks the journal of one run against the promised order; `nil` is a good one.
+    private func violation(in journal: [String], ended state: OperationState) -> String? {
+        var open: String?
+        var last = 0.0
+        var endings = 0
+        for entry in journal {
+            let isOver = entry.hasSuffix(" over")
+            let phase = isOver ? String(entry.dropLast(5)) : entry
+            if isOver {
+                guard open == phase else { return "\(phase) was overlapped by \(open ?? "nothing")" }
+                open = nil
+                continue
+            }
+            if endings > 0 { return "\(entry) after the ending" }
+            if phase == "a main" { continue }
+            // Progress may come while main runs; main isn't a phase, so phases never overlap each other.
+            if let open { return "\(phase) overlaps \(open)" }
+            open = phase
+            if phase.hasPrefix("a progress "), let fraction = Double(phase.dropFirst(11)) {
+                if fraction < last || fraction >= 1 { return "progress went from \(last) to \(fraction)" }
+                last = fraction
+            }
+            if ["a complete", "a fail", "a cancel"].contains(phase) { endings += 1 }
+        }
+        if let open { return "\(open) never came to its end" }
+        if journal.isEmpty { return state == .cancelled ? nil : "no phases, yet \(state)" }
+        guard journal[0] == "a start", endings == 1 else { return "\(endings) endings: \(journal)" }
+        let expected: [OperationState: String] = [.finished: "a complete", .failed: "a fail", .cancelled: "a cancel"]
+        return journal.contains(expected[state] ?? "") ? nil : "\(state), but \(journal)"
+    }
+
+    private static let seeds = 20_000
+
+    @Test("D1: start, progress, exactly one ending, nothing overlaps or follows it: in every order, cancelled anywhere")
+    func guarantees() throws {
+        var outcomes: [OperationState: Int] = [:]
+        for seed in 0..<UInt64(Self.seeds) {
+            var generator = SplitMix64(seed: seed ^ 0xFEED)
+            let cancelAt = Int.random(in: 0..<60, using: &generator)
+            let fails = Bool.random(using: &generator)
+            let reports = Int.random(in: 0...4, using: &generator)
+            let pauses = Bool.random(using: &generator)
+            let journal = Journal()
+            let cancel = Mutex<(@Sendable () -> Void)?>(nil)
+            let state = try Simulation.run(
+                seed: seed,
+                beforeStep: { step in if step == cancelAt { cancel.withLock { $0 }?() } },
+                { simulation in
+                    let supervisor = OperationSupervisor(.init(simulation, width: 1))
+                    let handle = supervisor.add(
+                        Probe("a", journal) { context in
+                            for report in 0..<reports {
+                                context.reportProgress(Double((report * 7) % 5) / 4)
+                                await Task.yield()
+                                try Task.checkCancellation()
+                            }
+                            if pauses { try await context.pause(awaiting: "an answer") { await Task.yield() } }
+                            if fails { throw ProbeError() }
+                        }
+                    )
+                    cancel.withLock { $0 = { handle.cancel() } }
+                    supervisor.add(Probe("b") { _ in await Task.yield() })
+                    _ = await handle.result
+                    try await supervisor.drain()
+                    cancel.withLock { $0 = nil }
+                    return handle.state
+                }
+            )
+            outcomes[state, default: 0] += 1
+            if let violation = violation(in: journal.all, ended: state) {
+                Issue.record("seed \(seed): \(violation)")
+                return
+            }
+        }
+        // A search that never reaches one of the endings would have shown nothing.
+        for state in [OperationState.finished, .failed, .cancelled] { #expect(outcomes[state, default: 0] > 100) }
+    }
+
+    @Test("F17: cancelled at each of its steps, an operation ends once and the supervisor goes on")
+    func cancelEverywhere() throws {
+        for cancelAt in 0..<40 {
+            let journal = Journal()
+            let cancel = Mutex<(@Sendable () -> Void)?>(nil)
+            try Simulation.run(
+                seed: 1,
+                beforeStep: { step in if step == cancelAt { cancel.withLock { $0 }?() } },
+                { simulation in
+                    let supervisor = OperationSupervisor(.init(simulation, width: 1))
+                    let handle = supervisor.add(
+                        Probe("a", journal) { context in
+                            _ = try await context.temporaryDirectory()
+                            for step in 0..<5 {
+                                context.reportProgress(Double(step) / 5)
+                                await Task.yield()
+                            }
+                        }
+                    )
+                    cancel.withLock { $0 = { handle.cancel() } }
+                    _ = await handle.result
+                    let next = try await supervisor.add(Probe { _ in 5 }).value
+                    #expect(next == 5)
+                    cancel.withLock { $0 = nil }
+                }
+            )
+            let endings = journal.all.filter { ["a complete", "a cancel"].contains($0) }
+            #expect(endings.count == (journal.all.isEmpty ? 0 : 1))
+        }
+    }
+}

@@ -1,0 +1,113 @@
+import Testing
+
+@testable import Operations
+
+@Suite("The lifecycle of an operation, as a value")
+struct OperationLifecycleTests {
+    @Test("P12 P20 P21: waiting, ready, executing, ending, ended are seen from outside as they happen")
+    func theWholeWay() {
+        var life = OperationLifecycle()
+        #expect(life.publicState == .waiting)
+        life.becomeReady()
+        #expect(life.publicState == .ready)
+        #expect(life.begin() == .run)
+        #expect(life.publicState == .executing)
+        #expect(life.pause() == true)
+        #expect(life.publicState == .paused)
+        life.resume()
+        #expect(life.publicState == .executing)
+        life.beginEnding(.finished)
+        #expect(life.publicState == .finished)
+        #expect(life.finalOutcome == nil)
+        life.end(.finished)
+        #expect(life.finalOutcome == .finished)
+    }
+
+    @Test("cancelling waiting work withdraws it, and it doesn't begin even if a worker has taken it up")
+    func cancelWaiting() {
+        var life = OperationLifecycle()
+        #expect(life.cancel() == .withdraw)
+        #expect(life.cancel() == .nothing)
+        #expect(life.begin() == .endAsCancelled)
+        life.end(.cancelled)
+        #expect(life.publicState == .cancelled)
+    }
+
+    @Test("cancelling running or paused work interrupts it once")
+    func cancelRunning() {
+        var life = OperationLifecycle()
+        #expect(life.begin() == .run)
+        #expect(life.cancel() == .interrupt)
+        #expect(life.cancel() == .nothing)
+        #expect(life.pause() == true)
+        life.beginEnding(.cancelled)
+        life.end(.cancelled)
+        #expect(life.publicState == .cancelled)
+    }
+
+    @Test("D1: work that finished in spite of a late cancel is finished")
+    func lateCancel() {
+        var life = OperationLifecycle()
+        _ = life.begin()
+        _ = life.cancel()
+        life.beginEnding(.finished)
+        #expect(life.cancel() == .nothing)
+        life.end(.finished)
+        #expect(life.publicState == .finished)
+        #expect(life.cancel() == .nothing)
+    }
+
+    @Test("a second pause inside a pause is none")
+    func nestedPause() {
+        var life = OperationLifecycle()
+        _ = life.begin()
+        #expect(life.pause() == true)
+        #expect(life.pause() == false)
+    }
+
+    @Test("P5: ending twice traps, naming what happened and when")
+    func endingTwice() async {
+        await #expect(processExitsWith: .failure) {
+            var life = OperationLifecycle()
+            life.end(.cancelled)
+            life.end(.finished)
+        }
+    }
+}
+
+@Suite("The progress mailbox, as a value")
+struct ProgressMailboxTests {
+    @Test("holds the latest value and asks for one pump")
+    func latest() {
+        var mailbox = ProgressMailbox()
+        #expect(mailbox.report(OperationProgress(fractionCompleted: 0.1)) == .startPump)
+        #expect(mailbox.report(OperationProgress(fractionCompleted: 0.2)) == .nothing)
+        #expect(mailbox.take()?.fractionCompleted == 0.2)
+        #expect(mailbox.take() == nil)
+        #expect(mailbox.report(OperationProgress(fractionCompleted: 0.3)) == .startPump)
+    }
+
+    @Test(
+        "D7: a value that falls, exceeds one or isn't a number never shows",
+        arguments: [-1, 0.2, 1, 7, .infinity, .nan]
+    )
+    func odd(fraction: Double) {
+        var mailbox = ProgressMailbox()
+        _ = mailbox.report(OperationProgress(fractionCompleted: 0.5))
+        _ = mailbox.report(OperationProgress(fractionCompleted: fraction))
+        #expect(mailbox.current.fractionCompleted >= 0.5)
+        #expect(mailbox.current.fractionCompleted < 1)
+    }
+
+    @Test("takes nothing once it's closed, and shows all done only for finished work")
+    func closed() {
+        var mailbox = ProgressMailbox()
+        _ = mailbox.report(OperationProgress(completedUnitCount: 3, totalUnitCount: 4))
+        mailbox.close()
+        #expect(mailbox.report(OperationProgress(fractionCompleted: 0.9)) == .nothing)
+        #expect(mailbox.current.fractionCompleted == 0.75)
+        mailbox.complete()
+        #expect(mailbox.current.fractionCompleted == 1)
+        #expect(mailbox.current.completedUnitCount == 4)
+    }
+}

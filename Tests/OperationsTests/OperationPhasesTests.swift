@@ -1,0 +1,196 @@
+import Foundation
+import Logging
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("The phases and the context of an operation", .timeLimit(.minutes(2)))
+struct OperationPhasesTests {
+    @Test("P1 P2 P3 P5 P7 P8: start, main, complete; returning ends it, no method has to be called")
+    func finishing() async throws {
+        let journal = Journal()
+        let value = try await Probe("a", journal) { _ in 42 }.run()
+        #expect(value == 42)
+        #expect(journal.all == ["a start", "a start over", "a main", "a complete", "a complete over"])
+    }
+
+    @Test("P9 P22: an error fails the operation, and is its error")
+    func failing() async {
+        let journal = Journal()
+        let handle = OperationSupervisor().add(Probe("a", journal) { _ in throw ProbeError() })
+        await #expect(throws: ProbeError.self) { try await handle.value }
+        #expect(handle.state == .failed)
+        #expect(handle.error as? ProbeError == ProbeError())
+        #expect(journal.all.suffix(2) == ["a fail", "a fail over"])
+    }
+
+    @Test("P10: an operation that is cancelled midway is told so, in a task that isn't cancelled itself")
+    func cancelling() async {
+        actor Careful: Operation {
+            let gate: Gate
+            let journal: Journal
+            init(_ gate: Gate, _ journal: Journal) { (self.gate, self.journal) = (gate, journal) }
+            func main(_ context: OperationContext) async throws { try await gate.wait() }
+            func operationWasCancelled() async { journal.write("cancelled, cleanup can await: \(!Task.isCancelled)") }
+        }
+        let (gate, journal) = (Gate(), Journal())
+        let handle = OperationSupervisor().add(Careful(gate, journal))
+        await gate.arrival()
+        handle.cancel()
+        handle.cancel()
+        await #expect(throws: CancellationError.self) { try await handle.value }
+        #expect(handle.isCancelled)
+        #expect(handle.isFinished)
+        #expect(journal.all == ["cancelled, cleanup can await: true"])
+    }
+
+    @Test("P2 P6 P13: whoever listens hears of the start, progress and the end, in this order")
+    func events() async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let handle = supervisor.add(Probe { context in context.reportProgress(0.5) })
+        let events = handle.events
+        supervisor.isSuspended = false
+        var heard: [OperationEvent] = []
+        for await event in events { heard.append(event) }
+        #expect(heard.first == .started)
+        #expect(heard.last == .ended(.finished))
+        #expect(heard.contains(.progress(OperationProgress(fractionCompleted: 0.5))))
+        var late: [OperationEvent] = []
+        for await event in handle.events { late.append(event) }
+        #expect(late == [.ended(.finished)])
+    }
+
+    @Test("F18: whoever is told of the end finds the operation ended")
+    func endedBeforeTold() async throws {
+        actor Nosy: Operation {
+            let seen = Locked<OperationState?>(nil)
+            let handle = Locked<OperationHandle<Void>?>(nil)
+            func main(_ context: OperationContext) async throws {}
+            func operationDidComplete(_ output: Void) async {
+                let state = handle.withLock { $0 }?.state
+                seen.withLock { $0 = state }
+            }
+        }
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let nosy = Nosy()
+        let handle = supervisor.add(nosy)
+        nosy.handle.withLock { $0 = handle }
+        supervisor.isSuspended = false
+        try await handle.value
+        #expect(nosy.seen.withLock { $0 } == .finished)
+        nosy.handle.withLock { $0 = nil }
+    }
+
+    @Test("P11 P26: progress arrives, the latest value at the latest when main is over, and 1 is reached by finishing")
+    func progress() async throws {
+        let journal = Journal()
+        let handle = OperationSupervisor().add(
+            Probe("a", journal) { context in
+                for step in 1...1000 { context.reportProgress(Double(step) / 1000) }
+            }
+        )
+        try await handle.value
+        let reported = journal.all.filter { $0.hasPrefix("a progress") && !$0.hasSuffix("over") }
+        #expect(reported.last == "a progress \(1.0.nextDown)")
+        #expect(handle.progress.fractionCompleted == 1)
+    }
+
+    @Test("P4 P19: main runs on the main actor where it says @MainActor")
+    func mainThread() async throws {
+        actor Painter: Operation {
+            @MainActor func main(_ context: OperationContext) async throws -> Bool { paint() }
+            // Asked from a synchronous function: the check isn't to be had in an asynchronous one.
+            @MainActor private func paint() -> Bool {
+                MainActor.preconditionIsolated()
+                return true
+            }
+        }
+        #expect(try await OperationSupervisor().add(Painter()).value)
+    }
+
+    @Test("P18 P25 P28: the context carries user info, the client's identifier and the word on the background")
+    func options() async throws {
+        let options = OperationOptions(
+            name: "named",
+            userInfo: ["answer": 42],
+            clientIdentifier: "client-1",
+            mayContinueInBackground: true
+        )
+        let seen = Probe { context in
+            (
+                context.name, context.userInfo["answer"] as? Int, context.clientIdentifier,
+                context.mayContinueInBackground, context.isCancelled
+            )
+        }
+        let handle = OperationSupervisor().add(seen, options: options)
+        let value = try await handle.value
+        #expect(value == ("named", 42, "client-1", true, false))
+        #expect(handle.userInfo["answer"] as? Int == 42)
+    }
+
+    @Test("P23 P24: the temporary directory is the run's own, private, lazy, and gone whichever way the run ends")
+    func temporaryDirectory() async throws {
+        for ending in ["finish", "fail", "cancel"] {
+            let place = Locked<URL?>(nil)
+            let handle = OperationSupervisor().add(
+                Probe { context in
+                    let first = try await context.temporaryDirectory()
+                    let second = try await context.temporaryDirectory()
+                    #expect(first == second)
+                    let mode = try context.fileManager.attributesOfItem(atPath: first.path)[.posixPermissions] as? Int
+                    #expect(mode == 0o700)
+                    try Data("x".utf8).write(to: first.appending(path: "file"))
+                    place.withLock { $0 = first }
+                    if ending == "fail" { throw ProbeError() }
+                    if ending == "cancel" { throw CancellationError() }
+                }
+            )
+            _ = await handle.result
+            let url = try #require(place.withLock { $0 })
+            #expect(!FileManager.default.fileExists(atPath: url.path), "\(ending)")
+        }
+    }
+
+    @Test("P17: an operation that has ended is let go; the handle keeps only its output")
+    func noCycle() async throws {
+        weak var weakOperation: Probe<Int>?
+        let handle: OperationHandle<Int>
+        do {
+            let operation = Probe { _ in 7 }
+            weakOperation = operation
+            handle = OperationSupervisor().add(operation)
+        }
+        #expect(try await handle.value == 7)
+        try await OperationSupervisor().drain()
+        #expect(weakOperation == nil)
+    }
+
+    @Test("the logger carries the operation's identifier")
+    func logger() async throws {
+        let logger = Logger(label: "test") { StreamLogHandler.standardError(label: $0) }
+        let operation = Probe { context in (context.id, context.logger[metadataKey: "operation.id"]) }
+        let (id, metadata) = try await operation.run(configuration: .init(logger: logger))
+        #expect(metadata == "\(id)")
+    }
+
+    @Test("run() throws what main throws, and CancellationError when the task is cancelled")
+    func runAlone() async throws {
+        await #expect(throws: ProbeError.self) { try await Probe { _ in throw ProbeError() }.run() }
+        let gate = Gate()
+        let task = Task { try await Probe { _ in try await gate.wait() }.run() }
+        await gate.arrival()
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+
+    @Test("the same operation added twice traps with words")
+    func addedTwice() async {
+        await #expect(processExitsWith: .failure) {
+            let supervisor = OperationSupervisor(.init(isSuspended: true))
+            let operation = Probe { _ in 1 }
+            supervisor.add(operation)
+            supervisor.add(operation)
+        }
+    }
+}

@@ -1,0 +1,311 @@
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("The supervisor", .timeLimit(.minutes(5)))
+struct OperationSupervisorTests {
+    /// How a dependency can end.
+    enum Ending: CaseIterable, Sendable { case finish, fail, cancel }
+
+    private func probe(ending: Ending) -> Probe<Void> {
+        Probe { _ in
+            switch ending {
+            case .finish: return
+            case .fail: throw ProbeError(name: "root cause")
+            case .cancel: throw CancellationError()
+            }
+        }
+    }
+
+    @Test(
+        "D3: outcome of the dependency × policy × added before or after the end",
+        arguments: Ending.allCases,
+        [(false, false), (false, true), (true, false), (true, true)]
+    )
+    func dependencyMatrix(ending: Ending, rule: (onlyWaits: Bool, isLate: Bool)) async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: !rule.isLate))
+        let first = supervisor.add(probe(ending: ending))
+        if rule.isLate { _ = await first.result }
+        let journal = Journal()
+        let second = supervisor.add(
+            Probe("b", journal) { _ in },
+            after: [rule.onlyWaits ? first.ending : first]
+        )
+        let third = supervisor.add(Probe { _ in }, after: [second])
+        supervisor.isSuspended = false
+        try await supervisor.drain()
+        if ending == .finish || rule.onlyWaits {
+            #expect(second.state == .finished)
+            #expect(third.state == .finished)
+        } else {
+            #expect(second.state == (ending == .fail ? .failed : .cancelled))
+            #expect(third.state == second.state)
+            #expect((third.error as? ProbeError)?.name == (ending == .fail ? "root cause" : nil))
+            #expect(journal.all.isEmpty, "work was run in spite of its dependency")
+        }
+        // What was cancelled or failed doesn't poison what comes later.
+        let later: Int = try await supervisor.add(Probe { _ in 3 }).value
+        #expect(later == 3)
+    }
+
+    @Test("dependencies hold across supervisors", arguments: Ending.allCases)
+    func acrossSupervisors(ending: Ending) async {
+        let (here, there) = (OperationSupervisor(.init(isSuspended: true)), OperationSupervisor())
+        let first = here.add(probe(ending: ending))
+        let second = there.add(Probe { _ in }, after: [first])
+        let third = there.add(Probe { _ in }, after: [first.ending, second.ending])
+        #expect(second.state == .waiting)
+        here.isSuspended = false
+        _ = await (second.result, third.result)
+        #expect(second.state == first.state)
+        #expect(third.state == .finished)
+    }
+
+    @Test("then makes the next operation from the output of the one before; what make throws is its failure")
+    func chaining() async throws {
+        let supervisor = OperationSupervisor()
+        let doubled = supervisor.add(Probe { _ in 21 }).then { number in Probe { _ in number * 2 } }
+        #expect(try await doubled.value == 42)
+        let failed = doubled.then { _ -> Probe<Int> in throw ProbeError(name: "make") }
+        let after = failed.then { number in Probe { _ in number } }
+        await #expect(throws: ProbeError(name: "make")) { try await after.value }
+        let cancelled = supervisor.add(probe(ending: .cancel)).then { Probe { _ in } }
+        _ = await cancelled.result
+        #expect(cancelled.state == .cancelled)
+    }
+
+    @Test("a batch is added at once and keeps its order")
+    func batch() async throws {
+        let supervisor = OperationSupervisor(width: 1)
+        let journal = Journal()
+        let handles = supervisor.add((0..<10).map { number in Probe("\(number)", journal) { _ in number } })
+        var values: [Int] = []
+        for handle in handles { values.append(try await handle.value) }
+        #expect(values == Array(0..<10))
+        #expect(journal.all.filter { $0.hasSuffix("main") } == (0..<10).map { "\($0) main" })
+    }
+
+    @Test("D5: no more than the width run at once, also while it changes and operations pause and are cancelled")
+    func width() throws {
+        for seed in 0..<300 as Range<UInt64> {
+            let running = Locked((now: 0, most: 0))
+            let enter: @Sendable () -> Void = {
+                running.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
+            }
+            let leave: @Sendable () -> Void = { running.withLock { $0.now -= 1 } }
+            try Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation, width: 3))
+                let handles = (0..<20).map { number in
+                    supervisor.add(
+                        Probe { context in
+                            enter()
+                            await Task.yield()
+                            leave()
+                            if number % 3 == 0 {
+                                try await context.pause(awaiting: "x") {
+                                    await Task.yield()
+                                    try Task.checkCancellation()
+                                }
+                            }
+                            enter()
+                            await Task.yield()
+                            leave()
+                        }
+                    )
+                }
+                for handle in handles where handle.id.rawValue % 5 == 0 {
+                    await Task.yield()
+                    handle.cancel()
+                }
+                supervisor.width = 0
+                await Task.yield()
+                supervisor.width = 2
+                try await supervisor.drain()
+                #expect(supervisor.runningCount == 0)
+            }
+            #expect(running.withLock { $0.now } == 0)
+            #expect(running.withLock { $0.most } <= 3, "seed \(seed)")
+        }
+    }
+
+    @Test("the more urgent goes first")
+    func priorities() async throws {
+        let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
+        let journal = Journal()
+        for priority in OperationPriority.allCases {
+            supervisor.add(Probe("\(priority)", journal) { _ in }, options: OperationOptions(priority: priority))
+        }
+        supervisor.isSuspended = false
+        try await supervisor.drain()
+        let order = journal.all.filter { $0.hasSuffix(" main") }
+        #expect(order == OperationPriority.allCases.reversed().map { "\($0) main" })
+    }
+
+    @Test("R34 F15: an operation that waits for an answer is paused, and others run in its place")
+    func pausing() async throws {
+        let supervisor = OperationSupervisor(width: 1)
+        let gate = Gate()
+        let asking = supervisor.add(
+            Probe { context in
+                try await context.pause(awaiting: "the password") {
+                    try await gate.wait()
+                    return "secret"
+                }
+            }
+        )
+        await gate.arrival()
+        #expect(asking.isPaused)
+        #expect(!asking.isExecuting)
+        let other = try await supervisor.add(Probe { _ in 1 }).value
+        #expect(other == 1)
+        gate.open()
+        #expect(try await asking.value == "secret")
+    }
+
+    @Test("a paused operation that is cancelled ends, in a suspended supervisor of width 0 too")
+    func cancelPaused() async throws {
+        let supervisor = OperationSupervisor(width: 1)
+        let gate = Gate()
+        let asking = supervisor.add(
+            Probe { context in try await context.pause(awaiting: "x") { try await gate.wait() } }
+        )
+        await gate.arrival()
+        supervisor.isSuspended = true
+        supervisor.width = 0
+        asking.cancel()
+        _ = await asking.result
+        #expect(asking.state == .cancelled)
+    }
+
+    @Test("waiting work that is cancelled ends without starting, and takes its dependents along")
+    func cancelWaiting() async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let journal = Journal()
+        let first = supervisor.add(Probe("a", journal) { _ in })
+        let second = supervisor.add(Probe("b", journal) { _ in }, after: [first])
+        let third = supervisor.add(Probe("c", journal) { _ in }, after: [second.ending])
+        first.cancel()
+        #expect(first.state == .cancelled)
+        #expect(second.state == .cancelled)
+        #expect(third.state == .ready)
+        supervisor.isSuspended = false
+        try await third.value
+        #expect(!journal.all.contains { $0.hasPrefix("a") || $0.hasPrefix("b") })
+    }
+
+    @Test("an operation that wasn't cancelled never sees the cancellation of another one")
+    func poisonedWorkers() async throws {
+        let supervisor = OperationSupervisor(width: 2)
+        let falseAlarms = Locked(0)
+        for number in 0..<5000 {
+            let handle = supervisor.add(
+                Probe { _ in
+                    await Task.yield()
+                    if number % 2 == 0, Task.isCancelled { falseAlarms.withLock { $0 += 1 } }
+                }
+            )
+            if number % 2 == 1 { handle.cancel() }
+        }
+        try await supervisor.drain()
+        #expect(falseAlarms.withLock { $0 } == 0)
+    }
+
+    @Test("cancelAll ends everything that is there, and drain waits for it")
+    func cancelAll() async throws {
+        let supervisor = OperationSupervisor(width: 2)
+        let gate = Gate()
+        let handles = (0..<100).map { _ in supervisor.add(Probe { _ in try await gate.wait() }) }
+        await gate.arrival()
+        supervisor.cancelAll()
+        try await supervisor.drain()
+        #expect(handles.allSatisfy { $0.state == .cancelled })
+        #expect(supervisor.operations.isEmpty)
+    }
+
+    @Test("a waiter that is cancelled throws and leaves the operation alone")
+    func cancelledWaiter() async throws {
+        let supervisor = OperationSupervisor()
+        let gate = Gate()
+        let handle = supervisor.add(
+            Probe { _ in
+                try await gate.wait()
+                return 9
+            }
+        )
+        await gate.arrival()
+        let waiter = Task { try await handle.value }
+        let drainer = Task { try await supervisor.drain() }
+        waiter.cancel()
+        drainer.cancel()
+        await #expect(throws: CancellationError.self) { try await waiter.value }
+        await #expect(throws: CancellationError.self) { try await drainer.value }
+        #expect(handle.state == .executing)
+        gate.open()
+        #expect(try await handle.value == 9)
+    }
+
+    @Test("D7: all operations' progress never falls while some are added, and is whole when all have ended")
+    func aggregateProgress() throws {
+        for seed in 0..<100 as Range<UInt64> {
+            try Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation))
+                #expect(supervisor.progress.fractionCompleted == 0)
+                var last = 0.0
+                for number in 0..<10 {
+                    supervisor.add(
+                        Probe { context in
+                            context.reportProgress(0.5)
+                            await Task.yield()
+                            if number == 4 { throw ProbeError() }
+                        }
+                    )
+                    await Task.yield()
+                    let progress = supervisor.progress
+                    #expect(progress.fractionCompleted >= last)
+                    last = progress.fractionCompleted
+                }
+                try await supervisor.drain()
+                #expect(
+                    supervisor.progress
+                        == SupervisorProgress(
+                            totalUnitCount: 10,
+                            completedUnitCount: 10,
+                            fractionCompleted: 1
+                        )
+                )
+            }
+        }
+    }
+
+    @Test("D8: a waiting chain of 100,000 that fails at its head, or is dropped, ends without recursion")
+    func longChains() async throws {
+        let alive = Locked(0)
+        actor Link: Operation {
+            let former: OperationHandle<Int>?
+            let alive: Locked<Int>
+            init(_ former: OperationHandle<Int>?, _ alive: Locked<Int>) {
+                (self.former, self.alive) = (former, alive)
+                alive.withLock { $0 += 1 }
+            }
+            deinit { alive.withLock { $0 -= 1 } }
+            func main(_ context: OperationContext) async throws -> Int { throw ProbeError(name: "head") }
+        }
+        var last: OperationHandle<Int>?
+        var supervisor: OperationSupervisor? = OperationSupervisor(.init(isSuspended: true))
+        for _ in 0..<100_000 {
+            last = supervisor?.add(Link(last, alive), after: last.map { [$0] } ?? [])
+        }
+        supervisor?.isSuspended = false
+        await #expect(throws: ProbeError(name: "head")) { try await last?.value }
+        supervisor?.isSuspended = true
+        last = nil
+        for _ in 0..<100_000 {
+            last = supervisor?.add(Link(last, alive), after: last.map { [$0] } ?? [])
+        }
+        supervisor = nil
+        #expect(last?.state == .cancelled)
+        #expect(alive.withLock { $0 } == 0)
+    }
+}
