@@ -23,7 +23,9 @@ public struct OperationContext: Sendable {
     public var clientIdentifier: String? { record.options.clientIdentifier }
     /// Whether the work may go on while the app is in the background.
     public var mayContinueInBackground: Bool { record.options.mayContinueInBackground }
-    /// Time as the supervisor sees it. Wait on it, never on the real clock, and a simulation can replay the operation.
+    /// Time as the supervisor sees it.
+    ///
+    /// Wait on it, never on the real clock, and a simulation can replay the operation.
     public var clock: any Clock<Duration> { record.environment.clock }
     /// A file manager for the operation's use.
     public var fileManager: FileManager { .default }
@@ -32,14 +34,18 @@ public struct OperationContext: Sendable {
     /// The executor on which the operation may block.
     package var blockingExecutor: (any TaskExecutor)? { record.environment.blockingExecutor }
 
-    /// A logger that carries the operation's identifier as `operation.id`. Made anew on each use: keep it in a constant.
+    /// A logger that carries the operation's identifier as `operation.id`.
+    ///
+    /// Made anew on each use: keep it in a constant.
     public var logger: Logger {
         var logger = record.environment.logger
         logger[metadataKey: "operation.id"] = "\(record.id)"
         return logger
     }
 
-    /// Reports how far the work has come. Returns at once; values that come too fast are passed over.
+    /// Reports how far the work has come.
+    ///
+    /// Returns at once; values that come too fast are passed over.
     ///
     /// A value lower than a former one, or not a number, changes nothing; 1 is reached by finishing only.
     ///

@@ -61,7 +61,9 @@ public final class SimulatedClock: Clock {
         }
     }
 
-    /// Jumps to the next deadline and wakes who waits for it, the first to sleep first. Returns whether anybody did.
+    /// Jumps to the next deadline and wakes who waits for it, the first to sleep first.
+    ///
+    /// Returns whether anybody did.
     public func advance() -> Bool {
         let due = state.withLock { state -> [Sleeper] in
             guard let next = state.sleepers.values.map(\.deadline).min() else { return [] }

@@ -26,7 +26,9 @@ public final class SimulatedExecutor: TaskExecutor {
         state.withLock { $0.jobs.append(job) }
     }
 
-    /// Runs one job. Returns whether there was one.
+    /// Runs one job.
+    ///
+    /// Returns whether there was one.
     public func runStep() -> Bool {
         let job = state.withLock { state -> UnownedJob? in
             guard !state.jobs.isEmpty else { return nil }

@@ -2,7 +2,9 @@ import ThreadSupport
 
 /// A world in which a scenario runs: one thread, an order of jobs that follows from a seed, and virtual time.
 public struct Simulation: Sendable {
-    /// Where tasks, and work that blocks, run. Inject it wherever an executor can be injected.
+    /// Where tasks, and work that blocks, run.
+    ///
+    /// Inject it wherever an executor can be injected.
     public let executor: SimulatedExecutor
     /// Simulated time.
     public let clock: SimulatedClock

@@ -3,7 +3,9 @@
 /// ``message`` is written for the person in front of the device: it names what is wrong and the remedy. ``code`` is for
 /// programs; its ``Code/description`` is the word that the `storesync` command prints as `error.code`.
 public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
-    /// What kind of failure it is. The list may grow: handle the codes you know, show ``StoreSyncError/message`` for the rest.
+    /// What kind of failure it is.
+    ///
+    /// The list may grow: handle the codes you know, show ``StoreSyncError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
             case applicationMissing, applicationIncomplete, busy, cannotWrite, corrupt, deregistered, diverged

@@ -56,7 +56,9 @@ actor Probe<Output: Sendable>: Operation {
     }
 }
 
-/// Closed until somebody opens it. Waiting at it can be cancelled.
+/// Closed until somebody opens it.
+///
+/// Waiting at it can be cancelled.
 final class Gate: Sendable {
     private struct State {
         var isOpen = false

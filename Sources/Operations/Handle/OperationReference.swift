@@ -44,12 +44,16 @@ extension OperationReference {
     public var isPaused: Bool { state == .paused }
     /// Whether it has ended, in whatever way: ``state`` tells which.
     public var isFinished: Bool { state.isEnded }
-    /// Whether it ended by being cancelled. Work that finished in spite of a late cancel is not.
+    /// Whether it ended by being cancelled.
+    ///
+    /// Work that finished in spite of a late cancel is not.
     public var isCancelled: Bool { state == .cancelled }
     /// The error it failed with, once it has; a `CancellationError` if it was cancelled.
     public var error: (any Error)? { dependency.record.failure }
 
-    /// Asks for the operation's end. Safe at any time, and as often as one likes.
+    /// Asks for the operation's end.
+    ///
+    /// Safe at any time, and as often as one likes.
     ///
     /// Work that hasn't started ends at once; work that runs ends when its `main` notices.
     public func cancel() { dependency.record.cancel() }

@@ -1,4 +1,6 @@
-/// The life of one operation as a value: events in, what is to be done out. No clock, no `await`, no side effect.
+/// The life of one operation as a value: events in, what is to be done out.
+///
+/// No clock, no `await`, no side effect.
 ///
 ///     waiting ─▶ ready ─▶ executing ⇄ paused ─▶ ending ─▶ ended
 ///
@@ -62,7 +64,9 @@ struct OperationLifecycle: Sendable {
 
     enum CancelDecision: Hashable { case nothing, withdraw, interrupt }
 
-    /// Somebody cancels it. `withdraw` takes waiting work back from the scheduler, `interrupt` cancels the running task.
+    /// Somebody cancels it.
+    ///
+    /// `withdraw` takes waiting work back from the scheduler, `interrupt` cancels the running task.
     mutating func cancel() -> CancelDecision {
         switch state {
         case .waiting, .ready:
@@ -78,7 +82,9 @@ struct OperationLifecycle: Sendable {
         }
     }
 
-    /// The work waits for an answer from outside. `false` if it already does.
+    /// The work waits for an answer from outside.
+    ///
+    /// `false` if it already does.
     mutating func pause() -> Bool {
         guard state == .executing else { return false }
         state = .paused

@@ -68,7 +68,9 @@ extension OperationRecord {
         return decision
     }
 
-    /// Asks for the end. Safe at any time, as often as one likes.
+    /// Asks for the end.
+    ///
+    /// Safe at any time, as often as one likes.
     func cancel() {
         switch shared.withLock({ $0.lifecycle.cancel() }) {
         case .nothing: break

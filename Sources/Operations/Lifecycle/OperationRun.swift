@@ -18,13 +18,15 @@ final class OperationRun: Sendable {
         var temporaryDirectory: URL?
     }
 
-    /// - Parameter pumpProgress: Hands the mailbox's content to the operation until the mailbox is empty.
+    /// `pumpProgress` hands the mailbox's content to the operation until the mailbox is empty.
     init(_ environment: OperationEnvironment, pumpProgress: @escaping @Sendable () async -> Void) {
         self.environment = environment
         self.pumpProgress = pumpProgress
     }
 
-    /// Starts the task that delivers progress. The mailbox sees to it that there is one at a time.
+    /// Starts the task that delivers progress.
+    ///
+    /// The mailbox sees to it that there is one at a time.
     func startPump() {
         state.withLock { state in
             // The former pump has seen an empty mailbox and is about to return; waiting for it keeps the phases apart.

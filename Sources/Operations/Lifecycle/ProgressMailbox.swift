@@ -10,7 +10,9 @@ struct ProgressMailbox: Sendable {
 
     enum ReportDecision: Hashable { case nothing, startPump }
 
-    /// `main` reports. A report that comes after the end, from a task that outlived `main`, is dropped.
+    /// `main` reports.
+    ///
+    /// A report that comes after the end, from a task that outlived `main`, is dropped.
     mutating func report(_ progress: OperationProgress) -> ReportDecision {
         guard !isClosed else { return .nothing }
         current = progress.following(current)

@@ -34,7 +34,9 @@ final class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked 
         }
     }
 
-    /// How it ended. Only to be asked once it has.
+    /// How it ended.
+    ///
+    /// Only to be asked once it has.
     var result: Result<Output, any Error> {
         guard case .ended(let result, _) = payload.withLock({ $0 }) else {
             preconditionFailure("the result of operation \(id) was asked for while it is \(state)")
@@ -64,7 +66,9 @@ final class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked 
         OperationEnding(self).end(.failure(error))
     }
 
-    /// Puts the result in place, clears the operation and tells everybody. Called through ``OperationEnding`` alone.
+    /// Puts the result in place, clears the operation and tells everybody.
+    ///
+    /// Called through ``OperationEnding`` alone.
     func end(_ result: Result<Output, any Error>) {
         let name = typeName
         let former = payload.withLock { payload in

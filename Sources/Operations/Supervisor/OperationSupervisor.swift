@@ -17,7 +17,9 @@ public import Logging
 public actor OperationSupervisor {
     /// What a supervisor is made with.
     public struct Configuration: Sendable {
-        /// How many operations run at once. A paused one doesn't count.
+        /// How many operations run at once.
+        ///
+        /// A paused one doesn't count.
         public var width: Int
         /// Whether the supervisor holds operations back until it is told to go on.
         public var isSuspended: Bool
@@ -25,9 +27,13 @@ public actor OperationSupervisor {
         public var logger: Logger
         /// Time, as operations see it.
         public var clock: any Clock<Duration>
-        /// Where operations run; Swift's own pool where this is `nil`. A simulation puts its executor here.
+        /// Where operations run; Swift's own pool where this is `nil`.
+        ///
+        /// A simulation puts its executor here.
         public var executor: (any TaskExecutor)?
-        /// Where work that blocks runs; threads made for it where this is `nil`. A simulation puts its executor here.
+        /// Where work that blocks runs; threads made for it where this is `nil`.
+        ///
+        /// A simulation puts its executor here.
         public var blockingExecutor: (any TaskExecutor)?
 
         /// Creates a configuration.
@@ -123,13 +129,17 @@ public actor OperationSupervisor {
 
     // MARK: Control
 
-    /// How many operations run at once. Lowering it stops nothing that runs.
+    /// How many operations run at once.
+    ///
+    /// Lowering it stops nothing that runs.
     public nonisolated var width: Int {
         get { core.read(\.width) }
         set { core.configure { $0.setWidth(newValue) } }
     }
 
-    /// Whether operations that haven't started are held back. What runs, and what comes back from a pause, goes on.
+    /// Whether operations that haven't started are held back.
+    ///
+    /// What runs, and what comes back from a pause, goes on.
     public nonisolated var isSuspended: Bool {
         get { core.read(\.isSuspended) }
         set { core.configure { $0.isSuspended = newValue } }

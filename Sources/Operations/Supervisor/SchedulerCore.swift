@@ -152,7 +152,9 @@ final class SchedulerCore: Sendable {
         grantAll()
     }
 
-    /// Returns when the operation, which paused, has a place again. A cancelled one waits too: places are counted.
+    /// Returns when the operation, which paused, has a place again.
+    ///
+    /// A cancelled one waits too: places are counted.
     func awaitPlace(for record: OperationRecord) async {
         await withCheckedContinuation { continuation in
             let mustWait = shared.withLock { shared in
@@ -167,7 +169,9 @@ final class SchedulerCore: Sendable {
 
     // MARK: Ending
 
-    /// Ends an operation that was cancelled before it started. One that is being started notices by itself.
+    /// Ends an operation that was cancelled before it started.
+    ///
+    /// One that is being started notices by itself.
     func withdraw(_ record: OperationRecord, _ error: any Error = CancellationError()) {
         let isWithdrawn = shared.withLock { shared in
             guard shared.scheduler.withdraw(record.id) else { return false }

@@ -1,7 +1,9 @@
 import DequeModule
 import HeapModule
 
-/// The scheduler's rules as a value: events in, grants and endings out. No lock, no task, no clock.
+/// The scheduler's rules as a value: events in, grants and endings out.
+///
+/// No lock, no task, no clock.
 ///
 /// A *grant* gives one operation a place; at most `width` places are taken. Operations that come back from a pause are
 /// served before fresh ones, then the more urgent, then the older. Suspension, the background and a width of 0 hold back
@@ -58,9 +60,7 @@ struct SchedulerState: Sendable {
     // MARK: Adding
 
     /// An operation is added; `dependencies` are those of its dependencies, in this scheduler, that haven't ended.
-    ///
-    /// - Parameter outstanding: How many more must end, outside this scheduler.
-    /// - Returns: Whether it's ready.
+    /// `outstanding` counts what must end besides, outside this scheduler. Returns whether the operation is ready.
     mutating func add(
         _ id: OperationID,
         priority: OperationPriority,
@@ -84,7 +84,9 @@ struct SchedulerState: Sendable {
 
     func contains(_ id: OperationID) -> Bool { entries[id] != nil }
 
-    /// One dependency of `id` ended well enough. Returns whether `id` is ready now.
+    /// One dependency of `id` ended well enough.
+    ///
+    /// Returns whether `id` is ready now.
     mutating func dependencyEnded(of id: OperationID) -> Bool {
         guard case .waiting(let count) = entries[id]?.phase else { return false }
         entries[id]?.phase = .waiting(count - 1)
@@ -152,7 +154,9 @@ struct SchedulerState: Sendable {
         return true
     }
 
-    /// Takes an operation back that hasn't started. `nil` if it has.
+    /// Takes an operation back that hasn't started.
+    ///
+    /// `nil` if it has.
     mutating func withdraw(_ id: OperationID) -> Bool {
         switch entries[id]?.phase {
         case .waiting, .ready: true
@@ -160,7 +164,9 @@ struct SchedulerState: Sendable {
         }
     }
 
-    /// An operation ended. Returns who depended on it, the oldest first.
+    /// An operation ended.
+    ///
+    /// Returns who depended on it, the oldest first.
     mutating func end(_ id: OperationID) -> [(id: OperationID, policy: OperationDependency.Policy)] {
         guard let entry = entries.removeValue(forKey: id) else { return [] }
         if entry.phase == .running { runningCount -= 1 }
