@@ -60,6 +60,7 @@ struct SchedulerState: Sendable {
     // MARK: Adding
 
     /// An operation is added; `dependencies` are those of its dependencies, in this scheduler, that haven't ended.
+    ///
     /// `outstanding` counts what must end besides, outside this scheduler. Returns whether the operation is ready.
     mutating func add(
         _ id: OperationID,

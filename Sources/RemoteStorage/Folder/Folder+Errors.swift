@@ -1,0 +1,54 @@
+import Foundation
+import SystemPackage
+
+extension RemoteItem {
+    /// Describes what the file system says of a name.
+    init(name: String, _ status: Stat) {
+        let changed = status.st_mtim
+        self.init(
+            name: name,
+            kind: status.type == .regular ? .file : status.type == .directory ? .directory : .other,
+            modified: Date(timeIntervalSince1970: TimeInterval(changed.tv_sec) + TimeInterval(changed.tv_nsec) / 1e9)
+        )
+        guard kind == .file else { return }
+        size = status.size
+        let version = [Int64(status.inode.rawValue), Int64(changed.tv_sec), Int64(changed.tv_nsec), size]
+        tag = RemoteTag(version.map { String($0, radix: 16) }.joined(separator: "-"))
+    }
+}
+
+extension RemoteError {
+    /// Says what a failed system call means for a request about `path`.
+    init(_ error: Errno, at path: RemotePath) {
+        switch error {
+        case .noSuchFileOrDirectory:
+            self = .notFound(path, cause: error)
+        case .fileExists:
+            self = .alreadyExists(path, cause: error)
+        case .notDirectory:
+            self = .notADirectory(path, cause: error)
+        case .isDirectory:
+            self = .notAFile(path, cause: error)
+        case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice:
+            self = .isSpecial(path, cause: error)
+        case .permissionDenied, .notPermitted:
+            let message = "The permissions of “\(path)” don't allow this (\(error)). Ask its owner for access."
+            self.init(.notAllowed, message, path: path, cause: error)
+        case .readOnlyFileSystem:
+            let message = "“\(path)” is on a read-only file system. Mount it so that it can be written."
+            self.init(.notAllowed, message, path: path, cause: error)
+        case .noSpace, .diskQuotaExceeded, .fileTooLarge:
+            let message = "There is no space for “\(path)” (\(error)). Make room, then try again."
+            self.init(.noSpace, message, path: path, cause: error)
+        case .fileNameTooLong:
+            let message = "The file system doesn't take names as long as in “\(path)”. Choose shorter ones."
+            self.init(.invalidPath, message, path: path, cause: error)
+        case _ where error.isUnsupported || error == .improperLink:
+            let message = "The file system of “\(path)” can't do this (\(error)). Use a folder on another one."
+            self.init(.unsupported, message, path: path, cause: error)
+        default:
+            let message = "“\(path)” can't be reached (\(error)). Check the disk or the network, then try again."
+            self.init(.unavailable, message, path: path, cause: error)
+        }
+    }
+}

@@ -1,0 +1,142 @@
+public import Foundation
+
+/// A place in memory, for tests and previews.
+///
+/// It keeps all rules of ``RemoteBackend`` and gives all guarantees; `capabilities` only says what it claims, so that a
+/// test sees what an operation does without one. It blocks on nothing and uses no executor of its own.
+public actor InMemoryBackend: RemoteBackend {
+    private struct Node {
+        var item: RemoteItem
+        var bytes: [UInt8] = []
+    }
+
+    /// The name that the place was given.
+    public nonisolated let identity: String
+    private let claimed: RemoteCapabilities
+    private let now: @Sendable () -> Date
+    private var nodes: [RemotePath: Node]
+    private var lastTag = 0
+
+    /// Creates an empty place.
+    ///
+    /// - Parameters:
+    ///   - identity: The place's name; give each of several its own.
+    ///   - capabilities: What it claims to guarantee.
+    ///   - now: The clock for ``RemoteItem/modified``.
+    public init(
+        identity: String = "memory:",
+        capabilities: RemoteCapabilities = .all,
+        now: @escaping @Sendable () -> Date = { Date() }
+    ) {
+        self.identity = identity
+        claimed = capabilities
+        self.now = now
+        nodes = [.root: Node(item: RemoteItem(name: "", kind: .directory, modified: now()))]
+    }
+
+    /// What the place claims to guarantee.
+    public func capabilities() async throws -> RemoteCapabilities { claimed }
+
+    /// What is at a path.
+    public func status(of path: RemotePath) async throws -> RemoteItem? {
+        try Task.checkCancellation()
+        return nodes[path]?.item
+    }
+
+    /// What is in a directory.
+    public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+        try Task.checkCancellation()
+        guard let node = nodes[directory] else { return nil }
+        guard node.item.kind == .directory else { throw RemoteError.notADirectory(directory) }
+        return nodes.keys.filter { $0.parent == directory }.sorted().compactMap { nodes[$0]?.item }
+    }
+
+    /// Makes a directory and those above it.
+    public func createDirectory(at path: RemotePath) async throws {
+        try Task.checkCancellation()
+        try makeDirectories(to: path)
+    }
+
+    /// The bytes that a file has now.
+    public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try Task.checkCancellation()
+        guard let node = nodes[path] else { return nil }
+        guard node.item.kind == .file else { throw RemoteError.notAFile(path) }
+        let range = range.map { Int(clamping: $0.lowerBound)..<Int(clamping: $0.upperBound) }
+        return RemoteContent(Array(node.bytes[(range ?? node.bytes.indices).clamped(to: node.bytes.indices)]))
+    }
+
+    /// Collects the content, then puts it at the path in one step.
+    @discardableResult
+    public func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        try Task.checkCancellation()
+        guard path != .root else { throw RemoteError.isRoot() }
+        try condition.check(nodes[path]?.item, at: path)
+        var bytes: [UInt8] = []
+        for try await chunk in content {
+            try Task.checkCancellation()
+            bytes += chunk
+        }
+        if let length = content.length, length != bytes.count {
+            throw RemoteError.wrongLength(path, announced: length, actual: Int64(bytes.count))
+        }
+        try Task.checkCancellation()
+        // Others wrote while the content was read: only from here to the end is one step.
+        return try put(bytes, at: path, when: condition)
+    }
+
+    /// Copies a file.
+    public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        try Task.checkCancellation()
+        guard let node = nodes[source] else { throw RemoteError.notFound(source) }
+        guard node.item.kind == .file else { throw RemoteError.notAFile(source) }
+        try put(node.bytes, at: destination, when: condition)
+    }
+
+    /// Moves a file or directory.
+    public func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        try Task.checkCancellation()
+        guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
+        guard nodes[source] != nil else { throw RemoteError.notFound(source) }
+        guard nodes[destination] == nil else { throw RemoteError.alreadyExists(destination) }
+        guard !destination.isEqualToOrInside(source) else { throw RemoteError.isInsideItself(source, destination) }
+        try makeDirectories(to: parent)
+        for path in nodes.keys where path.isEqualToOrInside(source) {
+            let rest = path.components.dropFirst(source.components.count)
+            try nodes[RemotePath(components: destination.components + rest)] = nodes.removeValue(forKey: path)
+        }
+        nodes[destination]?.item.name = destination.lastComponent ?? ""
+    }
+
+    /// Removes a file, or a directory with all that is in it.
+    public func remove(_ path: RemotePath) async throws {
+        try Task.checkCancellation()
+        guard path != .root else { throw RemoteError.isRoot() }
+        nodes = nodes.filter { !$0.key.isEqualToOrInside(path) }
+    }
+
+    private func makeDirectories(to path: RemotePath) throws {
+        if let node = nodes[path] {
+            guard node.item.kind == .directory else { throw RemoteError.notADirectory(path) }
+            return
+        }
+        if let parent = path.parent { try makeDirectories(to: parent) }
+        nodes[path] = Node(item: RemoteItem(name: path.lastComponent ?? "", kind: .directory, modified: now()))
+    }
+
+    @discardableResult
+    private func put(_ bytes: [UInt8], at path: RemotePath, when condition: WriteCondition) throws -> RemoteItem {
+        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
+        try condition.check(nodes[path]?.item, at: path)
+        try makeDirectories(to: parent)
+        lastTag += 1
+        let tag = RemoteTag(String(lastTag))
+        let item = RemoteItem(name: name, kind: .file, size: Int64(bytes.count), modified: now(), tag: tag)
+        nodes[path] = Node(item: item, bytes: bytes)
+        return item
+    }
+}

@@ -1,0 +1,149 @@
+public import Foundation
+import SystemPackage
+import ThreadSupport
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// A folder of this device, or of a share that is mounted here.
+///
+/// - It never leaves the folder: symbolic links inside are listed and removed, but never followed.
+/// - A file is written under a temporary name (`.storesync-….tmp`), synchronized with the medium and then renamed, so that
+///   neither a reader nor a crash sees a part of it. What a crash leaves is hidden from lists.
+/// - New files and directories get the permissions that the process's umask leaves.
+/// - Several processes and devices may use the folder at once. ``WriteCondition/ifMatches(_:)`` isn't safe against them:
+///   file systems can't compare and rename in one step.
+/// - The folder must be there: an absent one is an error (``RemoteError/Code/unavailable``), never created and never taken for
+///   an empty one.
+public actor LocalFolderBackend: RemoteBackend {
+    /// Where the folder is, as a `file:` URL without symbolic links.
+    public nonisolated let identity: String
+    private let folder: Folder
+    private let executor: (any TaskExecutor)?
+
+    /// Takes a folder, which needn't be there before the first request.
+    ///
+    /// - Parameters:
+    ///   - root: The folder. Links on the way to it are followed; ``identity`` is where they lead now.
+    ///   - executor: Where requests block; threads for that purpose where it is `nil`.
+    public init(root: URL, executor: (any TaskExecutor)? = nil) {
+        let path = realPath(FilePath(root.absoluteURL.path(percentEncoded: false))).string
+        identity = URL(filePath: path, directoryHint: .notDirectory).absoluteString
+        folder = Folder(path: path)
+        self.executor = executor
+    }
+
+    /// Everything but conditional replacement and resumable writes.
+    public func capabilities() async throws -> RemoteCapabilities {
+        [.exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .serverSideCopy, .rangedRead]
+    }
+
+    /// What is at a path, without following a link there.
+    public func status(of path: RemotePath) async throws -> RemoteItem? {
+        try await perform(path) { folder in try folder.item(at: path) }
+    }
+
+    /// What is in a directory, without names that aren't UTF-8 and without unfinished files.
+    public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+        try await perform(directory) { folder in try folder.items(in: directory) }
+    }
+
+    /// Makes a directory and those above it, and synchronizes each with the medium.
+    public func createDirectory(at path: RemotePath) async throws {
+        try await perform(path) { folder in _ = try folder.makeDirectory(at: path) }
+    }
+
+    /// Opens a file; its content reads from this one even after it is replaced or removed.
+    public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try await perform(path) { [executor] folder in
+            guard let (file, size) = try folder.openToRead(path) else { return nil }
+            return RemoteContent(of: file, range: (range ?? 0..<size).clamped(to: 0..<size), executor: executor)
+        }
+    }
+
+    /// Writes a file under a temporary name and gives it its own in the end, by `link` or `rename`.
+    @discardableResult
+    public func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
+        let (pending, file) = try await perform(path) { folder in
+            try condition.check(folder.item(at: path), at: path)
+            let pending = PendingFile(in: try folder.makeDirectory(at: parent))
+            return (pending, try pending.create())
+        }
+        do {
+            var written: Int64 = 0
+            for try await chunk in content {
+                try await perform(path) { _ in try file.write(chunk) }
+                written += Int64(chunk.count)
+            }
+            if let length = content.length, length != written {
+                throw RemoteError.wrongLength(path, announced: length, actual: written)
+            }
+            return try await perform(path) { _ in
+                try file.synchronize()
+                return try pending.commit(as: name, at: path, when: condition)
+            }
+        } catch {
+            // Not by `perform`: a cancelled task cleans up too.
+            try? await runBlocking(on: executor) { pending.discard() }
+            throw error
+        }
+    }
+
+    /// Copies a file by a hard link, or byte by byte where the file system has none.
+    public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        let linked = try await perform(destination) { folder in
+            try folder.link(source, to: destination, when: condition)
+        }
+        guard !linked else { return }
+        guard let content = try await read(source, range: nil) else { throw RemoteError.notFound(source) }
+        try await write(content, to: destination, when: condition)
+    }
+
+    /// Moves a file or directory by a rename that doesn't replace.
+    public func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        try await perform(source) { folder in try folder.move(source, to: destination) }
+    }
+
+    /// Removes a file, a link, or a directory with all that is in it.
+    public func remove(_ path: RemotePath) async throws {
+        guard let name = path.lastComponent else { throw RemoteError.isRoot() }
+        try await perform(path) { folder in
+            guard let parent = try folder.parent(of: path) else { return }
+            try parent.removeTree(name)
+            try parent.synchronize()
+        }
+    }
+
+    /// Does something that blocks, and says of `path` what a system call failed with.
+    private func perform<Result: Sendable>(
+        _ path: RemotePath,
+        _ body: @Sendable (Folder) throws -> Result
+    ) async throws -> Result {
+        try Task.checkCancellation()
+        return try await runBlocking(on: executor) { [folder] in
+            do {
+                return try body(folder)
+            } catch let error as Errno {
+                throw RemoteError(error, at: path)
+            }
+        }
+    }
+}
+
+/// Where a path leads, as far as it is there now.
+private func realPath(_ path: FilePath) -> FilePath {
+    if let resolved = realpath(path.string, nil) {
+        defer { free(resolved) }
+        return FilePath(String(cString: resolved))
+    }
+    guard let name = path.lastComponent else { return path }
+    return realPath(path.removingLastComponent()).appending(name)
+}

@@ -1,0 +1,44 @@
+/// Short forms for small files and for whole ones.
+extension RemoteBackend {
+    /// Opens a file to be read from its beginning to its end.
+    ///
+    /// - Parameter path: The file.
+    /// - Returns: The bytes of one version of the file; `nil` if it isn't there.
+    /// - Throws: What ``RemoteBackend/read(_:range:)`` throws.
+    public func read(_ path: RemotePath) async throws -> RemoteContent? {
+        try await read(path, range: nil)
+    }
+
+    /// Reads a small file into memory.
+    ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - limit: How many bytes are accepted.
+    /// - Returns: The bytes; `nil` if the file isn't there.
+    /// - Throws: ``RemoteError/Code/wrongLength`` if there are more, and what ``RemoteBackend/read(_:range:)`` throws.
+    public func bytes(at path: RemotePath, upTo limit: Int = 4 << 20) async throws -> [UInt8]? {
+        do {
+            return try await read(path)?.bytes(upTo: limit)
+        } catch var error as RemoteError {
+            error.path = error.path ?? path
+            throw error
+        }
+    }
+
+    /// Writes a small file from memory.
+    ///
+    /// - Parameters:
+    ///   - bytes: The bytes.
+    ///   - path: The file.
+    ///   - condition: What must be so.
+    /// - Returns: The file that was written.
+    /// - Throws: What ``RemoteBackend/write(_:to:when:)-(RemoteContent,_,_)`` throws.
+    @discardableResult
+    public func write(
+        _ bytes: [UInt8],
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        try await write(RemoteContent(bytes), to: path, when: condition)
+    }
+}

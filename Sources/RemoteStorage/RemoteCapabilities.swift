@@ -1,0 +1,40 @@
+/// What a place guarantees, or does cheaply.
+///
+/// Every request works without them, as the documentation of each says; operations choose their recipe by them, or
+/// refuse. A backend names only what it knows to hold under concurrent requests of many clients.
+public struct RemoteCapabilities: OptionSet, Hashable, Sendable {
+    /// One bit for each capability.
+    public let rawValue: UInt32
+
+    /// Creates a set from its bits.
+    public init(rawValue: UInt32) {
+        self.rawValue = rawValue
+    }
+
+    /// Of all that create a file at once, one wins.
+    ///
+    /// Without it, ``WriteCondition/ifAbsent`` may tell several that they did.
+    public static let exclusiveCreate = RemoteCapabilities(rawValue: 1 << 0)
+    /// Of all that move a directory to one name at once, one wins.
+    ///
+    /// Without it, several may be told that they did.
+    public static let exclusiveDirectoryMove = RemoteCapabilities(rawValue: 1 << 1)
+    /// A reader of a file that is being replaced sees the old or the new one.
+    ///
+    /// Without it, it may see none or a torn one.
+    public static let atomicReplace = RemoteCapabilities(rawValue: 1 << 2)
+    /// Nobody can change a file between the comparison of ``WriteCondition/ifMatches(_:)`` and the replacement.
+    public static let conditionalReplace = RemoteCapabilities(rawValue: 1 << 3)
+    /// A copy doesn't pass through this device.
+    public static let serverSideCopy = RemoteCapabilities(rawValue: 1 << 4)
+    /// Only the range that is asked for is transferred.
+    public static let rangedRead = RemoteCapabilities(rawValue: 1 << 5)
+    /// A write that was cut off goes on where it stopped when it is repeated.
+    public static let resumableWrite = RemoteCapabilities(rawValue: 1 << 6)
+
+    /// All of them.
+    public static let all: RemoteCapabilities = [
+        .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .conditionalReplace, .serverSideCopy, .rangedRead,
+        .resumableWrite,
+    ]
+}

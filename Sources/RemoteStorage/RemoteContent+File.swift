@@ -1,0 +1,67 @@
+public import Foundation
+import SystemPackage
+import ThreadSupport
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+extension RemoteContent {
+    /// Opens a file of this device, to be written to a remote place.
+    ///
+    /// The file is opened once: every pass reads that one, even if another is put in its place meanwhile. It is closed
+    /// when the content and all its iterators are gone.
+    ///
+    /// - Parameters:
+    ///   - url: The file; symbolic links are followed.
+    ///   - chunkSize: How many bytes a chunk has.
+    ///   - executor: Where reading blocks; threads for that purpose where it is `nil`.
+    /// - Returns: The file's bytes. Iterating throws ``RemoteError/Code/unavailable`` if the file becomes shorter.
+    /// - Throws: ``RemoteError``, such as ``RemoteError/Code/notFound``, with a message that names the file.
+    public static func file(
+        at url: URL,
+        chunkSize: Int = chunkSize,
+        executor: (any TaskExecutor)? = nil
+    ) async throws -> RemoteContent {
+        let path = url.path(percentEncoded: false)
+        return try await runBlocking(on: executor) {
+            do throws(Errno) {
+                let file = try OpenFile { open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) }
+                let status = try file.status()
+                guard status.type == .regular else {
+                    throw status.type == .directory ? .isDirectory : .noSuchAddressOrDevice
+                }
+                return RemoteContent(of: file, range: 0..<status.size, chunkSize: chunkSize, executor: executor)
+            } catch {
+                let code = RemoteError(error, at: .root).code
+                throw RemoteError(code, "“\(path)” can't be read (\(error)). Name a file that can.", cause: error)
+            }
+        }
+    }
+
+    /// Reads a range of an open file.
+    init(of file: OpenFile, range: Range<Int64>, chunkSize: Int = chunkSize, executor: (any TaskExecutor)?) {
+        self.init(length: range.upperBound - range.lowerBound) {
+            var offset = range.lowerBound
+            return {
+                try Task.checkCancellation()
+                let count = Int(Swift.min(Int64(chunkSize), range.upperBound - offset))
+                guard count > 0 else { return nil }
+                let chunk = try await runBlocking(on: executor) { [offset] in
+                    do {
+                        return try file.read(at: offset, upTo: count)
+                    } catch let error as Errno {
+                        throw RemoteError(.unavailable, "A file can't be read on: \(error).", cause: error)
+                    }
+                }
+                guard !chunk.isEmpty else {
+                    throw RemoteError(.unavailable, "A file became shorter while it was read. Try again.")
+                }
+                offset += Int64(chunk.count)
+                return chunk
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+/// The bytes of a file, chunk by chunk.
+///
+/// A content that is to be written can be iterated again from its beginning, so that a write can be tried again. One
+/// that was read need not: iterate it once.
+///
+/// A source of bytes is one function that begins, and returns the function that gives chunk after chunk:
+///
+/// ```swift
+/// let countdown = RemoteContent(length: 3) {
+///     var next: UInt8 = 3
+///     return {
+///         guard next > 0 else { return nil }
+///         defer { next -= 1 }
+///         return [next]
+///     }
+/// }
+/// ```
+public struct RemoteContent: AsyncSequence, Sendable {
+    /// Gives the chunks of one pass.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        fileprivate let nextChunk: () async throws -> [UInt8]?
+
+        /// The next chunk, or `nil` at the end.
+        public mutating func next() async throws -> [UInt8]? {
+            try await nextChunk()
+        }
+    }
+
+    /// How many bytes a chunk has where this module chooses: 1 MiB.
+    public static let chunkSize = 1 << 20
+
+    /// How many bytes there are in all; `nil` where that isn't known before the end.
+    public let length: Int64?
+
+    private let makeIterator: @Sendable () -> () async throws -> [UInt8]?
+
+    /// Creates a content from a source.
+    ///
+    /// - Parameters:
+    ///   - length: How many bytes there are; `nil` where that isn't known. A write of another number of bytes fails.
+    ///   - makeIterator: Begins a pass from the first byte and returns the function that gives its chunks, then `nil`.
+    ///     A chunk may be empty. What that function captures is released when the pass ends or is dropped.
+    public init(length: Int64?, _ makeIterator: @escaping @Sendable () -> () async throws -> [UInt8]?) {
+        self.length = length
+        self.makeIterator = makeIterator
+    }
+
+    /// Creates a content from bytes in memory.
+    public init(_ bytes: [UInt8]) {
+        self.init(length: Int64(bytes.count)) {
+            var rest = bytes.isEmpty ? nil : bytes
+            return { rest.take() }
+        }
+    }
+
+    /// Begins a pass from the first byte.
+    public func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(nextChunk: makeIterator())
+    }
+
+    /// Collects all bytes.
+    ///
+    /// - Parameter limit: How many bytes are accepted: what comes from a remote place must not fill the memory.
+    /// - Returns: The bytes.
+    /// - Throws: ``RemoteError/Code/wrongLength`` as soon as there are more, and what the source throws.
+    public func bytes(upTo limit: Int) async throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Int(clamping: Swift.min(length ?? 0, Int64(limit))))
+        for try await chunk in self {
+            guard chunk.count <= limit - bytes.count else {
+                throw RemoteError(
+                    .wrongLength,
+                    "A file has more than the \(limit) bytes that are expected of it. Another program may have written it."
+                )
+            }
+            bytes += chunk
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,43 @@
+import RemoteStorage
+
+/// `deviceInfo.plist`: what is known of a client, under TICoreDataSync's keys.
+struct DeviceInfo: Hashable, Sendable {
+    var client: String
+    var description: String
+    var userInfo: [String: PropertyListValue]
+
+    private enum Key {
+        static let identifier = "kTICDSClientDeviceIdentifier"
+        static let description = "kTICDSClientDeviceDescription"
+        static let userInfo = "kTICDSClientDeviceUserInfo"
+    }
+
+    init(client: String, description: String, userInfo: [String: PropertyListValue]) {
+        self.client = client
+        self.description = description
+        self.userInfo = userInfo
+    }
+
+    /// Reads the file.
+    ///
+    /// - Throws: ``StoreSyncError/Code/corrupt`` for anything but a plaintext property list with a client's identifier.
+    init(_ bytes: [UInt8], at path: RemotePath) throws(StoreSyncError) {
+        let values = try PropertyListValue.dictionary(in: bytes, at: path)
+        guard let client = values[Key.identifier]?.string else { throw .corrupt(path, "\(Key.identifier) is missing") }
+        self.init(
+            client: client,
+            description: values[Key.description]?.string ?? "",
+            userInfo: values[Key.userInfo]?.dictionary ?? [:]
+        )
+    }
+
+    var values: [String: PropertyListValue] {
+        var values: [String: PropertyListValue] = [
+            Key.identifier: .string(client), Key.description: .string(description),
+        ]
+        if !userInfo.isEmpty { values[Key.userInfo] = .dictionary(userInfo) }
+        return values
+    }
+
+    var xml: [UInt8] { PropertyListValue.dictionary(values).xml }
+}

@@ -1,0 +1,136 @@
+public import Foundation
+
+/// A property list, as a value that can be sent and compared.
+public enum PropertyListValue: Sendable, Hashable {
+    /// Text.
+    case string(String)
+    /// A whole number.
+    case integer(Int)
+    /// A number with a fraction.
+    case real(Double)
+    /// Yes or no.
+    case boolean(Bool)
+    /// A point in time.
+    case date(Date)
+    /// Bytes.
+    case data(Data)
+    /// Values in order.
+    case array([PropertyListValue])
+    /// Values by name.
+    case dictionary([String: PropertyListValue])
+
+    /// Why bytes could not be read as a property list.
+    struct Malformed: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    private static let deepest = 32
+
+    /// Reads an XML property list, from anybody: neither depth nor content can do harm.
+    ///
+    /// - Parameter bytes: The file's content.
+    /// - Throws: ``Malformed``.
+    init(xml bytes: [UInt8]) throws {
+        guard bytes.starts(with: Array("<?xml".utf8)) || bytes.starts(with: Array("<plist".utf8)) else {
+            throw Malformed(description: "it isn't an XML property list")
+        }
+        // The parser recurses, so the depth is bounded before it sees the file.
+        guard Self.depth(of: bytes) <= Self.deepest else {
+            throw Malformed(description: "it is nested more than \(Self.deepest) levels deep")
+        }
+        let object: Any
+        do {
+            object = try PropertyListSerialization.propertyList(from: Data(bytes), format: nil)
+        } catch {
+            throw Malformed(description: "it isn't a whole property list")
+        }
+        guard let value = Self(object) else { throw Malformed(description: "it holds something unknown") }
+        self = value
+    }
+
+    private static func depth(of bytes: [UInt8]) -> Int {
+        var depth = 0
+        var deepest = 0
+        for index in bytes.indices where bytes[index] == UInt8(ascii: "<") {
+            let tag = bytes[(index + 1)...].prefix(6)
+            if tag.starts(with: Array("dict>".utf8)) || tag.starts(with: Array("array>".utf8)) {
+                depth += 1
+                deepest = max(deepest, depth)
+            } else if tag.starts(with: Array("/dict>".utf8)) || tag.starts(with: Array("/array".utf8)) {
+                depth -= 1
+            }
+        }
+        return deepest
+    }
+
+    private init?(_ object: Any) {
+        switch object {
+        case let value as String: self = .string(value)
+        case let value as Date: self = .date(value)
+        case let value as Data: self = .data(value)
+        case let value as [Any]:
+            let values = value.compactMap { Self($0) }
+            guard values.count == value.count else { return nil }
+            self = .array(values)
+        case let value as [String: Any]:
+            let values = value.compactMapValues { Self($0) }
+            guard values.count == value.count else { return nil }
+            self = .dictionary(values)
+        case let value as Bool where Self.isBoolean(object): self = .boolean(value)
+        case let value as Int: self = .integer(value)
+        case let value as Double: self = .real(value)
+        default: return nil
+        }
+    }
+
+    /// Foundation bridges yes and no and numbers into one class on Apple platforms, so a cast doesn't tell them apart.
+    private static func isBoolean(_ object: Any) -> Bool {
+        #if canImport(Darwin)
+        CFGetTypeID(object as CFTypeRef) == CFBooleanGetTypeID()
+        #else
+        type(of: object) == Bool.self
+        #endif
+    }
+
+    /// The property list as XML.
+    var xml: [UInt8] {
+        guard
+            let data = try? PropertyListSerialization.data(fromPropertyList: object, format: .xml, options: 0)
+        else { preconditionFailure("a property list could not be written") }
+        return Array(data)
+    }
+
+    private var object: Any {
+        switch self {
+        case .string(let value): value
+        case .integer(let value): value
+        case .real(let value): value
+        case .boolean(let value): value
+        case .date(let value): value
+        case .data(let value): value
+        case .array(let values): values.map(\.object)
+        case .dictionary(let values): values.mapValues(\.object)
+        }
+    }
+}
+
+extension PropertyListValue {
+    var string: String? {
+        if case .string(let value) = self { value } else { nil }
+    }
+    var integer: Int? {
+        if case .integer(let value) = self { value } else { nil }
+    }
+    var boolean: Bool? {
+        if case .boolean(let value) = self { value } else { nil }
+    }
+    var date: Date? {
+        if case .date(let value) = self { value } else { nil }
+    }
+    var array: [PropertyListValue]? {
+        if case .array(let values) = self { values } else { nil }
+    }
+    var dictionary: [String: PropertyListValue]? {
+        if case .dictionary(let values) = self { values } else { nil }
+    }
+}

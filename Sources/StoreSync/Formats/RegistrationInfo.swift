@@ -1,0 +1,75 @@
+import Foundation
+import RemoteStorage
+
+/// `Information/registration.plist`: what an application is, decided once by whoever made it.
+struct RegistrationInfo: Hashable, Sendable {
+    /// Tells this application from one that is made anew under the same name.
+    ///
+    /// A UUID.
+    var epoch: String
+    /// `none`, or the suite that seals its files.
+    var encryption: String
+
+    static let unencrypted = "none"
+    private static let formatVersion = 1
+
+    static func makeUnencrypted() -> RegistrationInfo {
+        RegistrationInfo(epoch: UUID().uuidString, encryption: unencrypted)
+    }
+
+    init(epoch: String, encryption: String) {
+        self.epoch = epoch
+        self.encryption = encryption
+    }
+
+    /// Reads the file.
+    ///
+    /// A newer format is `unsupportedFormat`, anything else that can't be read `corrupt`.
+    init(_ bytes: [UInt8], at path: RemotePath) throws(StoreSyncError) {
+        let values = try PropertyListValue.dictionary(in: bytes, at: path)
+        guard let version = values["formatVersion"]?.integer else { throw .corrupt(path, "it has no format version") }
+        guard version == Self.formatVersion else { throw .newerFormat(path, version) }
+        guard let epoch = values["epoch"]?.string, UUID(uuidString: epoch) != nil,
+            let encryption = values["encryption"]?.string
+        else { throw .corrupt(path, "epoch or encryption is missing") }
+        self.init(epoch: epoch, encryption: encryption)
+    }
+
+    var xml: [UInt8] {
+        PropertyListValue.dictionary([
+            "formatVersion": .integer(Self.formatVersion),
+            "epoch": .string(epoch),
+            "encryption": .string(encryption),
+        ]).xml
+    }
+}
+
+extension PropertyListValue {
+    /// Reads a file that must be a dictionary.
+    static func dictionary(
+        in bytes: [UInt8],
+        at path: RemotePath
+    ) throws(StoreSyncError) -> [String: PropertyListValue] {
+        let value: PropertyListValue
+        do {
+            value = try PropertyListValue(xml: bytes)
+        } catch {
+            throw .corrupt(path, "\(error)")
+        }
+        guard let values = value.dictionary else { throw .corrupt(path, "it isn't a dictionary") }
+        return values
+    }
+}
+
+extension StoreSyncError {
+    static func corrupt(_ path: RemotePath, _ reason: String) -> StoreSyncError {
+        StoreSyncError(.corrupt, "\(path) on the remote can't be read: \(reason). Restore it from a backup.")
+    }
+
+    static func newerFormat(_ path: RemotePath, _ version: Int) -> StoreSyncError {
+        StoreSyncError(
+            .unsupportedFormat,
+            "\(path) on the remote has format version \(version), which this program doesn't know. Update it."
+        )
+    }
+}

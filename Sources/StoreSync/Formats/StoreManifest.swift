@@ -1,0 +1,96 @@
+import Foundation
+import RemoteStorage
+import SyncCryptography
+
+/// What publishes an upload: which files it has, and which other uploads are contained in it.
+struct StoreManifest: Hashable, Sendable {
+    /// One file of the upload.
+    struct File: Hashable, Sendable {
+        var file: WholeStoreFile
+        /// The file's size as the app has it, in bytes.
+        var size: Int64
+        /// The file's size on the remote, in bytes.
+        var storedSize: Int64
+        /// Digest of the file as the app has it.
+        var contentRoot: ContentRoot
+    }
+
+    var name: UploadName
+    /// When it was made, by the clock of the device: for people, never compared.
+    var created: Date
+    var files: [File]
+    /// What this store contains: uploads of its own client, itself among them, and of others.
+    var includes: GenerationVector
+    /// The highest generation of each client that the writer had seen: witnesses against a rollback.
+    var seen: [String: Int]
+
+    private static let formatVersion = 1
+
+    init(name: UploadName, created: Date, files: [File], includes: GenerationVector, seen: [String: Int]) {
+        self.name = name
+        self.created = created
+        self.files = files
+        self.includes = includes
+        self.seen = seen
+    }
+
+    /// Whether the store of `other` is contained in this one.
+    func includes(_ other: StoreManifest) -> Bool {
+        includes.contains(client: other.name.client.rawValue, other.name.reference)
+    }
+
+    subscript(file: WholeStoreFile) -> File? { files.first { $0.file == file } }
+
+    /// Reads a manifest.
+    ///
+    /// Client, generation and upload are those of its name; it must say the same.
+    init(_ bytes: [UInt8], named name: UploadName, at path: RemotePath) throws(StoreSyncError) {
+        let values = try PropertyListValue.dictionary(in: bytes, at: path)
+        guard let version = values["formatVersion"]?.integer else { throw .corrupt(path, "it has no format version") }
+        guard version == Self.formatVersion else { throw .newerFormat(path, version) }
+        guard values["client"]?.string == name.client.rawValue, values["generation"]?.integer == name.generation,
+            values["upload"]?.string == name.upload
+        else { throw .corrupt(path, "it belongs to another upload") }
+        let files = (values["files"]?.array ?? []).compactMap(File.init)
+        guard Set(files.map(\.file)) == Set(WholeStoreFile.allCases), files.count == WholeStoreFile.allCases.count
+        else {
+            throw .corrupt(path, "its list of files isn't whole")
+        }
+        guard let includes = values["includes"].flatMap(GenerationVector.init), let created = values["created"]?.date,
+            let seen = values["seen"]?.dictionary?.mapValues({ $0.integer ?? -1 }), seen.values.allSatisfy({ $0 >= 0 })
+        else { throw .corrupt(path, "what it includes can't be read") }
+        self.init(name: name, created: created, files: files, includes: includes, seen: seen)
+    }
+
+    var xml: [UInt8] {
+        PropertyListValue.dictionary([
+            "formatVersion": .integer(Self.formatVersion),
+            "client": .string(name.client.rawValue),
+            "generation": .integer(name.generation),
+            "upload": .string(name.upload),
+            "created": .date(created),
+            "files": .array(files.map(\.propertyList)),
+            "includes": includes.propertyList,
+            "seen": .dictionary(seen.mapValues { .integer($0) }),
+        ]).xml
+    }
+}
+
+extension StoreManifest.File {
+    fileprivate init?(_ value: PropertyListValue) {
+        guard let values = value.dictionary, let file = values["name"]?.string.flatMap(WholeStoreFile.init),
+            let size = values["size"]?.integer, let storedSize = values["storedSize"]?.integer,
+            let root = values["contentRoot"]?.string.flatMap(ContentRoot.init(hex:)), size >= 0, storedSize >= 0
+        else { return nil }
+        self.init(file: file, size: Int64(size), storedSize: Int64(storedSize), contentRoot: root)
+    }
+
+    fileprivate var propertyList: PropertyListValue {
+        .dictionary([
+            "name": .string(file.rawValue),
+            "size": .integer(Int(size)),
+            "storedSize": .integer(Int(storedSize)),
+            "contentRoot": .string(contentRoot.description),
+        ])
+    }
+}

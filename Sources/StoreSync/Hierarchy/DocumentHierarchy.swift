@@ -1,0 +1,114 @@
+public import RemoteStorage
+
+/// Where everything of a document is on the remote.
+///
+///     Documents/<document>/
+///       documentInfo.plist
+///       IntegrityKey/<key>
+///       DeletedClients/<client>.plist
+///       RecentSyncs/<client>.recentsync
+///       SyncChanges/<client>/*.syncchg
+///       SyncCommands/<client>/*.synccmd
+///       TemporaryFiles/WholeStore/
+///       WholeStore/<client>/<generation>-<upload>/WholeStore.ticdsync
+///                                                 AppliedSyncChangeSets.ticdsync
+///                                                 AppliedSyncCommandSets.ticdsync
+///       WholeStore/<client>/manifest-<generation>-<upload>.plist
+///       WholeStore/<client>/WholeStore.ticdsync …   for readers that know only TICoreDataSync
+///
+/// A generation's folder is never changed; its manifest, made once and last, publishes it.
+public struct DocumentHierarchy: Sendable, Hashable {
+    /// The document's identifier.
+    public let document: RemoteIdentifier
+    /// The document's directory.
+    public let root: RemotePath
+
+    init(_ document: RemoteIdentifier, root: RemotePath) {
+        self.document = document
+        self.root = root
+    }
+
+    /// What is known of the document.
+    ///
+    /// Its appearance is the document's creation.
+    public var documentInfo: RemotePath { root.appending(literal: "documentInfo.plist") }
+    /// Holds one file, named by the document's integrity key.
+    public var integrityKeys: RemotePath { root.appending(literal: "IntegrityKey") }
+    /// Notes on clients that were removed from the document.
+    public var deletedClients: RemotePath { root.appending(literal: "DeletedClients") }
+    /// When each client last synchronized.
+    public var recentSyncs: RemotePath { root.appending(literal: "RecentSyncs") }
+    /// The sets of changes of each client.
+    public var syncChanges: RemotePath { root.appending(literal: "SyncChanges") }
+    /// The sets of commands of each client.
+    public var syncCommands: RemotePath { root.appending(literal: "SyncCommands") }
+    /// Where TICoreDataSync puts files together.
+    public var temporaryFiles: RemotePath { root.appending(literal: "TemporaryFiles") }
+    /// Where TICoreDataSync puts whole stores together.
+    public var temporaryWholeStore: RemotePath { temporaryFiles.appending(literal: "WholeStore") }
+    /// The uploaded stores of each client.
+    public var wholeStores: RemotePath { root.appending(literal: "WholeStore") }
+
+    /// Every directory that always exists, parents before children.
+    public var directories: [RemotePath] {
+        [
+            root, integrityKeys, deletedClients, recentSyncs, syncChanges, syncCommands, temporaryFiles,
+            temporaryWholeStore, wholeStores,
+        ]
+    }
+
+    /// The file that an integrity key is named by.
+    ///
+    /// - Throws: ``RemoteError`` if the key isn't one path component.
+    public func integrityKey(_ key: String) throws -> RemotePath { try integrityKeys.appending(key) }
+
+    /// The note that a client was removed from the document.
+    public func deletedClient(_ client: RemoteIdentifier) -> RemotePath { deletedClients.appending(tombstone: client) }
+    /// When a client last synchronized.
+    public func recentSync(_ client: RemoteIdentifier) -> RemotePath {
+        recentSyncs.appending(client, extension: "recentsync")
+    }
+    /// A client's sets of changes.
+    public func syncChanges(_ client: RemoteIdentifier) -> RemotePath { syncChanges.appending(client) }
+    /// A client's sets of commands.
+    public func syncCommands(_ client: RemoteIdentifier) -> RemotePath { syncCommands.appending(client) }
+    /// A client's uploaded stores.
+    public func wholeStores(_ client: RemoteIdentifier) -> RemotePath { wholeStores.appending(client) }
+
+    /// The folder of one upload.
+    func upload(_ name: UploadName) -> RemotePath {
+        component(name.client, name.directoryName)
+    }
+
+    /// The manifest that publishes an upload.
+    func manifest(_ name: UploadName) -> RemotePath {
+        component(name.client, name.manifestName)
+    }
+
+    private func component(_ client: RemoteIdentifier, _ name: String) -> RemotePath {
+        // Digits and a UUID: always a component.
+        guard let path = try? wholeStores(client).appending(name) else {
+            preconditionFailure("\(name) isn't a path component")
+        }
+        return path
+    }
+}
+
+/// The files that make up a whole store, by the names they have in every upload.
+public enum WholeStoreFile: String, Sendable, Hashable, CaseIterable {
+    // In the order in which the fixed names are refreshed: an old store beside new applied sets would lose changes.
+    /// The store itself.
+    case store = "WholeStore.ticdsync"
+    /// Which sets of changes are in it.
+    case appliedSyncChangeSets = "AppliedSyncChangeSets.ticdsync"
+    /// Which sets of commands are in it.
+    case appliedSyncCommandSets = "AppliedSyncCommandSets.ticdsync"
+
+    func path(in directory: RemotePath) -> RemotePath {
+        switch self {
+        case .store: directory.appending(literal: "WholeStore.ticdsync")
+        case .appliedSyncChangeSets: directory.appending(literal: "AppliedSyncChangeSets.ticdsync")
+        case .appliedSyncCommandSets: directory.appending(literal: "AppliedSyncCommandSets.ticdsync")
+        }
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import RemoteStorage
+
+/// What names one upload of a client: its folder is `<generation>-<upload>`, its manifest `manifest-<generation>-<upload>.plist`.
+struct UploadName: Hashable, Sendable, CustomStringConvertible {
+    var client: RemoteIdentifier
+    var generation: Int
+    /// A UUID, in upper case.
+    var upload: String
+
+    private static let prefix = "manifest-"
+    private static let suffix = ".plist"
+
+    init(client: RemoteIdentifier, generation: Int, upload: String) {
+        self.client = client
+        self.generation = generation
+        self.upload = upload
+    }
+
+    /// Reads the name of an upload's folder; `nil` for anything else, such as the conflict copy of a synced folder.
+    init?(client: RemoteIdentifier, directoryName name: String) {
+        let parts = name.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let generation = Int(parts[0]), generation > 0, String(generation) == parts[0],
+            UUID(uuidString: String(parts[1]))?.uuidString == String(parts[1])
+        else { return nil }
+        self.init(client: client, generation: generation, upload: String(parts[1]))
+    }
+
+    /// Reads the name of a manifest; `nil` for anything else.
+    init?(client: RemoteIdentifier, manifestName name: String) {
+        guard name.hasPrefix(Self.prefix), name.hasSuffix(Self.suffix) else { return nil }
+        self.init(
+            client: client,
+            directoryName: String(name.dropFirst(Self.prefix.count).dropLast(Self.suffix.count))
+        )
+    }
+
+    var directoryName: String { "\(generation)-\(upload)" }
+    var manifestName: String { Self.prefix + directoryName + Self.suffix }
+    var reference: UploadReference { UploadReference(generation: generation, upload: upload) }
+    var description: String { "generation \(generation) of client \(client)" }
+}

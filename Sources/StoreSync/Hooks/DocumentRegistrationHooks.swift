@@ -1,0 +1,167 @@
+public import RemoteStorage
+
+/// The remote steps of ``DocumentRegistrationOperation``.
+public protocol DocumentRegistrationHooks: SyncHooks {
+    /// Reads what is known of the document; `nil` if it isn't registered.
+    func fetchDocumentInfo(_ hierarchy: DocumentHierarchy) async throws -> [UInt8]?
+
+    /// Saves what is known of the document, unless something is there: the moment in which the document is created.
+    ///
+    /// - Returns: Whether it was saved. At most one caller in the world is told yes.
+    func createDocumentInfo(_ bytes: [UInt8], _ hierarchy: DocumentHierarchy) async throws -> Bool
+
+    /// Which of the directories that a document always has are missing.
+    func missingDirectories(_ hierarchy: DocumentHierarchy) async throws -> Set<RemotePath>
+
+    /// Makes directories of the document.
+    func createDirectories(_ directories: Set<RemotePath>, _ hierarchy: DocumentHierarchy) async throws
+
+    /// The names of the document's integrity keys.
+    func listIntegrityKeys(_ hierarchy: DocumentHierarchy) async throws -> [String]
+
+    /// Saves the file that an integrity key is named by. One that is there stays.
+    func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws
+
+    /// Whether a document of that name was deleted.
+    func documentWasDeleted(
+        _ document: RemoteIdentifier,
+        _ application: ApplicationHierarchy
+    ) async throws -> Bool
+
+    /// Takes the note away that a document was deleted.
+    func removeDeletedDocumentNote(
+        _ document: RemoteIdentifier,
+        _ application: ApplicationHierarchy
+    ) async throws
+
+    /// Whether the client was removed from the document.
+    func clientWasDeleted(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> Bool
+
+    /// Notes that a client was removed from the document.
+    func saveDeletedClientNote(
+        _ client: RemoteIdentifier,
+        content: [UInt8],
+        _ hierarchy: DocumentHierarchy
+    ) async throws
+
+    /// Takes the note away that a client was removed from the document.
+    func removeDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
+
+    /// The clients that have a directory for changes in the document.
+    func listClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
+
+    /// Makes the client's directories for changes and commands.
+    func createClientDirectories(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
+
+    /// The names of all documents, to find one that some storage takes for the same.
+    func listDocuments(_ application: ApplicationHierarchy) async throws -> [RemoteIdentifier]
+
+    /// The clients that have a directory in the application, with what is known of each where that can be read.
+    func listApplicationClients(
+        _ application: ApplicationHierarchy
+    ) async throws -> [(client: RemoteIdentifier, deviceInfo: [UInt8]?)]
+}
+
+extension DocumentRegistrationHooks {
+    /// Reads the file.
+    public func fetchDocumentInfo(_ hierarchy: DocumentHierarchy) async throws -> [UInt8]? {
+        try await backend.smallFile(at: hierarchy.documentInfo)
+    }
+
+    /// Writes the file where none is; one that is there is read back, since it may be ours.
+    public func createDocumentInfo(_ bytes: [UInt8], _ hierarchy: DocumentHierarchy) async throws -> Bool {
+        if try await backend.writeIfAbsent(bytes, to: hierarchy.documentInfo) { return true }
+        return try await fetchDocumentInfo(hierarchy) == bytes
+    }
+
+    /// Lists the two directories that have others in them.
+    public func missingDirectories(_ hierarchy: DocumentHierarchy) async throws -> Set<RemotePath> {
+        async let root = backend.list(hierarchy.root)
+        async let temporary = backend.list(hierarchy.temporaryFiles)
+        let (inRoot, inTemporary) = try await (root ?? [], temporary ?? [])
+        let present =
+            Set(inRoot.compactMap { try? hierarchy.root.appending($0.name) })
+            .union(inTemporary.compactMap { try? hierarchy.temporaryFiles.appending($0.name) })
+        return Set(hierarchy.directories.dropFirst()).subtracting(present)
+    }
+
+    /// Makes them together.
+    public func createDirectories(_ directories: Set<RemotePath>, _ hierarchy: DocumentHierarchy) async throws {
+        let backend = backend
+        try await together(Array(directories).innermost) { try await backend.createDirectory(at: $0) }
+    }
+
+    /// Lists the directory.
+    public func listIntegrityKeys(_ hierarchy: DocumentHierarchy) async throws -> [String] {
+        (try await backend.list(hierarchy.integrityKeys) ?? [])
+            .filter { $0.kind == .file && !$0.name.hasPrefix(".") }.map(\.name).sorted()
+    }
+
+    /// Writes the file where none is.
+    public func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws {
+        _ = try await backend.writeIfAbsent(content, to: hierarchy.integrityKey(key))
+    }
+
+    /// Asks for the note's status.
+    public func documentWasDeleted(
+        _ document: RemoteIdentifier,
+        _ application: ApplicationHierarchy
+    ) async throws -> Bool {
+        try await backend.status(of: application.deletedDocument(document)) != nil
+    }
+
+    /// Removes the note.
+    public func removeDeletedDocumentNote(
+        _ document: RemoteIdentifier,
+        _ application: ApplicationHierarchy
+    ) async throws {
+        try await backend.remove(application.deletedDocument(document))
+    }
+
+    /// Asks for the note's status.
+    public func clientWasDeleted(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> Bool {
+        try await backend.status(of: hierarchy.deletedClient(client)) != nil
+    }
+
+    /// Writes the note.
+    public func saveDeletedClientNote(
+        _ client: RemoteIdentifier,
+        content: [UInt8],
+        _ hierarchy: DocumentHierarchy
+    ) async throws {
+        try await backend.write(content, to: hierarchy.deletedClient(client), when: .always)
+    }
+
+    /// Removes the note.
+    public func removeDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws {
+        try await backend.remove(hierarchy.deletedClient(client))
+    }
+
+    /// Lists the clients' directories for changes.
+    public func listClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier] {
+        try await backend.list(hierarchy.syncChanges).directoryIdentifiers
+    }
+
+    /// Makes both directories together.
+    public func createClientDirectories(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws {
+        let backend = backend
+        try await together([hierarchy.syncChanges(client), hierarchy.syncCommands(client)]) {
+            try await backend.createDirectory(at: $0)
+        }
+    }
+
+    /// Lists the documents' directories.
+    public func listDocuments(_ application: ApplicationHierarchy) async throws -> [RemoteIdentifier] {
+        try await backend.list(application.documents).directoryIdentifiers
+    }
+
+    /// Lists the clients' directories, then reads their files together.
+    public func listApplicationClients(
+        _ application: ApplicationHierarchy
+    ) async throws -> [(client: RemoteIdentifier, deviceInfo: [UInt8]?)] {
+        let backend = backend
+        let clients = try await backend.list(application.clientDevices).directoryIdentifiers
+        let infos = try await together(clients) { try await backend.smallFile(at: application.deviceInfo($0)) }
+        return zip(clients, infos).map { ($0, $1) }
+    }
+}

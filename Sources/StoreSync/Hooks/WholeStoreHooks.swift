@@ -1,0 +1,95 @@
+public import RemoteStorage
+
+/// What uploads and downloads have in common: looking at what was published.
+public protocol WholeStoreHooks: SyncHooks {
+    /// The clients that have uploaded a store of the document, or begun to.
+    func listUploadingClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
+
+    /// What is in a client's directory of uploads.
+    func listUploads(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [RemoteItem]
+
+    /// Reads a manifest; `nil` if it isn't there (any more).
+    func fetchManifest(at path: RemotePath) async throws -> [UInt8]?
+}
+
+extension WholeStoreHooks {
+    /// Lists the directory of whole stores.
+    public func listUploadingClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier] {
+        try await backend.list(hierarchy.wholeStores).directoryIdentifiers
+    }
+
+    /// Lists the client's directory.
+    public func listUploads(
+        of client: RemoteIdentifier,
+        _ hierarchy: DocumentHierarchy
+    ) async throws -> [RemoteItem] {
+        try await backend.list(hierarchy.wholeStores(client)) ?? []
+    }
+
+    /// Reads the file.
+    public func fetchManifest(at path: RemotePath) async throws -> [UInt8]? {
+        try await backend.smallFile(at: path)
+    }
+}
+
+/// The remote steps of ``WholeStoreUploadOperation``.
+public protocol WholeStoreUploadHooks: WholeStoreHooks {
+    /// Uploads one file of a whole store into its upload's folder.
+    func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws
+
+    /// Publishes an upload by its manifest, unless there is one of that name.
+    ///
+    /// - Returns: Whether this manifest stands there now.
+    func publishManifest(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool
+
+    /// Refreshes one of the fixed names by which TICoreDataSync knows a client's store.
+    func refreshFixedName(from published: RemotePath, to fixed: RemotePath) async throws
+
+    /// Removes an upload of this client: its manifest first, so that nobody sees one without its files.
+    func removeUpload(manifest: RemotePath, directory: RemotePath) async throws
+}
+
+extension WholeStoreUploadHooks {
+    /// Writes the file.
+    public func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws {
+        try await backend.write(content, to: path, when: .always)
+    }
+
+    /// Writes the manifest where none is; one that is there is read back, since it may be ours.
+    public func publishManifest(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
+        if try await backend.writeIfAbsent(bytes, to: path) { return true }
+        return try await fetchManifest(at: path) == bytes
+    }
+
+    /// Copies the file at the remote.
+    public func refreshFixedName(from published: RemotePath, to fixed: RemotePath) async throws {
+        try await backend.copy(published, to: fixed, when: .always)
+    }
+
+    /// Removes both.
+    public func removeUpload(manifest: RemotePath, directory: RemotePath) async throws {
+        try await backend.remove(manifest)
+        try await backend.remove(directory)
+    }
+}
+
+/// The remote steps of ``WholeStoreDownloadOperation``.
+public protocol WholeStoreDownloadHooks: WholeStoreHooks {
+    /// The sizes of the files in a folder; `nil` if the folder isn't there.
+    func listFiles(in directory: RemotePath) async throws -> [RemoteItem]?
+
+    /// Opens one file of a whole store; `nil` if it isn't there.
+    func downloadFile(at path: RemotePath) async throws -> RemoteContent?
+}
+
+extension WholeStoreDownloadHooks {
+    /// Lists the folder.
+    public func listFiles(in directory: RemotePath) async throws -> [RemoteItem]? {
+        try await backend.list(directory)
+    }
+
+    /// Opens the file.
+    public func downloadFile(at path: RemotePath) async throws -> RemoteContent? {
+        try await backend.read(path, range: nil)
+    }
+}

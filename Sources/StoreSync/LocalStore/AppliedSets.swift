@@ -1,0 +1,86 @@
+import Foundation
+import GRDB
+import RemoteStorage
+import SyncCryptography
+
+/// The files that say which sets of changes and commands are in a store.
+///
+/// They travel with it wherever it goes.
+enum AppliedSets {
+    // "SSas", so that a tool that identifies files knows what it has before it.
+    private static let applicationID = 0x5353_6173
+
+    /// Makes a file with nothing applied.
+    static func create(at url: URL) throws {
+        do {
+            let database = try DatabaseQueue(path: url.path)
+            try database.writeWithoutTransaction { db in
+                try db.execute(
+                    sql: """
+                        PRAGMA application_id = \(applicationID);
+                        PRAGMA user_version = 1;
+                        CREATE TABLE appliedSet (
+                            identifier TEXT PRIMARY KEY NOT NULL,
+                            applied TEXT NOT NULL
+                        ) WITHOUT ROWID;
+                        """
+                )
+            }
+            try database.close()
+        } catch {
+            throw StoreSyncError(writing: url, error)
+        }
+    }
+}
+
+/// Where a device keeps the applied sets of one local store.
+struct AppliedSetsDirectory: Sendable {
+    private let url: URL
+
+    init(_ parent: URL, path: String, document: DocumentKey) {
+        // Paths hold characters that names can't, so the directory is named by a digest of everything.
+        let parts = [document.application.remote, document.application.application, document.document, path]
+        var hasher = ContentRootHasher()
+        hasher.update(Array(parts.joined(separator: "\0").utf8))
+        url = parent.appending(path: hasher.finalize().description, directoryHint: .isDirectory)
+    }
+
+    private func location(_ file: WholeStoreFile) -> URL { url.appending(path: file.rawValue) }
+    private func arrival(_ file: WholeStoreFile) -> URL { url.appending(path: file.rawValue + ".arrived") }
+
+    /// Copies a file for an upload; one with nothing applied where there is none yet.
+    func copyOrCreate(_ file: WholeStoreFile, at copy: URL) throws {
+        guard FileManager.default.fileExists(atPath: location(file).path) else {
+            return try AppliedSets.create(at: copy)
+        }
+        do {
+            try FileManager.default.copyItem(at: location(file), to: copy)
+        } catch {
+            throw StoreSyncError(writing: copy, error)
+        }
+    }
+
+    /// Keeps a file that was downloaded, until its store is in place.
+    func stage(_ file: WholeStoreFile, from download: URL) throws {
+        do {
+            try FileManager.default.createDirectory(
+                at: url,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
+            try? FileManager.default.removeItem(at: arrival(file))
+            try FileManager.default.moveItem(at: download, to: arrival(file))
+        } catch {
+            throw StoreSyncError(writing: arrival(file), error)
+        }
+    }
+
+    /// The store is in place: its files become the ones that count.
+    func commit() throws {
+        for file in WholeStoreFile.allCases where access(arrival(file).path, F_OK) == 0 {
+            guard rename(arrival(file).path, location(file).path) == 0 else {
+                throw StoreSyncError(writing: location(file).path, errno: errno)
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import GRDB
+
+/// A store file on this device.
+///
+/// The app may have it open in this very process, and POSIX drops all locks of a process on a file when any descriptor of
+/// it is closed. So an SQLite store is touched through SQLite alone, which knows of its own locks.
+struct LocalStore: Sendable {
+    /// Where the file is, with symbolic links followed.
+    let url: URL
+
+    /// The canonical path, under which the store is remembered.
+    var path: String { url.path }
+
+    /// Finds a store, which need not exist.
+    ///
+    /// - Throws: ``StoreSyncError`` if the directory isn't there, or something that isn't a file is in the way.
+    init(_ url: URL) throws {
+        guard !url.lastPathComponent.isEmpty, url.path != "/" else {
+            throw StoreSyncError(.storeNotFound, "\(url.path) isn't a store file. Name a file.")
+        }
+        if let resolved = Self.canonicalPath(url.path) {
+            self.url = URL(fileURLWithPath: resolved, isDirectory: false)
+        } else {
+            let parent = url.deletingLastPathComponent()
+            guard let resolved = Self.canonicalPath(parent.path) else {
+                throw StoreSyncError(.storeNotFound, "The directory \(parent.path) isn't there on this device.")
+            }
+            self.url = URL(fileURLWithPath: resolved, isDirectory: true).appending(path: url.lastPathComponent)
+        }
+        _ = try exists
+    }
+
+    private static func canonicalPath(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    private var status: stat? {
+        var status = stat()
+        return lstat(path, &status) == 0 ? status : nil
+    }
+
+    /// Whether there is a file.
+    var exists: Bool {
+        get throws {
+            guard let status else { return false }
+            guard status.st_mode & S_IFMT == S_IFREG else {
+                throw StoreSyncError(
+                    .storeNotFound,
+                    "\(path) is \(status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "not a file"), not a store. Name a file."
+                )
+            }
+            return true
+        }
+    }
+
+    /// The file's size in bytes.
+    var byteCount: Int64 {
+        get throws { status.map { Int64($0.st_size) } ?? 0 }
+    }
+
+    /// What tells one state of a file that isn't SQLite's from another.
+    struct Fingerprint: Equatable {
+        private let numbers: [Int64]
+
+        fileprivate init(_ status: stat) {
+            #if canImport(Darwin)
+            let (changed, modified) = (status.st_ctimespec, status.st_mtimespec)
+            #else
+            let (changed, modified) = (status.st_ctim, status.st_mtim)
+            #endif
+            numbers = [
+                Int64(truncatingIfNeeded: status.st_dev), Int64(truncatingIfNeeded: status.st_ino),
+                Int64(status.st_size), Int64(changed.tv_sec), Int64(changed.tv_nsec), Int64(modified.tv_sec),
+                Int64(modified.tv_nsec),
+            ]
+        }
+    }
+
+    var fingerprint: Fingerprint? { status.map(Fingerprint.init) }
+
+    /// The permissions of the file.
+    var mode: mode_t? { status.map { $0.st_mode & 0o7777 } }
+
+    /// The files beside the store that belong to it while it's open, or was left by a process that died.
+    var sideFiles: [String] {
+        ["-wal", "-journal", "-shm"].map { path + $0 }.filter { access($0, F_OK) == 0 }
+    }
+
+    /// Opens the store with SQLite; `nil` if it isn't an SQLite database.
+    ///
+    /// - Parameter timeout: How long to wait for others, in seconds.
+    /// - Returns: A connection, to be closed by the caller.
+    /// - Throws: ``StoreSyncError``: `busy`, `corrupt`, `storeNotFound`.
+    func openDatabase(timeout: TimeInterval) throws -> DatabaseQueue? {
+        guard try byteCount > 0 else { return nil }
+        do {
+            return try open(readonly: false, timeout)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
+            return nil
+        } catch let error as DatabaseError
+            where [.SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode)
+        {
+            do {
+                return try open(readonly: true, timeout)
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
+                return nil
+            } catch {
+                throw StoreSyncError(database: error, at: path)
+            }
+        } catch {
+            throw StoreSyncError(database: error, at: path)
+        }
+    }
+
+    private func open(readonly: Bool, _ timeout: TimeInterval) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.readonly = readonly
+        configuration.busyMode = .timeout(timeout)
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        // SQLite looks at the file when it reads it first.
+        try queue.inDatabase { _ = try Int.fetchOne($0, sql: "PRAGMA schema_version") }
+        return queue
+    }
+}
+
+extension StoreSyncError {
+    /// What an error of SQLite means for a local store.
+    init(database error: any Error, at path: String) {
+        switch (error as? DatabaseError)?.resultCode {
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            self.init(.busy, "\(path) is being used by another program. Close it there, or try again.", cause: error)
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+            self.init(
+                .corrupt,
+                "\(path) on this device is a damaged SQLite database. Recover it, or pull with --overwrite.",
+                cause: error
+            )
+        case .SQLITE_FULL, .SQLITE_IOERR:
+            self.init(
+                .cannotWrite,
+                "There is no room, or the disk fails, beside \(path) or in the temporary directory of this device.",
+                cause: error
+            )
+        default:
+            self.init(
+                .storeNotFound,
+                "\(path) can't be opened on this device. Check its permissions.",
+                cause: error
+            )
+        }
+    }
+
+    /// What an error of this device's file system means when `url` was to be written.
+    init(writing url: URL, _ error: any Error) {
+        let reason = (error as NSError).localizedFailureReason ?? (error as NSError).localizedDescription
+        self.init(
+            .cannotWrite,
+            "\(url.path) can't be written on this device: \(reason) Make room or check the permissions.",
+            cause: error
+        )
+    }
+
+    /// What an error number of this device's file system means when `path` was to be written.
+    init(writing path: String, errno code: Int32) {
+        self.init(
+            .cannotWrite,
+            "\(path) can't be written on this device: \(String(cString: strerror(code))). Make room or check the permissions."
+        )
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import GRDB
+import SyncCryptography
+
+/// A copy of a local store as it was at one moment, with its digest.
+struct StoreSnapshot: Sendable {
+    /// Where the copy is.
+    var url: URL
+    /// Its size in bytes.
+    var byteCount: Int64
+    /// Its digest.
+    ///
+    /// Two snapshots of a store that wasn't changed have the same.
+    var contentRoot: ContentRoot
+
+    /// Copies a store, which may be open and written to meanwhile.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - store: The store.
+    ///   - destination: Where the copy goes; nothing is there yet.
+    /// - Returns: The copy.
+    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `storeChanged`, `unsupportedFormat`, `cannotWrite`.
+    static func take(of store: LocalStore, at destination: URL) throws -> StoreSnapshot {
+        guard try store.exists else {
+            throw StoreSyncError(.storeNotFound, "There is no store at \(store.path) on this device. Check the path.")
+        }
+        if let database = try store.openDatabase(timeout: 10) {
+            defer { try? database.close() }
+            try database.inDatabase { try copy($0, of: store, to: destination) }
+        } else {
+            try copyFile(store, to: destination)
+        }
+        return try StoreSnapshot(at: destination)
+    }
+
+    init(at url: URL) throws {
+        do {
+            let (byteCount, root) = try ContentRoot.ofFile(at: url)
+            self.init(url: url, byteCount: byteCount, contentRoot: root)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            throw StoreSyncError(writing: url, error)
+        }
+    }
+
+    private init(url: URL, byteCount: Int64, contentRoot: ContentRoot) {
+        self.url = url
+        self.byteCount = byteCount
+        self.contentRoot = contentRoot
+    }
+
+    /// Copies a database through an open connection to it.
+    ///
+    /// In one read transaction and in one step: a backup in steps would begin again whenever somebody writes.
+    static func copy(_ source: Database, of store: LocalStore, to destination: URL) throws {
+        do {
+            var configuration = Configuration()
+            // The copy has no past to go back to; it's made durable as a whole, or thrown away.
+            configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
+            let copy = try DatabaseQueue(path: destination.path, configuration: configuration)
+            defer { try? copy.close() }
+            try source.inTransaction(.deferred) {
+                // The first read pins the state that is copied.
+                _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_schema")
+                try copy.inDatabase { try source.backup(to: $0) }
+                return .commit
+            }
+        } catch {
+            throw StoreSyncError(database: error, at: store.path)
+        }
+    }
+
+    private static func copyFile(_ store: LocalStore, to destination: URL) throws {
+        guard store.sideFiles.isEmpty else {
+            throw StoreSyncError(
+                .unsupportedFormat,
+                """
+                Beside \(store.path) stands \(store.sideFiles[0]), but the store isn't an SQLite database that can be read. \
+                Nothing was copied: part of it may be in that file. Close it in the program that it belongs to.
+                """
+            )
+        }
+        let before = store.fingerprint
+        do {
+            try FileManager.default.copyItem(at: store.url, to: destination)
+        } catch let error as CocoaError
+            where [.fileReadNoPermission, .fileReadNoSuchFile, .fileNoSuchFile].contains(error.code)
+        {
+            throw StoreSyncError(
+                .storeNotFound,
+                "\(store.path) can't be read on this device. Check its permissions.",
+                cause: error
+            )
+        } catch {
+            throw StoreSyncError(writing: destination, error)
+        }
+        guard before == store.fingerprint else {
+            throw StoreSyncError(
+                .storeChanged,
+                "\(store.path) was written to while it was copied. Close it, or try again."
+            )
+        }
+    }
+
+    /// Checks a downloaded store of which nobody said what it has to be.
+    static func checkIntegrity(ofDownload url: URL) throws {
+        guard let database = try LocalStore(url).openDatabase(timeout: 0) else { return }
+        defer { try? database.close() }
+        let verdict = try database.inDatabase { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        guard verdict == "ok" else {
+            throw StoreSyncError(
+                .corrupt,
+                "The store on the remote is damaged or has not arrived whole: \(verdict ?? "no answer"). Try again later."
+            )
+        }
+    }
+}

@@ -1,0 +1,62 @@
+public import Foundation
+public import Operations
+public import RemoteStorage
+
+/// Synchronizes one document: makes its operations, in pipelines that register first.
+public actor DocumentSyncManager {
+    /// The document.
+    public nonisolated let document: RemoteIdentifier
+    private nonisolated let manager: ApplicationSyncManager
+
+    init(_ document: RemoteIdentifier, of manager: ApplicationSyncManager) {
+        self.document = document
+        self.manager = manager
+    }
+
+    /// Registers the document and this device as its client, and before that the application.
+    ///
+    /// - Parameters:
+    ///   - description: What people call the document, if it's made.
+    ///   - mayCreate: Whether application and document are made if they aren't there.
+    /// - Returns: The document registration's handle.
+    @discardableResult
+    public nonisolated func register(
+        description: String? = nil,
+        mayCreate: Bool = true
+    ) -> OperationHandle<DocumentRegistration> {
+        let request = DocumentRegistrationRequest(
+            document: document,
+            description: description ?? document.rawValue,
+            mayCreateDocument: mayCreate
+        )
+        return manager.register(request, after: manager.register(mayCreate: mayCreate))
+    }
+
+    /// Uploads a store, which may be open, as the document's next generation.
+    ///
+    /// Makes application and document if needed.
+    ///
+    /// - Parameter url: The store.
+    /// - Returns: The upload's handle; its failure is that of whichever operation failed.
+    @discardableResult
+    public nonisolated func upload(storeAt url: URL) -> OperationHandle<WholeStoreUpload> {
+        let (backend, state) = (manager.backend, manager.state)
+        return register(description: url.lastPathComponent).then { registered in
+            WholeStoreUploadOperation(store: url, document: registered, backend: backend, state: state)
+        }
+    }
+
+    /// Downloads a store and puts it in the local one's place.
+    ///
+    /// Makes neither application nor document.
+    ///
+    /// - Parameter request: Where the store goes, and which one is taken.
+    /// - Returns: The download's handle; its failure is that of whichever operation failed.
+    @discardableResult
+    public nonisolated func download(_ request: WholeStoreDownloadRequest) -> OperationHandle<WholeStoreDownload> {
+        let (backend, state) = (manager.backend, manager.state)
+        return register(mayCreate: false).then { registered in
+            WholeStoreDownloadOperation(request, document: registered, backend: backend, state: state)
+        }
+    }
+}

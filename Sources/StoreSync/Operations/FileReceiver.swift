@@ -1,0 +1,77 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+/// Writes what comes from the remote into a local file, and digests it on the way.
+struct FileReceiver {
+    let root: ContentRoot
+    let byteCount: Int64
+
+    /// Receives a file.
+    ///
+    /// It's durable when this returns; what a failure leaves is the caller's to remove.
+    static func receive(_ content: RemoteContent, at url: URL, on context: OperationContext) async throws
+        -> FileReceiver
+    {
+        let file = try await context.blocking { try DownloadFile(creatingAt: url) }
+        var hasher = ContentRootHasher()
+        for try await chunk in content {
+            try Task.checkCancellation()
+            hasher = try await context.blocking { [hasher] in
+                var hasher = hasher
+                hasher.update(chunk)
+                try file.write(chunk)
+                return hasher
+            }
+        }
+        let final = hasher
+        return try await context.blocking {
+            try file.finish()
+            return FileReceiver(root: final.finalize(), byteCount: final.byteCount)
+        }
+    }
+}
+
+/// A file that is being downloaded, with mode 0600 until it takes the place of another.
+private final class DownloadFile: Sendable {
+    private let handle: FileHandle
+    private let path: String
+
+    init(creatingAt url: URL) throws {
+        path = url.path
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw Self.failure(path, errno) }
+        handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+    }
+
+    func write(_ chunk: [UInt8]) throws {
+        var written = 0
+        while written < chunk.count {
+            let count = chunk.withUnsafeBytes { bytes -> Int in
+                // The range is not empty, so there is a base address.
+                guard let base = bytes.baseAddress else { return 0 }
+                return systemWrite(handle.fileDescriptor, base + written, chunk.count - written)
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw Self.failure(path, errno) }
+            written += count
+        }
+    }
+
+    func finish() throws {
+        guard fsync(handle.fileDescriptor) == 0 else { throw Self.failure(path, errno) }
+        try handle.close()
+    }
+
+    private static func failure(_ path: String, _ code: Int32) -> StoreSyncError {
+        StoreSyncError(
+            .cannotWrite,
+            "The download can't be written to \(path) on this device: \(String(cString: strerror(code))). Make room or check the permissions."
+        )
+    }
+}
+
+private func systemWrite(_ descriptor: Int32, _ bytes: UnsafeRawPointer, _ count: Int) -> Int {
+    write(descriptor, bytes, count)
+}

@@ -1,0 +1,50 @@
+import Operations
+package import RemoteStorage
+import ThreadSupport
+
+/// Foundation has a class of that name; in this module it means ours.
+typealias Operation = Operations.Operation
+
+extension OperationContext {
+    /// Runs `body`, which may block, where that holds up nobody.
+    func blocking<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
+        try await runBlocking(on: blockingExecutor, body)
+    }
+}
+
+extension Optional where Wrapped: Sendable {
+    func mapAsync<Result>(_ transform: @Sendable (Wrapped) async throws -> Result) async rethrows -> Result? {
+        guard let self else { return nil }
+        return try await transform(self)
+    }
+}
+
+/// Runs `body` and turns the errors of lower layers into ``StoreSyncError``, which says what to do about them.
+nonisolated(nonsending) func translatingErrors<Result>(
+    _ body: nonisolated(nonsending) () async throws -> Result
+) async throws -> Result {
+    do {
+        return try await body()
+    } catch let error as RemoteError {
+        throw StoreSyncError(error)
+    }
+}
+
+extension StoreSyncError {
+    /// What an error of the storage means for whoever synchronizes.
+    package init(_ error: RemoteError) {
+        let place = error.path.map { " (\($0) on the remote)" } ?? ""
+        self.init(Self.code(for: error.code), error.message + place, cause: error)
+    }
+
+    private static func code(for code: RemoteError.Code) -> Code {
+        switch code {
+        case .invalidIdentifier, .invalidPath: .invalidIdentifier
+        case .noSpace, .notAllowed, .wrongKind, .alreadyExists, .preconditionFailed: .cannotWrite
+        case .unauthorized: .remoteUnauthorized
+        case .unsupported: .unsupportedStorage
+        case .wrongLength: .corrupt
+        default: .remoteUnavailable
+        }
+    }
+}

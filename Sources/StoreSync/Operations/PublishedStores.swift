@@ -1,0 +1,86 @@
+import RemoteStorage
+
+/// What was published of a document, as one look at the remote found it.
+struct PublishedStores: Sendable {
+    /// Every upload that has a manifest.
+    var published: [UploadName] = []
+    /// Every upload that has a folder; one without a manifest isn't published, or its manifest hasn't arrived.
+    var folders: [UploadName] = []
+    /// The fixed names that each client has, which TICoreDataSync writes alone and this program besides.
+    var fixedNames: [RemoteIdentifier: [WholeStoreFile: RemoteItem]] = [:]
+    /// What stands there and means nothing: left by the software that syncs the folder, for example.
+    var strangers: [RemotePath] = []
+
+    /// Looks: one request for the clients, then one for each, together.
+    static func list(_ hooks: some WholeStoreHooks, _ hierarchy: DocumentHierarchy) async throws -> PublishedStores {
+        let clients = try await hooks.listUploadingClients(hierarchy)
+        let lists = try await together(clients) { try await hooks.listUploads(of: $0, hierarchy) }
+        var stores = PublishedStores()
+        for (client, items) in zip(clients, lists) {
+            for item in items { stores.add(item, of: client, hierarchy) }
+        }
+        return stores
+    }
+
+    private mutating func add(_ item: RemoteItem, of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) {
+        if item.kind == .file, let name = UploadName(client: client, manifestName: item.name) {
+            published.append(name)
+        } else if item.kind == .directory, let name = UploadName(client: client, directoryName: item.name) {
+            folders.append(name)
+        } else if item.kind == .file, let file = WholeStoreFile(rawValue: item.name) {
+            fixedNames[client, default: [:]][file] = item
+        } else if let path = try? hierarchy.wholeStores(client).appending(item.name) {
+            strangers.append(path)
+        }
+    }
+
+    /// The highest generation of each client.
+    var highestGenerations: [String: Int] {
+        Dictionary(published.map { ($0.client.rawValue, $0.generation) }, uniquingKeysWith: max)
+    }
+
+    /// The published uploads of one client.
+    func references(of client: RemoteIdentifier) -> Set<UploadReference> {
+        Set(published.filter { $0.client == client }.map(\.reference))
+    }
+
+    /// The clients that have uploaded a store with TICoreDataSync and none with this program.
+    var legacyClients: [RemoteIdentifier] {
+        let modern = Set(published.map(\.client))
+        return fixedNames.filter { $0.value[.store] != nil && !modern.contains($0.key) }.keys.sorted()
+    }
+
+    /// Reads manifests, together.
+    ///
+    /// What is torn or gone is told apart, since it may be still arriving.
+    static func readManifests(
+        _ names: [UploadName],
+        _ hooks: some WholeStoreHooks,
+        _ hierarchy: DocumentHierarchy
+    ) async throws -> (manifests: [StoreManifest], unreadable: [(UploadName, StoreSyncError)]) {
+        let results = try await together(names) { name -> Result<StoreManifest, StoreSyncError>? in
+            let path = hierarchy.manifest(name)
+            guard let bytes = try await hooks.fetchManifest(at: path) else { return nil }
+            return Result { () throws(StoreSyncError) in try StoreManifest(bytes, named: name, at: path) }
+        }
+        var manifests: [StoreManifest] = []
+        var unreadable: [(UploadName, StoreSyncError)] = []
+        for (name, result) in zip(names, results) {
+            switch result {
+            case .success(let manifest): manifests.append(manifest)
+            case .failure(let error): unreadable.append((name, error))
+            case nil: break
+            }
+        }
+        return (manifests, unreadable)
+    }
+
+    /// Those that none of the others contains.
+    ///
+    /// One is the newest; several hold edits that the others don't.
+    static func heads(of manifests: [StoreManifest]) -> [StoreManifest] {
+        manifests.filter { manifest in
+            !manifests.contains { $0.name != manifest.name && $0.includes(manifest) }
+        }.sorted { ($0.name.client, $0.name.generation) < ($1.name.client, $1.name.generation) }
+    }
+}

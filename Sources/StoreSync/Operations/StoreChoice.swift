@@ -1,0 +1,158 @@
+import Foundation
+import RemoteStorage
+import SyncCryptography
+
+/// A whole store on the remote that can be downloaded.
+struct StoreSource: Sendable {
+    var client: RemoteIdentifier
+    var directory: RemotePath
+    /// What publishes it; none for one that TICoreDataSync wrote.
+    var manifest: StoreManifest?
+    var files: Set<WholeStoreFile>
+    var totalBytes: Int64
+    var generation: Int { manifest?.name.generation ?? 0 }
+    var contentRoot: ContentRoot? { manifest?[.store]?.contentRoot }
+    var storedBytes: Int64? { manifest.map { $0.files.reduce(0) { $0 + $1.storedSize } } }
+}
+
+/// Finds the store to download: the newest that has arrived whole, or one client's.
+struct StoreChoice {
+    let hooks: any WholeStoreDownloadHooks
+    let hierarchy: DocumentHierarchy
+    let published: PublishedStores
+    /// Whose store is wanted; anybody's newest where this is `nil`.
+    let client: RemoteIdentifier?
+
+    private(set) var warnings: [String] = []
+    private var manifests: [StoreManifest] = []
+    private var incomplete: [UploadName] = []
+    private var corruption: StoreSyncError?
+
+    init(
+        hooks: any WholeStoreDownloadHooks,
+        hierarchy: DocumentHierarchy,
+        published: PublishedStores,
+        client: RemoteIdentifier?
+    ) {
+        self.hooks = hooks
+        self.hierarchy = hierarchy
+        self.published = published
+        self.client = client
+    }
+
+    /// The store to download.
+    ///
+    /// - Throws: ``StoreSyncError/Code/diverged`` if several are the newest, ``StoreSyncError/Code/noUploadedStore`` if there
+    ///   is none, ``StoreSyncError/Code/corrupt`` if there is none but one that can't be read.
+    mutating func newest() async throws -> StoreSource {
+        let (manifests, unreadable) = try await PublishedStores.readManifests(published.published, hooks, hierarchy)
+        self.manifests = manifests
+        for (name, error) in unreadable {
+            if error.code == .unsupportedFormat { throw error }
+            corruption = error
+            warnings.append("The manifest of \(name) has not arrived whole; an older store is taken if there is one.")
+        }
+        while true {
+            let heads = candidates
+            let (whole, torn) = try await partition(heads)
+            if torn.isEmpty { return try await choose(among: whole) }
+            // A manifest whose files haven't arrived counts as not arrived itself: what it contains may be the newest.
+            incomplete += torn.map(\.name)
+            self.manifests.removeAll { torn.contains($0) }
+            warnings += torn.map {
+                "The files of \($0.name) have not all arrived; an older store is taken if there is one."
+            }
+        }
+    }
+
+    /// The highest generation of a client that anybody says to have seen.
+    func highestWitnessed(of client: RemoteIdentifier) -> Int {
+        manifests.map {
+            max($0.seen[client.rawValue] ?? 0, $0.includes.highestGeneration(of: client.rawValue) ?? 0)
+        }.max() ?? 0
+    }
+
+    private var candidates: [StoreManifest] {
+        guard let client else { return PublishedStores.heads(of: manifests) }
+        let own = manifests.filter { $0.name.client == client }
+        return own.max { $0.name.generation < $1.name.generation }.map { [$0] } ?? []
+    }
+
+    private func partition(
+        _ manifests: [StoreManifest]
+    ) async throws -> (whole: [StoreManifest], torn: [StoreManifest]) {
+        let lists = try await together(manifests) { [hooks, hierarchy] in
+            try await hooks.listFiles(in: hierarchy.upload($0.name)) ?? []
+        }
+        var result: (whole: [StoreManifest], torn: [StoreManifest]) = ([], [])
+        for (manifest, items) in zip(manifests, lists) {
+            let sizes = Dictionary(items.map { ($0.name, $0.size) }, uniquingKeysWith: { first, _ in first })
+            let isWhole = manifest.files.allSatisfy { sizes[$0.file.rawValue] == $0.storedSize }
+            if isWhole { result.whole.append(manifest) } else { result.torn.append(manifest) }
+        }
+        return result
+    }
+
+    private mutating func choose(among heads: [StoreManifest]) async throws -> StoreSource {
+        if let head = heads.first, heads.count == 1 {
+            noteLegacyClients()
+            return StoreSource(
+                client: head.name.client,
+                directory: hierarchy.upload(head.name),
+                manifest: head,
+                files: Set(head.files.map(\.file)),
+                totalBytes: head.files.reduce(0) { $0 + $1.storedSize }
+            )
+        }
+        guard heads.isEmpty else {
+            let names = heads.map { "\($0.name)" }.joined(separator: " and ")
+            throw StoreSyncError(
+                .diverged,
+                "Several stores hold edits that none of the others holds: \(names). Choose one with --from and push it, or export what you need from each first."
+            )
+        }
+        if let legacy = legacySource() { return legacy }
+        if let corruption, incomplete.isEmpty { throw corruption }
+        let whose = client.map { "Client \($0) has" } ?? "Nobody has"
+        throw StoreSyncError(
+            .noUploadedStore,
+            incomplete.isEmpty
+                ? "\(whose) uploaded a store of \(hierarchy.document) yet. Push one first."
+                : "No uploaded store of \(hierarchy.document) has arrived whole. Try again later."
+        )
+    }
+
+    // MARK: Trees of TICoreDataSync
+
+    private mutating func noteLegacyClients() {
+        guard client == nil else { return }
+        for client in published.legacyClients {
+            warnings.append(
+                "Client \(client) uploads with TICoreDataSync; its store is taken with --from \(client) only."
+            )
+        }
+    }
+
+    /// The store that TICoreDataSync wrote last: by its time, since it says nothing else.
+    private mutating func legacySource() -> StoreSource? {
+        let clients = published.legacyClients.filter { client == nil || $0 == client }
+        let newest = clients.max { modified($0) < modified($1) }
+        guard let newest, let files = published.fixedNames[newest] else { return nil }
+        if clients.count > 1 {
+            warnings.append(
+                "Several clients uploaded with TICoreDataSync; the one with the latest time, \(newest), is taken."
+            )
+        }
+        return StoreSource(
+            client: newest,
+            directory: hierarchy.wholeStores(newest),
+            manifest: nil,
+            files: Set(files.keys),
+            totalBytes: files.values.reduce(0) { $0 + $1.size }
+        )
+    }
+
+    private func modified(_ client: RemoteIdentifier) -> Date {
+        published.fixedNames[client]?[.store]?.modified ?? .distantPast
+    }
+}

@@ -1,0 +1,331 @@
+public import Foundation
+public import Operations
+public import RemoteStorage
+import SyncCryptography
+
+/// A store that was downloaded: what ``WholeStoreDownloadOperation`` results in.
+public struct WholeStoreDownload: Sendable, Hashable {
+    /// The client that downloaded it: this device.
+    public let client: RemoteIdentifier
+    /// The client whose store it is.
+    public let from: RemoteIdentifier
+    /// The store's generation in its document; 0 for one that TICoreDataSync wrote.
+    public let generation: Int
+    /// The store's size in bytes.
+    public let bytes: Int64
+    /// What it takes on the remote, in bytes.
+    public let storedBytes: Int64
+    /// Whether the local store was the same already.
+    public let isUnchanged: Bool
+    /// What people should know, in sentences.
+    public let warnings: [String]
+}
+
+/// How a store is to be downloaded.
+public struct WholeStoreDownloadRequest: Sendable {
+    /// How the local store is replaced.
+    public enum Replacement: Sendable, Hashable {
+        /// By a file that takes its name. Nobody else may have the store open.
+        case file
+        /// By writing into it, in one transaction: for an SQLite store that others keep open.
+        case transaction
+    }
+
+    /// Where the store goes.
+    public var url: URL
+    /// Whose store is taken; the newest one's where this is `nil`.
+    public var client: RemoteIdentifier?
+    /// Whether local changes that were never pushed may be lost.
+    public var overwritesLocalChanges: Bool
+    /// Whether a store older than one that this device has seen is taken.
+    public var acceptsRollback: Bool
+    /// How the local store is replaced.
+    public var replacement: Replacement
+
+    /// Creates a request.
+    public init(
+        url: URL,
+        client: RemoteIdentifier? = nil,
+        overwritesLocalChanges: Bool = false,
+        acceptsRollback: Bool = false,
+        replacement: Replacement = .file
+    ) {
+        self.url = url
+        self.client = client
+        self.overwritesLocalChanges = overwritesLocalChanges
+        self.acceptsRollback = acceptsRollback
+        self.replacement = replacement
+    }
+}
+
+/// Downloads the newest whole store of a document, or one client's, and puts it in the local store's place.
+///
+/// The newest is the one that no other contains, whatever clocks say; if several are, somebody has to choose. A local store
+/// that was changed since it was last pushed or pulled isn't replaced unless that is asked for. The download is verified
+/// as a whole before the local store is touched, and the local store survives every failure.
+public actor WholeStoreDownloadOperation: Operation {
+    private let request: WholeStoreDownloadRequest
+    private let document: DocumentRegistration
+    private let hierarchy: DocumentHierarchy
+    private let hooks: any WholeStoreDownloadHooks
+    private let state: StateDirectory
+    private let key: DocumentKey
+
+    /// Creates an operation.
+    ///
+    /// - Parameters:
+    ///   - request: Where the store goes, and which one is taken.
+    ///   - document: The registered document.
+    ///   - backend: Where to download it from.
+    ///   - state: This device's memory.
+    public init(
+        _ request: WholeStoreDownloadRequest,
+        document: DocumentRegistration,
+        backend: any RemoteBackend,
+        state: StateDirectory
+    ) {
+        self.request = request
+        self.document = document
+        hierarchy = document.hierarchy
+        hooks = backend.wholeStoreDownloadHooks
+        self.state = state
+        key = document.application.key(backend, document.document)
+    }
+
+    /// Downloads.
+    public func main(_ context: OperationContext) async throws -> WholeStoreDownload {
+        try await translatingErrors {
+            let store = try await context.blocking { [request] in try LocalStore(request.url) }
+            let lock = try await context.blocking { [state] in try state.lock(.store(store.path), .exclusive) }
+            defer { lock.release() }
+            return try await download(store, context)
+        }
+    }
+
+    private func download(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreDownload {
+        async let listed = PublishedStores.list(hooks, hierarchy)
+        try await context.blocking { try StoreReplacement.removeLeftovers(of: store) }
+        let published = try await listed
+        let client = document.application.client
+        let record = try await context.blocking { [state, key] in
+            try state.adoptInterruptedUploads(
+                client: client.rawValue,
+                published: published.references(of: client),
+                document: key
+            )
+            return try state.store(at: store.path, document: key)
+        }
+        var choice = StoreChoice(hooks: hooks, hierarchy: hierarchy, published: published, client: request.client)
+        let source = try await choice.newest()
+        try await refuseRollback(source, choice, context)
+        let local = try await localState(of: store, record, source, context)
+        let warnings = choice.warnings
+        let isUnchanged = local.root != nil && local.root == source.contentRoot
+        if isUnchanged {
+            try await fetchAppliedSets(source, store, nil, context)
+        } else {
+            try await replace(store, with: source, local, record, context)
+        }
+        // The new store is in its place: from here on nothing makes the download fail, a cancellation neither.
+        let bytes = try await remember(source, store, record, context)
+        return WholeStoreDownload(
+            client: client,
+            from: source.client,
+            generation: source.generation,
+            bytes: bytes,
+            storedBytes: source.storedBytes ?? bytes,
+            isUnchanged: isUnchanged,
+            warnings: warnings
+        )
+    }
+
+    // MARK: Looking before touching
+
+    /// What the local store is, as far as it decides what may happen to it.
+    private struct LocalState: Sendable {
+        var root: ContentRoot?
+        var expectation: StoreReplacement.Expectation
+    }
+
+    private func refuseRollback(
+        _ source: StoreSource,
+        _ choice: StoreChoice,
+        _ context: OperationContext
+    ) async throws {
+        guard !request.acceptsRollback, let manifest = source.manifest else { return }
+        let memory = try await context.blocking { [state, key] in try state.rollbackMemory(for: key) }
+        let isOlder = memory.isRolledBack(client: source.client.rawValue, generation: source.generation)
+        let witnessed = choice.highestWitnessed(of: source.client)
+        guard isOlder || witnessed > source.generation else { return }
+        throw StoreSyncError(
+            .rolledBack,
+            """
+            The remote offers \(manifest.name), but \(isOlder ? "this device has" : "other devices have") seen a newer \
+            one. It is still arriving, or the storage was put back to an older state. Take it with --accept-rollback if \
+            that is what you want.
+            """
+        )
+    }
+
+    /// Finds out whether replacing the local store would lose something.
+    private func localState(
+        of store: LocalStore,
+        _ record: StoreRecord?,
+        _ source: StoreSource,
+        _ context: OperationContext
+    ) async throws -> LocalState {
+        guard try await context.blocking({ try store.exists }) else {
+            return LocalState(root: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
+        }
+        let copy = try await context.temporaryDirectory().appending(path: "local")
+        do {
+            let snapshot = try await context.blocking { try StoreSnapshot.take(of: store, at: copy) }
+            try? context.fileManager.removeItem(at: copy)
+            let root = snapshot.contentRoot
+            if request.overwritesLocalChanges { return LocalState(root: root, expectation: .anything) }
+            let known = [record?.contentRoot, record?.pending?.contentRoot].compactMap { $0 }.compactMap(
+                ContentRoot.init(hex:)
+            )
+            let acceptable = Set(known + [source.contentRoot].compactMap { $0 })
+            guard acceptable.contains(root) else { throw localChanges(store, isKnown: record != nil) }
+            return LocalState(root: root, expectation: .unchanged(acceptable: acceptable))
+        } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
+            // What can't be read can't be compared; whoever gives it up may have it replaced.
+            guard request.overwritesLocalChanges else { throw error }
+            return LocalState(root: nil, expectation: .anything)
+        }
+    }
+
+    private func localChanges(_ store: LocalStore, isKnown: Bool) -> StoreSyncError {
+        StoreSyncError(
+            .localChanges,
+            isKnown
+                ? "\(store.path) was changed since it was last pushed or pulled. Push it first, or pull with --overwrite to lose these changes."
+                : "\(store.path) was never synchronized with this document and would be lost. Push it, move it away, or pull with --overwrite."
+        )
+    }
+
+    // MARK: Transferring
+
+    private func replace(
+        _ store: LocalStore,
+        with source: StoreSource,
+        _ local: LocalState,
+        _ former: StoreRecord?,
+        _ context: OperationContext
+    ) async throws {
+        let arrival = StoreReplacement.temporaryURL(for: store)
+        do {
+            let progress = TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
+            let root = try await fetch(.store, from: source, to: arrival, progress, context)
+            try await fetchAppliedSets(source, store, progress, context)
+            if source.manifest == nil {
+                try await context.blocking { try StoreSnapshot.checkIntegrity(ofDownload: arrival) }
+            }
+            // If this device dies after the replacement and before it's remembered, it knows its own work again.
+            let future = future(of: store, source, root, former)
+            try await context.blocking { [state] in try state.beginPull(future) }
+            try Task.checkCancellation()
+            let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
+            try await context.blocking { [mode, faultPoint = Self.faultPoint] in
+                try StoreReplacement.replace(
+                    store,
+                    with: arrival,
+                    expecting: local.expectation,
+                    mode: mode,
+                    faultPoint: faultPoint
+                )
+            }
+        } catch {
+            try? context.fileManager.removeItem(at: arrival)
+            throw error
+        }
+        try? context.fileManager.removeItem(at: arrival)
+    }
+
+    /// Called at every step of the replacement: where tests look at what a crash would leave.
+    @TaskLocal package static var faultPoint: @Sendable (String) throws -> Void = { _ in }
+
+    /// Downloads one file and checks that it is what was uploaded.
+    private func fetch(
+        _ file: WholeStoreFile,
+        from source: StoreSource,
+        to url: URL,
+        _ progress: TransferProgress,
+        _ context: OperationContext
+    ) async throws -> ContentRoot {
+        let path = file.path(in: source.directory)
+        guard let content = try await hooks.downloadFile(at: path) else {
+            throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
+        }
+        let received = try await FileReceiver.receive(content.counted(by: progress), at: url, on: context)
+        if let expected = source.manifest?[file] {
+            guard received.root == expected.contentRoot, received.byteCount == expected.size else {
+                throw StoreSyncError(
+                    .corrupt,
+                    "\(path) on the remote isn't what was uploaded. Push the store again from a device that has it, or pull another client's with --from."
+                )
+            }
+        }
+        return received.root
+    }
+
+    private func fetchAppliedSets(
+        _ source: StoreSource,
+        _ store: LocalStore,
+        _ progress: TransferProgress?,
+        _ context: OperationContext
+    ) async throws {
+        let progress = progress ?? TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
+        let temporary = try await context.temporaryDirectory()
+        let applied = state.appliedSets(for: store.path, in: key)
+        for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] where source.files.contains(file) {
+            let arrival = temporary.appending(path: file.rawValue)
+            _ = try await fetch(file, from: source, to: arrival, progress, context)
+            try await context.blocking { try applied.stage(file, from: arrival) }
+        }
+    }
+
+    // MARK: Remembering
+
+    /// What is remembered of the store once it has been replaced.
+    private nonisolated func future(
+        of store: LocalStore,
+        _ source: StoreSource,
+        _ root: ContentRoot?,
+        _ former: StoreRecord?
+    ) -> StoreRecord {
+        var record = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
+        record.contentRoot = root?.description
+        if let manifest = source.manifest {
+            record.vector = manifest.includes
+            record.base = StoreBase(client: source.client.rawValue, upload: manifest.name.reference)
+        }
+        // What this client itself had published from here, and now gives up, is superseded by its next push.
+        if let former, former.integrityKey == document.integrityKey {
+            record.vector = record.vector.merging(former.vector.restricted(to: document.application.client.rawValue))
+        }
+        return record
+    }
+
+    private func remember(
+        _ source: StoreSource,
+        _ store: LocalStore,
+        _ former: StoreRecord?,
+        _ context: OperationContext
+    ) async throws -> Int64 {
+        let acceptsRollback = request.acceptsRollback
+        return try await context.blocking { [state, key] in
+            try state.appliedSets(for: store.path, in: key).commit()
+            // What nobody announced, a store of TICoreDataSync, is what the download was found to be.
+            let pending = try state.store(at: store.path, document: key)?.pending
+            let root = source.contentRoot ?? pending.flatMap { ContentRoot(hex: $0.contentRoot) }
+            try state.commitPull(
+                self.future(of: store, source, root, former),
+                opened: source.manifest.map { ($0.name.client.rawValue, $0.name.reference, $0.includes) },
+                acceptsRollback: acceptsRollback
+            )
+            return try store.byteCount
+        }
+    }
+}

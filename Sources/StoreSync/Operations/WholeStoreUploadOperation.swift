@@ -1,0 +1,348 @@
+public import Foundation
+import Logging
+public import Operations
+public import RemoteStorage
+import SyncCryptography
+
+/// A store that was uploaded: what ``WholeStoreUploadOperation`` results in.
+public struct WholeStoreUpload: Sendable, Hashable {
+    /// The client as which it was uploaded: another one than before if this device's identity was found to live twice.
+    public let client: RemoteIdentifier
+    /// The store's generation in its document.
+    public let generation: Int
+    /// The store's size in bytes.
+    public let bytes: Int64
+    /// What it takes on the remote, in bytes.
+    public let storedBytes: Int64
+    /// Whether there was nothing to upload, since the store is the same as that generation.
+    public let isUnchanged: Bool
+    /// Clients whose newest store holds edits that this one doesn't: somebody has to choose.
+    public let divergedFrom: [RemoteIdentifier]
+    /// What people should know, in sentences.
+    public let warnings: [String]
+}
+
+/// Uploads a whole store as a new generation of its document.
+///
+/// The store may be open and written to meanwhile: what is uploaded is one consistent state of it. Files go into a folder
+/// that nobody has seen before; the manifest, created once and last, publishes it. Until then every reader finds the
+/// former generation, from then on the new one, whatever dies when.
+public actor WholeStoreUploadOperation: Operation {
+    private let url: URL
+    private let document: DocumentRegistration
+    private let hierarchy: DocumentHierarchy
+    private let backend: any RemoteBackend
+    private let hooks: any WholeStoreUploadHooks
+    private let state: StateDirectory
+
+    /// Creates an operation.
+    ///
+    /// - Parameters:
+    ///   - url: The store, an SQLite database or any other file.
+    ///   - document: The registered document that it is a store of.
+    ///   - backend: Where to upload it.
+    ///   - state: This device's memory.
+    public init(store url: URL, document: DocumentRegistration, backend: any RemoteBackend, state: StateDirectory) {
+        self.url = url
+        self.document = document
+        hierarchy = document.hierarchy
+        self.backend = backend
+        hooks = backend.wholeStoreUploadHooks
+        self.state = state
+    }
+
+    private var key: DocumentKey { document.application.key(backend, document.document) }
+
+    /// A copy of everything that is uploaded, taken at one moment, in the temporary directory.
+    private struct Snapshots: Sendable {
+        var store: StoreSnapshot
+        var files: [WholeStoreFile: (url: URL, manifest: StoreManifest.File)]
+        var totalBytes: Int64 { files.values.reduce(0) { $0 + $1.manifest.size } }
+    }
+
+    /// Uploads.
+    public func main(_ context: OperationContext) async throws -> WholeStoreUpload {
+        try await translatingErrors {
+            guard try await backend.capabilities().contains(.exclusiveCreate) else {
+                throw StoreSyncError(
+                    .unsupportedStorage,
+                    "\(backend.identity) can't create a file exclusively, so nothing can be published there safely."
+                )
+            }
+            let store = try await context.blocking { [url] in try LocalStore(url) }
+            let locks = try await context.blocking { [state, key] in
+                [try state.lock(.document(key), .exclusive), try state.lock(.store(store.path), .exclusive)]
+            }
+            defer { for lock in locks { lock.release() } }
+            return try await upload(store, context)
+        }
+    }
+
+    private func upload(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreUpload {
+        let temporary = try await context.temporaryDirectory()
+        async let listed = PublishedStores.list(hooks, hierarchy)
+        let snapshots = try await snapshots(of: store, in: temporary, context)
+        let published = try await listed
+        let client = try await client(published, context)
+        var record = try await record(of: store, snapshots.store, client, published, context)
+        if let base = record.base, record.contentRoot == snapshots.store.contentRoot.description,
+            published.published.contains(where: { $0.client.rawValue == base.client && $0.reference == base.upload })
+        {
+            return result(client, base.upload.generation, snapshots, isUnchanged: true, published: nil, warnings: [])
+        }
+        let name = try await name(for: client, published, context)
+        let manifest = manifest(name, snapshots, record.vector, published)
+        record.contentRoot = snapshots.store.contentRoot.description
+        record.vector = manifest.includes
+        record.base = StoreBase(client: client.rawValue, upload: name.reference)
+        let upload = UploadRecord(document: key, client: client.rawValue, reference: name.reference, store: record)
+        // Before anything of it is on the remote, so that this device never takes it for somebody else's.
+        try await context.blocking { [state, upload] in try state.recordUpload(upload) }
+        let others = try await transfer(manifest, snapshots, published, context)
+        try await publish(manifest)
+        // Published: from here on nothing makes the upload fail, a cancellation neither.
+        try await context.blocking { [state, upload] in try state.commitPush(upload) }
+        let warnings = await tidyUp(manifest, published, context)
+        return result(
+            client,
+            name.generation,
+            snapshots,
+            isUnchanged: false,
+            published: (manifest, others),
+            warnings: warnings
+        )
+    }
+
+    // MARK: Taking the store
+
+    private func snapshots(
+        of store: LocalStore,
+        in directory: URL,
+        _ context: OperationContext
+    ) async throws -> Snapshots {
+        context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
+        let applied = state.appliedSets(for: store.path, in: key)
+        return try await context.blocking {
+            let snapshot = try StoreSnapshot.take(
+                of: store,
+                at: directory.appending(path: WholeStoreFile.store.rawValue)
+            )
+            var files: [WholeStoreFile: (url: URL, manifest: StoreManifest.File)] = [:]
+            files[.store] = (
+                snapshot.url,
+                StoreManifest.File(
+                    file: .store,
+                    size: snapshot.byteCount,
+                    storedSize: snapshot.byteCount,
+                    contentRoot: snapshot.contentRoot
+                )
+            )
+            for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] {
+                let copy = directory.appending(path: file.rawValue)
+                try applied.copyOrCreate(file, at: copy)
+                let (size, root) = try ContentRoot.ofFile(at: copy)
+                files[file] = (
+                    copy, StoreManifest.File(file: file, size: size, storedSize: size, contentRoot: root)
+                )
+            }
+            return Snapshots(store: snapshot, files: files)
+        }
+    }
+
+    // MARK: Who uploads, and what as
+
+    /// This client; or a new one, if somebody else has published under its name.
+    private func client(_ published: PublishedStores, _ context: OperationContext) async throws -> RemoteIdentifier {
+        let client = document.application.client
+        let known = try await context.blocking { [state, key] in
+            Set(try state.uploads(for: key, client: client.rawValue).map(\.reference))
+        }
+        guard !published.references(of: client).isSubset(of: known) else { return client }
+        context.logger.notice("this device's identity lives twice, on a copy of it: going on as a new client")
+        let application = document.application
+        let new = try await context.blocking { [state, key] in
+            let lock = try state.lock(.application(key.application), .exclusive)
+            defer { lock.release() }
+            return try RemoteIdentifier(state.replaceClientIdentifier(for: key.application))
+        }
+        let info = DeviceInfo(client: new.rawValue, description: application.clientDescription, userInfo: [:])
+        let registration = backend.applicationRegistrationHooks
+        try await registration.createClientDeviceDirectory(new, application.hierarchy)
+        try await registration.saveDeviceInfo(info.xml, of: new, application.hierarchy)
+        try await backend.documentRegistrationHooks.createClientDirectories(new, hierarchy)
+        return new
+    }
+
+    /// What this device remembers of the store, with pushes and pulls that were carried out but cut off before they were
+    /// remembered.
+    private func record(
+        of store: LocalStore,
+        _ snapshot: StoreSnapshot,
+        _ client: RemoteIdentifier,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> StoreRecord {
+        let record = try await context.blocking { [state, key] in
+            try state.adoptInterruptedUploads(
+                client: client.rawValue,
+                published: published.references(of: client),
+                document: key
+            )
+            return try state.store(at: store.path, document: key)
+        }?.settled(for: snapshot.contentRoot.description)
+        guard let record else {
+            return StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
+        }
+        guard !record.mustReplace, record.integrityKey == document.integrityKey else {
+            throw StoreSyncError(
+                .documentReplaced,
+                """
+                \(document.document) was deleted and made anew, or this client was removed from it, since \(store.path) \
+                was last synchronized. Pull it (with --overwrite if you give up local changes) before you push.
+                """
+            )
+        }
+        return record
+    }
+
+    private func name(
+        for client: RemoteIdentifier,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> UploadName {
+        let remembered = try await context.blocking { [state, key] in
+            (try state.uploads(for: key, client: client.rawValue).map(\.reference.generation)
+                + [state.rollbackMemory(for: key).highestGeneration]).max() ?? 0
+        }
+        let highest = (published.published + published.folders).map(\.generation).max() ?? 0
+        return UploadName(client: client, generation: max(highest, remembered) + 1, upload: UUID().uuidString)
+    }
+
+    private func manifest(
+        _ name: UploadName,
+        _ snapshots: Snapshots,
+        _ vector: GenerationVector,
+        _ published: PublishedStores
+    ) -> StoreManifest {
+        var includes = vector
+        includes.insert(client: name.client.rawValue, name.reference)
+        var seen = published.highestGenerations
+        seen[name.client.rawValue] = name.generation
+        return StoreManifest(
+            name: name,
+            created: Date(),
+            files: WholeStoreFile.allCases.compactMap { snapshots.files[$0]?.manifest },
+            includes: includes,
+            seen: seen
+        )
+    }
+
+    // MARK: Transferring and publishing
+
+    /// Uploads the files and, meanwhile, reads what others have published.
+    private func transfer(
+        _ manifest: StoreManifest,
+        _ snapshots: Snapshots,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> [StoreManifest] {
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
+        let directory = hierarchy.upload(manifest.name)
+        let executor = context.blockingExecutor
+        let files = snapshots.files.map { (file: $0.key, url: $0.value.url) }
+        async let others = PublishedStores.readManifests(published.published, hooks, hierarchy)
+        try await together(files) { [hooks] source in
+            let content = try await RemoteContent.file(at: source.url, executor: executor).counted(by: progress)
+            try await hooks.uploadFile(content, to: source.file.path(in: directory))
+        }
+        let (manifests, _) = try await others
+        return manifests
+    }
+
+    private func publish(_ manifest: StoreManifest) async throws {
+        let path = hierarchy.manifest(manifest.name)
+        guard try await hooks.publishManifest(manifest.xml, at: path) else {
+            throw StoreSyncError(.busy, "Something else stands at \(path) on the remote. Push again.")
+        }
+    }
+
+    // MARK: After the commit
+
+    /// Refreshes the fixed names and removes this client's older uploads; what doesn't work is a warning.
+    private func tidyUp(
+        _ manifest: StoreManifest,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async -> [String] {
+        var warnings: [String] = []
+        do {
+            let directory = hierarchy.upload(manifest.name)
+            let fixed = hierarchy.wholeStores(manifest.name.client)
+            // In order: a new store beside old applied sets is applied to twice, the reverse loses changes.
+            for file in WholeStoreFile.allCases {
+                try await hooks.refreshFixedName(from: file.path(in: directory), to: file.path(in: fixed))
+            }
+        } catch {
+            warnings.append("The copy for readers that know only TICoreDataSync is the former one: \(error).")
+        }
+        do {
+            try await removeFormerUploads(manifest, published, context)
+        } catch {
+            warnings.append("Some of this client's former uploads are still on the remote: \(error).")
+        }
+        return warnings
+    }
+
+    /// Keeps this upload and the one before, and whatever isn't contained in this one.
+    ///
+    /// Only its owner removes an upload.
+    private func removeFormerUploads(
+        _ manifest: StoreManifest,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws {
+        let client = manifest.name.client
+        let known = try await context.blocking { [state, key] in
+            Set(try state.uploads(for: key, client: client.rawValue).map(\.reference))
+        }
+        let former = published.published.filter { $0.client == client }
+        let previous = former.map(\.generation).max() ?? 0
+        let outdated = former.filter {
+            $0.generation < previous && manifest.includes.contains(client: client.rawValue, $0.reference)
+        }
+        let abandoned = published.folders.filter { folder in
+            folder.client == client && folder != manifest.name && known.contains(folder.reference)
+                && !former.contains(folder)
+        }
+        for name in outdated + abandoned {
+            try await hooks.removeUpload(manifest: hierarchy.manifest(name), directory: hierarchy.upload(name))
+            try await context.blocking { [state] in try state.forgetUpload(name.upload) }
+        }
+    }
+
+    private func result(
+        _ client: RemoteIdentifier,
+        _ generation: Int,
+        _ snapshots: Snapshots,
+        isUnchanged: Bool,
+        published: (manifest: StoreManifest, others: [StoreManifest])?,
+        warnings: [String]
+    ) -> WholeStoreUpload {
+        var diverged: [RemoteIdentifier] = []
+        if let (manifest, others) = published {
+            diverged = PublishedStores.heads(of: others + [manifest]).map(\.name.client).filter { $0 != client }
+        }
+        let divergence = diverged.map {
+            "The store of client \($0) holds edits that this one doesn't. Pull it to go on with it instead."
+        }
+        return WholeStoreUpload(
+            client: client,
+            generation: generation,
+            bytes: snapshots.store.byteCount,
+            storedBytes: snapshots.totalBytes,
+            isUnchanged: isUnchanged,
+            divergedFrom: diverged,
+            warnings: divergence + warnings
+        )
+    }
+}

@@ -1,0 +1,310 @@
+public import Foundation
+import GRDB
+
+/// This device's memory: who it is, what it has seen, what it's about to do.
+///
+/// Two state directories are two devices.
+///
+/// It's an SQLite database, and files that are locked. Losing it costs a new client identifier and the memory of
+/// rollbacks, never data. Everything in here blocks; operations call it on an executor made for that.
+public final class StateDirectory: Sendable {
+    /// Called with the name of every change, before and after it's committed: where tests look at what a crash leaves.
+    package typealias WriteHook = @Sendable (_ change: String) throws -> Void
+
+    private let url: URL
+    private let database: DatabaseQueue
+    private let hook: WriteHook
+
+    /// Opens a state directory, and makes it where there is none, with mode 0700.
+    ///
+    /// - Parameter url: The directory.
+    /// - Throws: ``StoreSyncError`` with code `cannotWrite`, `corrupt`, or `unsupportedFormat` if a newer version wrote it.
+    public convenience init(url: URL) throws {
+        try self.init(url: url, hook: { _ in })
+    }
+
+    package init(url: URL, hook: @escaping WriteHook) throws {
+        self.url = url
+        self.hook = hook
+        do {
+            let locks = url.appending(path: "locks", directoryHint: .isDirectory)
+            try FileManager.default.createDirectory(
+                at: locks,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: url.path)
+        } catch {
+            throw StoreSyncError(
+                .cannotWrite,
+                "The state directory \(url.path) can't be made on this device. Choose another with --state, or check its permissions.",
+                cause: error
+            )
+        }
+        let file = url.appending(path: "state.sqlite").path
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { db in
+            // A rollback journal, not a WAL: a state directory that is copied while it's closed is one file.
+            try db.execute(sql: "PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
+        }
+        do {
+            if !FileManager.default.fileExists(atPath: file) {
+                _ = FileManager.default.createFile(atPath: file, contents: nil, attributes: [.posixPermissions: 0o600])
+            }
+            database = try DatabaseQueue(path: file, configuration: configuration)
+            try StateSchema.migrate(database)
+        } catch {
+            throw StoreSyncError(state: error, at: url)
+        }
+    }
+
+    // MARK: Access
+
+    private func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
+        do {
+            return try database.read(body)
+        } catch let error as DatabaseError {
+            throw StoreSyncError(state: error, at: url)
+        }
+    }
+
+    /// Changes the memory in one transaction, which is on the disk when this returns.
+    @discardableResult
+    private func write<Value>(_ change: String, _ body: (Database) throws -> Value) throws -> Value {
+        try hook("before \(change)")
+        let value: Value
+        do {
+            value = try database.barrierWriteWithoutTransaction { db in
+                var result: Value?
+                // Immediate, so that two processes that read and then write wait for each other from the start.
+                try db.inTransaction(.immediate) {
+                    result = try body(db)
+                    return .commit
+                }
+                guard let result else { preconditionFailure("a transaction that committed has a result") }
+                return result
+            }
+        } catch let error as DatabaseError {
+            throw StoreSyncError(state: error, at: url)
+        }
+        try hook("after \(change)")
+        return value
+    }
+
+    // MARK: Locks
+
+    /// Takes a lock, or throws ``StoreSyncError/Code/busy`` at once if somebody has it.
+    func lock(_ subject: FileLock.Subject, _ mode: FileLock.Mode) throws -> FileLock {
+        // A number for each name, since names hold whatever a path can.
+        let number = try database.write { db in
+            try db.execute(sql: "INSERT OR IGNORE INTO lockName (name) VALUES (?)", arguments: [subject.name])
+            return try Int64.fetchOne(db, sql: "SELECT id FROM lockName WHERE name = ?", arguments: [subject.name]) ?? 0
+        }
+        return try FileLock(at: url.appending(path: "locks/\(number)"), subject, mode)
+    }
+
+    // MARK: The applied sets of local stores
+
+    /// Where the applied sets of a local store are kept.
+    func appliedSets(for path: String, in document: DocumentKey) -> AppliedSetsDirectory {
+        AppliedSetsDirectory(
+            url.appending(path: "applied", directoryHint: .isDirectory),
+            path: path,
+            document: document
+        )
+    }
+}
+
+// MARK: - Applications
+
+extension StateDirectory {
+    /// This device's identifier in an application, if it has one.
+    func peekClientIdentifier(for key: ApplicationKey) throws -> String? {
+        try read { try Self.client($0, key) }
+    }
+
+    /// This device's identifier in an application, made now if it has none: by one process, however many ask.
+    func clientIdentifier(for key: ApplicationKey) throws -> String {
+        if let client = try peekClientIdentifier(for: key) { return client }
+        return try write("client identifier") { db in
+            if let client = try Self.client(db, key) { return client }
+            return try Self.makeClient(db, key)
+        }
+    }
+
+    /// Takes a new identifier in an application; the former one isn't used again.
+    func replaceClientIdentifier(for key: ApplicationKey) throws -> String {
+        try write("new client identifier") { try Self.makeClient($0, key) }
+    }
+
+    private static func client(_ db: Database, _ key: ApplicationKey) throws -> String? {
+        try String.fetchOne(
+            db,
+            sql: "SELECT client FROM client WHERE remote = ? AND application = ?",
+            arguments: [key.remote, key.application]
+        )
+    }
+
+    private static func makeClient(_ db: Database, _ key: ApplicationKey) throws -> String {
+        let client = UUID().uuidString
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO client (remote, application, client) VALUES (?, ?, ?)",
+            arguments: [key.remote, key.application, client]
+        )
+        return client
+    }
+
+    /// What this device knows of an application, if it has registered with it.
+    func pin(for key: ApplicationKey) throws -> ApplicationPin? {
+        try read { try StateSchema.fetch(ApplicationPin.self, $0, "pin", key) }
+    }
+
+    /// Remembers what an application is.
+    func setPin(_ pin: ApplicationPin, for key: ApplicationKey) throws {
+        guard try self.pin(for: key) != pin else { return }
+        try write("pin") { try StateSchema.save(pin, $0, "pin", key) }
+    }
+
+    /// The names under which applications were put together and not yet moved or removed.
+    func stagings(for key: ApplicationKey) throws -> [String] {
+        try read { db in
+            try String.fetchAll(
+                db,
+                sql: "SELECT name FROM staging WHERE remote = ? AND application = ? ORDER BY name",
+                arguments: [key.remote, key.application]
+            )
+        }
+    }
+
+    /// Remembers a name before anything is put there.
+    func recordStaging(name: String, for key: ApplicationKey) throws {
+        try write("staging") { db in
+            try db.execute(
+                sql: "INSERT INTO staging (remote, application, name) VALUES (?, ?, ?)",
+                arguments: [key.remote, key.application, name]
+            )
+        }
+    }
+
+    /// Forgets a name where nothing is any more.
+    func forgetStaging(name: String, for key: ApplicationKey) throws {
+        try write("staging removed") { db in
+            try db.execute(
+                sql: "DELETE FROM staging WHERE remote = ? AND application = ? AND name = ?",
+                arguments: [key.remote, key.application, name]
+            )
+        }
+    }
+}
+
+// MARK: - Documents and stores
+
+extension StateDirectory {
+    /// The integrity key of a document, if this device has registered with it.
+    func integrityKey(for key: DocumentKey) throws -> String? {
+        try read { try StateSchema.fetch(String.self, $0, "integrityKey", key) }
+    }
+
+    /// Remembers a document's integrity key.
+    func setIntegrityKey(_ integrityKey: String, for key: DocumentKey) throws {
+        guard try self.integrityKey(for: key) != integrityKey else { return }
+        try write("integrity key") { try StateSchema.save(integrityKey, $0, "integrityKey", key) }
+    }
+
+    /// Notes that every local store of a document has to be replaced before it may be pushed again.
+    func markStoresForReplacement(document key: DocumentKey) throws {
+        try write("stores to replace") { db in
+            for var store in try StateSchema.fetchStores(db, key) {
+                store.mustReplace = true
+                try StateSchema.save(store, db)
+            }
+        }
+    }
+
+    /// What is remembered of a local store.
+    func store(at path: String, document key: DocumentKey) throws -> StoreRecord? {
+        try read { try StateSchema.fetchStores($0, key).first { $0.path == path } }
+    }
+
+    /// This client's uploads to a document, published or not, the oldest first.
+    func uploads(for key: DocumentKey, client: String) throws -> [UploadRecord] {
+        try read { try StateSchema.fetchUploads($0, key, client: client) }
+    }
+
+    /// Notes an upload before any of it is on the remote.
+    func recordUpload(_ upload: UploadRecord) throws {
+        try write("upload") { try StateSchema.save(upload, $0) }
+    }
+
+    /// The upload is published: what its store equals now is remembered with it.
+    func commitPush(_ upload: UploadRecord) throws {
+        try write("push") { try Self.commit(upload, $0) }
+    }
+
+    private static func commit(_ upload: UploadRecord, _ db: Database) throws {
+        var published = upload
+        published.isPublished = true
+        try StateSchema.save(published, db)
+        try StateSchema.save(upload.store, db)
+        try StateSchema.remember(upload.document, db) {
+            $0.open(client: upload.client, upload.reference, includes: upload.store.vector)
+        }
+    }
+
+    /// Remembers pushes that were published, as the remote shows, but cut off before they were remembered.
+    func adoptInterruptedUploads(client: String, published: Set<UploadReference>, document key: DocumentKey) throws {
+        let interrupted = try uploads(for: key, client: client)
+            .filter { !$0.isPublished && published.contains($0.reference) }
+        for upload in interrupted { try commitPush(upload) }
+    }
+
+    /// Forgets an upload of which nothing is on the remote any more.
+    func forgetUpload(_ upload: String) throws {
+        try write("upload removed") { db in
+            try db.execute(sql: "DELETE FROM upload WHERE upload = ?", arguments: [upload])
+        }
+    }
+
+    /// Notes what a local store is about to become.
+    func beginPull(_ future: StoreRecord) throws {
+        guard let root = future.contentRoot else { return }
+        try write("pull begun") { db in
+            var store =
+                try StateSchema.fetchStores(db, future.document).first { $0.path == future.path }
+                ?? StoreRecord(path: future.path, document: future.document, integrityKey: future.integrityKey)
+            store.pending = StoreRecord.Pending(
+                contentRoot: root,
+                vector: future.vector,
+                base: future.base,
+                integrityKey: future.integrityKey
+            )
+            try StateSchema.save(store, db)
+        }
+    }
+
+    /// A local store was replaced: what it is now is remembered, and what was opened.
+    func commitPull(
+        _ store: StoreRecord,
+        opened: (client: String, reference: UploadReference, includes: GenerationVector)?,
+        acceptsRollback: Bool
+    ) throws {
+        try write("pull") { db in
+            try StateSchema.save(store, db)
+            guard let opened else { return }
+            try StateSchema.remember(store.document, db) { memory in
+                let isOlder = memory.isRolledBack(client: opened.client, generation: opened.reference.generation)
+                if isOlder, acceptsRollback {
+                    memory.accept(client: opened.client, opened.reference, includes: opened.includes)
+                } else {
+                    memory.open(client: opened.client, opened.reference, includes: opened.includes)
+                }
+            }
+        }
+    }
+
+    /// What this device has opened of a document.
+    func rollbackMemory(for key: DocumentKey) throws -> RollbackMemory {
+        try read { try StateSchema.fetch(RollbackMemory.self, $0, "rollbackMemory", key) ?? RollbackMemory() }
+    }
+}

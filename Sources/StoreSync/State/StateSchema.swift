@@ -1,0 +1,175 @@
+import Foundation
+import GRDB
+
+/// The tables of `state.sqlite`.
+///
+/// Identifiers are columns, so that they can be looked for; values are JSON.
+enum StateSchema {
+    static func migrate(_ database: DatabaseQueue) throws {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE lockName (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+                    CREATE TABLE client (
+                        remote TEXT NOT NULL, application TEXT NOT NULL, client TEXT NOT NULL,
+                        PRIMARY KEY (remote, application)) WITHOUT ROWID;
+                    CREATE TABLE staging (
+                        remote TEXT NOT NULL, application TEXT NOT NULL, name TEXT NOT NULL,
+                        PRIMARY KEY (remote, application, name)) WITHOUT ROWID;
+                    CREATE TABLE fact (
+                        remote TEXT NOT NULL, application TEXT NOT NULL, document TEXT NOT NULL, name TEXT NOT NULL,
+                        value TEXT NOT NULL, PRIMARY KEY (remote, application, document, name)) WITHOUT ROWID;
+                    CREATE TABLE store (
+                        remote TEXT NOT NULL, application TEXT NOT NULL, document TEXT NOT NULL, path TEXT NOT NULL,
+                        value TEXT NOT NULL, PRIMARY KEY (remote, application, document, path)) WITHOUT ROWID;
+                    CREATE TABLE upload (
+                        upload TEXT PRIMARY KEY, remote TEXT NOT NULL, application TEXT NOT NULL,
+                        document TEXT NOT NULL, client TEXT NOT NULL, generation INTEGER NOT NULL,
+                        value TEXT NOT NULL) WITHOUT ROWID;
+                    """
+            )
+        }
+        guard try database.read(migrator.hasBeenSuperseded) == false else { throw NewerVersion() }
+        try migrator.migrate(database)
+    }
+
+    /// The database was written by a newer version of this program.
+    struct NewerVersion: Error {}
+
+    // MARK: Facts
+
+    static func fetch<Value: Decodable>(
+        _ type: Value.Type,
+        _ db: Database,
+        _ name: String,
+        _ key: ApplicationKey
+    ) throws -> Value? {
+        try fetch(type, db, name, DocumentKey(application: key, document: ""))
+    }
+
+    /// One fact of a document; of the application itself where the document's name is empty, which no document's is.
+    static func fetch<Value: Decodable>(
+        _ type: Value.Type,
+        _ db: Database,
+        _ name: String,
+        _ key: DocumentKey
+    ) throws -> Value? {
+        let row = try String.fetchOne(
+            db,
+            sql: "SELECT value FROM fact WHERE remote = ? AND application = ? AND document = ? AND name = ?",
+            arguments: [key.application.remote, key.application.application, key.document, name]
+        )
+        return try row.map { try decode($0) }
+    }
+
+    static func save(_ value: some Encodable, _ db: Database, _ name: String, _ key: ApplicationKey) throws {
+        try save(value, db, name, DocumentKey(application: key, document: ""))
+    }
+
+    static func save(_ value: some Encodable, _ db: Database, _ name: String, _ key: DocumentKey) throws {
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO fact (remote, application, document, name, value) VALUES (?, ?, ?, ?, ?)",
+            arguments: [
+                key.application.remote, key.application.application, key.document, name, encode(value),
+            ]
+        )
+    }
+
+    static func remember(
+        _ key: DocumentKey,
+        _ db: Database,
+        _ change: (inout RollbackMemory) -> Void
+    ) throws {
+        var memory = try fetch(RollbackMemory.self, db, "rollbackMemory", key) ?? RollbackMemory()
+        change(&memory)
+        try save(memory, db, "rollbackMemory", key)
+    }
+
+    // MARK: Stores and uploads
+
+    static func fetchStores(_ db: Database, _ key: DocumentKey) throws -> [StoreRecord] {
+        try String.fetchAll(
+            db,
+            sql: "SELECT value FROM store WHERE remote = ? AND application = ? AND document = ?",
+            arguments: [key.application.remote, key.application.application, key.document]
+        ).map { try decode($0) }
+    }
+
+    static func save(_ store: StoreRecord, _ db: Database) throws {
+        let key = store.document
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO store (remote, application, document, path, value) VALUES (?, ?, ?, ?, ?)",
+            arguments: [
+                key.application.remote, key.application.application, key.document, store.path, encode(store),
+            ]
+        )
+    }
+
+    static func fetchUploads(_ db: Database, _ key: DocumentKey, client: String) throws -> [UploadRecord] {
+        try String.fetchAll(
+            db,
+            sql: """
+                SELECT value FROM upload WHERE remote = ? AND application = ? AND document = ? AND client = ?
+                ORDER BY generation
+                """,
+            arguments: [key.application.remote, key.application.application, key.document, client]
+        ).map { try decode($0) }
+    }
+
+    static func save(_ upload: UploadRecord, _ db: Database) throws {
+        let key = upload.document
+        try db.execute(
+            sql: """
+                INSERT OR REPLACE INTO upload (upload, remote, application, document, client, generation, value)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                upload.reference.upload, key.application.remote, key.application.application, key.document,
+                upload.client, upload.reference.generation, encode(upload),
+            ]
+        )
+    }
+
+    // MARK: JSON
+
+    private static func decode<Value: Decodable>(_ json: String) throws -> Value {
+        do {
+            return try JSONDecoder().decode(Value.self, from: Data(json.utf8))
+        } catch {
+            throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value in it can't be read")
+        }
+    }
+
+    private static func encode(_ value: some Encodable) throws -> String {
+        String(decoding: try JSONEncoder().encode(value), as: UTF8.self)
+    }
+}
+
+extension StoreSyncError {
+    /// What an error of the state database means.
+    init(state error: any Error, at url: URL) {
+        let remedy = "Losing it costs a new client identifier and the memory of rollbacks, never data."
+        switch (error as? DatabaseError)?.resultCode {
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+            self.init(
+                .corrupt,
+                "The state directory \(url.path) on this device is damaged. Remove it and go on. \(remedy)",
+                cause: error
+            )
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            self.init(.busy, "The state directory \(url.path) is in use. Try again.", cause: error)
+        case nil where error is StateSchema.NewerVersion:
+            self.init(
+                .unsupportedFormat,
+                "The state directory \(url.path) was written by a newer version. Update this program, or choose another with --state."
+            )
+        default:
+            self.init(
+                .cannotWrite,
+                "The state directory \(url.path) on this device can't be used. Check its permissions and the room on the disk.",
+                cause: error
+            )
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import ArgumentParser
+import Foundation
+import Logging
+import RemoteStorage
+import StoreSync
+
+/// What every command that talks to a remote takes.
+struct CommonOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Where the data is: file:///path. Or STORESYNC_REMOTE.",
+            valueName: "url"
+        )
+    )
+    var remote: String?
+
+    @Option(help: ArgumentHelp("The application's identifier. Or STORESYNC_APP.", valueName: "id"))
+    var app: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "This device's memory. Or STORESYNC_STATE; else $XDG_STATE_HOME/storesync, else ~/.local/state/storesync.",
+            valueName: "dir"
+        )
+    )
+    var state: String?
+
+    @Option(help: ArgumentHelp("A file that holds the password. Or STORESYNC_PASSWORD.", valueName: "file"))
+    var passwordFile: String?
+
+    @Option(help: ArgumentHelp("What people call this device.", valueName: "text"))
+    var description: String?
+
+    @OptionGroup var output: OutputOptions
+
+    /// Whether a password was given, which means that encryption is wanted.
+    var hasPassword: Bool {
+        passwordFile != nil || ProcessInfo.processInfo.environment["STORESYNC_PASSWORD"] != nil
+    }
+}
+
+/// What every command takes.
+struct OutputOptions: ParsableArguments {
+    @Flag(help: "Print exactly one JSON object on standard output, also for errors.")
+    var json = false
+
+    @Flag(help: "Print nothing but errors.")
+    var quiet = false
+
+    @Flag(help: "Print what happens on standard error.")
+    var verbose = false
+
+    var logger: Logger {
+        var logger = Logger(label: "storesync") { StreamLogHandler.standardError(label: $0) }
+        logger.logLevel = verbose ? .debug : .error
+        return logger
+    }
+}
+
+/// Whether a new application is encrypted.
+struct EncryptionOptions: ParsableArguments {
+    @Flag(
+        inversion: .prefixedNo,
+        exclusivity: .exclusive,
+        help: "Encrypt a new application, or don't; --no-encrypt also joins an unencrypted one."
+    )
+    var encrypt: Bool?
+}
+
+extension CommonOptions {
+    /// The value of an option, or of its environment variable.
+    private func value(_ option: String?, _ variable: String, _ name: String) throws -> String {
+        if let value = option ?? ProcessInfo.processInfo.environment[variable], !value.isEmpty { return value }
+        throw ValidationError("Missing \(name): give it as an option or in \(variable).")
+    }
+
+    func application() throws -> RemoteIdentifier {
+        try RemoteIdentifier(value(app, "STORESYNC_APP", "--app"))
+    }
+
+    func backend() throws -> any RemoteBackend {
+        try RemoteLocation(value(remote, "STORESYNC_REMOTE", "--remote")).backend()
+    }
+
+    func stateDirectory() throws -> StateDirectory {
+        let environment = ProcessInfo.processInfo.environment
+        if let path = state ?? environment["STORESYNC_STATE"], !path.isEmpty {
+            return try StateDirectory(url: URL(fileURLWithPath: path, isDirectory: true))
+        }
+        let base =
+            environment["XDG_STATE_HOME"].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
+            ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".local/state")
+        return try StateDirectory(url: base.appending(path: "storesync", directoryHint: .isDirectory))
+    }
+
+    var deviceDescription: String { description ?? ProcessInfo.processInfo.hostName }
+}

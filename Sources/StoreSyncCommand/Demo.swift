@@ -1,0 +1,148 @@
+import ArgumentParser
+import Foundation
+import GRDB
+import Operations
+import RemoteStorage
+import StoreSync
+
+/// `storesync demo`: the whole job, between two devices that are two folders.
+struct Demo: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Shows the whole job in a temporary folder: one device pushes a store, another pulls it."
+    )
+
+    @Flag(help: "Leave everything where it was made, to look at.")
+    var keep = false
+
+    @OptionGroup var output: OutputOptions
+
+    private struct Result: Encodable {
+        var command = "demo"
+        let generation: Int
+        let bytes: Int64
+        let rows: Int
+        let equal: Bool
+        let seconds: Double
+        let kept: String?
+    }
+
+    func run() async throws {
+        try await Session.run(output) { supervisor in
+            let start = ContinuousClock.now
+            let report = Report(output)
+            let folder = FileManager.default.temporaryDirectory
+                .appending(path: "storesync-demo-\(UUID().uuidString)", directoryHint: .isDirectory)
+            let world = try DemoWorld(folder)
+            defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
+            let (upload, equal) = try await show(world, supervisor, report)
+            report.result(
+                Result(
+                    generation: upload.generation,
+                    bytes: upload.bytes,
+                    rows: DemoWorld.rows,
+                    equal: equal,
+                    seconds: (ContinuousClock.now - start) / .seconds(1),
+                    kept: keep ? folder.path : nil
+                ),
+                lines: ["Both devices hold the same \(DemoWorld.rows) notes. That was the whole job."]
+                    + (keep ? ["Everything is still in \(folder.path)."] : [])
+            )
+        }
+    }
+
+    private func show(
+        _ world: DemoWorld,
+        _ supervisor: OperationSupervisor,
+        _ report: Report
+    ) async throws -> (upload: WholeStoreUpload, equal: Bool) {
+        report.step("1. A shared folder, and two devices: a laptop and a desktop.")
+        let laptop = try await world.device("laptop", supervisor)
+        let desktop = try await world.device("desktop", supervisor)
+        report.step(
+            "2. The laptop has a store: an SQLite database with \(DemoWorld.rows) notes, open while it is synchronized."
+        )
+        let open = try world.makeStore()
+        defer { try? open.close() }
+        let upload = try await laptop.document.upload(storeAt: world.laptopStore).value
+        report.step(
+            "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, \(ByteCount(upload.bytes))."
+        )
+        let download = try await desktop.document.download(WholeStoreDownloadRequest(url: world.desktopStore)).value
+        report.step(
+            "4. The desktop pulled it: generation \(download.generation), verified, \(ByteCount(download.bytes))."
+        )
+        let equal = try world.storesAreEqual()
+        guard equal else {
+            throw StoreSyncError(.corrupt, "The two stores differ. That must not happen: please report it.")
+        }
+        report.step("5. Both stores were read and compared: every row is the same.")
+        withExtendedLifetime((laptop, desktop)) {}
+        return (upload, equal)
+    }
+}
+
+/// The folder in which the demo takes place.
+private struct DemoWorld: Sendable {
+    static let rows = 20_000
+
+    let folder: URL
+    var laptopStore: URL { folder.appending(path: "laptop/notes.sqlite") }
+    var desktopStore: URL { folder.appending(path: "desktop/notes.sqlite") }
+
+    /// A device: its manager for the document, and who answers for it.
+    struct Device {
+        let document: DocumentSyncManager
+        let delegate: CommandDelegate
+    }
+
+    init(_ folder: URL) throws {
+        self.folder = folder
+        for name in ["share", "laptop", "desktop"] {
+            try FileManager.default.createDirectory(
+                at: folder.appending(path: name),
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
+        }
+    }
+
+    func device(_ name: String, _ supervisor: OperationSupervisor) async throws -> Device {
+        let delegate = await CommandDelegate(encrypts: false, recreates: false)
+        let manager = ApplicationSyncManager(
+            application: try RemoteIdentifier("org.example.notes"),
+            clientDescription: name,
+            backend: LocalFolderBackend(root: folder.appending(path: "share")),
+            state: try StateDirectory(url: folder.appending(path: "\(name)/state")),
+            supervisor: supervisor,
+            delegate: delegate
+        )
+        return Device(document: manager.document(try RemoteIdentifier("notes")), delegate: delegate)
+    }
+
+    /// Makes the store and leaves it open, with pages that are in the write-ahead log only.
+    func makeStore() throws -> DatabasePool {
+        let pool = try DatabasePool(path: laptopStore.path)
+        try pool.write { db in
+            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT NOT NULL)")
+            for number in 1...Self.rows {
+                try db.execute(
+                    sql: "INSERT INTO note (title, body) VALUES (?, ?)",
+                    arguments: ["Note \(number)", String(repeating: "Lorem ipsum \(number). ", count: 8)]
+                )
+            }
+        }
+        return pool
+    }
+
+    func storesAreEqual() throws -> Bool {
+        let rows = try [laptopStore, desktopStore].map { url in
+            let queue = try DatabaseQueue(path: url.path)
+            defer { try? queue.close() }
+            return try queue.read { db in
+                guard try String.fetchOne(db, sql: "PRAGMA integrity_check") == "ok" else { return [Row]() }
+                return try Row.fetchAll(db, sql: "SELECT * FROM note ORDER BY id")
+            }
+        }
+        return rows[0].count == Self.rows && rows[0] == rows[1]
+    }
+}

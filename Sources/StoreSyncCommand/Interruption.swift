@@ -1,0 +1,33 @@
+import Dispatch
+import Foundation
+import Operations
+import ThreadSupport
+
+/// Turns SIGINT and SIGTERM into a cancellation of everything that runs; a second one ends the process at once.
+final class Interruption: Sendable {
+    private let received = Locked<Int32?>(nil)
+    // Sendable: made in `init` and never changed; dispatch sources are thread-safe.
+    private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
+
+    /// The signal that came, if one did.
+    var signal: Int32? { received.withLock { $0 } }
+
+    init(cancelling supervisor: OperationSupervisor) {
+        let received = received
+        sources = [SIGINT, SIGTERM].map { number in
+            Foundation.signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler {
+                let isFirst = received.withLock { received in
+                    defer { received = received ?? number }
+                    return received == nil
+                }
+                guard isFirst else { _exit(128 + number) }
+                Terminal.interrupt()
+                supervisor.cancelAll()
+            }
+            source.activate()
+            return source
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import ArgumentParser
+import Foundation
+import Operations
+import RemoteStorage
+import StoreSync
+
+/// `storesync push`: registers what isn't registered, and uploads a store.
+struct Push: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Uploads a store as the next generation of a document.",
+        discussion:
+            "The store may be open and written to meanwhile. Makes application and document where there are none."
+    )
+
+    @Argument(help: "The store: an SQLite database, or any other file.")
+    var store: String
+
+    @Option(help: ArgumentHelp("The document's identifier.", valueName: "id"))
+    var document: String
+
+    @Flag(help: "Make the document anew if it was deleted.")
+    var recreate = false
+
+    @OptionGroup var encryption: EncryptionOptions
+    @OptionGroup var options: CommonOptions
+
+    func run() async throws {
+        try await Session.run(options.output) { supervisor in
+            let start = ContinuousClock.now
+            let session = try await Session(
+                options,
+                encryption: encryption,
+                recreates: recreate,
+                supervisor: supervisor
+            )
+            let document = try RemoteIdentifier(document)
+            let handle = session.manager.document(document).upload(storeAt: URL(fileURLWithPath: store))
+            let upload = try await session.value(of: handle)
+            for warning in upload.warnings { session.report.warning(warning) }
+            let result = TransferResult(
+                command: "push",
+                application: session.manager.application.rawValue,
+                client: upload.client.rawValue,
+                document: document.rawValue,
+                from: nil,
+                generation: upload.generation,
+                bytes: upload.bytes,
+                storedBytes: upload.storedBytes,
+                encrypted: false,
+                seconds: (ContinuousClock.now - start) / .seconds(1),
+                unchanged: upload.isUnchanged ? true : nil
+            )
+            session.report.result(
+                result,
+                lines: [
+                    upload.isUnchanged
+                        ? "\(document) is unchanged since generation \(upload.generation)."
+                        : "Pushed \(document), generation \(upload.generation), \(ByteCount(upload.bytes))."
+                ]
+            )
+        }
+    }
+}
+
+/// What push and pull print.
+struct TransferResult: Encodable {
+    let command: String
+    let application: String
+    let client: String
+    let document: String
+    let from: String?
+    let generation: Int
+    let bytes: Int64
+    let storedBytes: Int64
+    let encrypted: Bool
+    let seconds: Double
+    let unchanged: Bool?
+}

@@ -1,0 +1,44 @@
+import ArgumentParser
+import Operations
+import RemoteStorage
+import StoreSync
+
+/// `storesync register`: registers this device with an application.
+struct Register: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Registers this device with an application, and makes the application where there is none."
+    )
+
+    @Flag(help: "Set this device up anew, as another client, after it was deregistered.")
+    var again = false
+
+    @OptionGroup var encryption: EncryptionOptions
+    @OptionGroup var options: CommonOptions
+
+    private struct Result: Encodable {
+        var command = "register"
+        let application: String
+        let client: String
+        let encrypted: Bool
+        let created: Bool
+    }
+
+    func run() async throws {
+        try await Session.run(options.output) { supervisor in
+            let session = try await Session(options, encryption: encryption, supervisor: supervisor)
+            let registration = try await session.value(of: session.manager.register(startsAnew: again))
+            session.report.result(
+                Result(
+                    application: registration.application.rawValue,
+                    client: registration.client.rawValue,
+                    encrypted: registration.isEncrypted,
+                    created: registration.didCreateApplication
+                ),
+                lines: [
+                    "Registered with \(registration.application) as client \(registration.client)"
+                        + (registration.didCreateApplication ? ", which is new." : ".")
+                ]
+            )
+        }
+    }
+}

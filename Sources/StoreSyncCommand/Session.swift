@@ -1,0 +1,114 @@
+import ArgumentParser
+import Foundation
+import Operations
+import RemoteStorage
+import StoreSync
+
+/// One run of a command: the manager, who answers its questions, and how it ends.
+struct Session: Sendable {
+    let manager: ApplicationSyncManager
+    let report: Report
+    let progressBar: ProgressBar
+    private let delegate: CommandDelegate
+
+    init(
+        _ options: CommonOptions,
+        encryption: EncryptionOptions? = nil,
+        recreates: Bool = false,
+        supervisor: OperationSupervisor
+    ) async throws {
+        let wanted = encryption?.encrypt ?? (options.hasPassword ? true : nil)
+        if encryption?.encrypt == false, options.hasPassword {
+            throw UsageError("A password and --no-encrypt contradict each other. Give one of them.")
+        }
+        delegate = await CommandDelegate(encrypts: wanted, recreates: recreates)
+        manager = ApplicationSyncManager(
+            application: try options.application(),
+            clientDescription: options.deviceDescription,
+            requiresEncryption: wanted == true,
+            backend: try options.backend(),
+            state: try options.stateDirectory(),
+            supervisor: supervisor,
+            delegate: delegate
+        )
+        report = Report(options.output)
+        progressBar = ProgressBar(options.output)
+    }
+
+    /// Waits for an operation, showing its progress.
+    func value<Output: Sendable>(of handle: OperationHandle<Output>) async throws -> Output {
+        await progressBar.follow(handle.events)
+        // The manager holds the delegate weakly, so it's held here until the operation has ended.
+        defer { withExtendedLifetime(delegate) {} }
+        return try await handle.value
+    }
+
+    /// Runs a command's body with a supervisor that signals cancel, reports what goes wrong and exits with its status.
+    static func run(
+        _ output: OutputOptions,
+        _ body: @Sendable (OperationSupervisor) async throws -> Void
+    ) async throws {
+        let supervisor = OperationSupervisor(OperationSupervisor.Configuration(logger: output.logger))
+        let interruption = Interruption(cancelling: supervisor)
+        do {
+            try await body(supervisor)
+        } catch let code as ExitCode {
+            throw code
+        } catch {
+            let failure = Failure(error, signal: interruption.signal)
+            if output.verbose { Report.standardError("\(error)") }
+            Report(output).failure(code: failure.code, message: failure.message)
+            throw ExitCode(failure.status)
+        }
+    }
+}
+
+/// Answers the manager's questions by the options, or asks whoever sits at the terminal.
+@MainActor
+final class CommandDelegate: ApplicationSyncDelegate {
+    private let encrypts: Bool?
+    private let recreates: Bool
+
+    init(encrypts: Bool?, recreates: Bool) {
+        self.encrypts = encrypts
+        self.recreates = recreates
+    }
+
+    func decideEncryption(
+        _ question: EncryptionQuestion,
+        of application: RemoteIdentifier
+    ) async throws -> EncryptionDecision {
+        if let encrypts { return encrypts ? .encrypted : .unencrypted }
+        guard Terminal.isInteractive else { throw undecided(question, application) }
+        switch question {
+        case .newApplication:
+            return try await Terminal.confirm("\(application) is new. Encrypt it?") ? .encrypted : .unencrypted
+        case .joiningUnencrypted:
+            guard try await Terminal.confirm("\(application) is not encrypted. Join it all the same?") else {
+                throw undecided(question, application)
+            }
+            return .unencrypted
+        }
+    }
+
+    private func undecided(_ question: EncryptionQuestion, _ application: RemoteIdentifier) -> StoreSyncError {
+        switch question {
+        case .newApplication:
+            StoreSyncError(
+                .encryptionUndecided,
+                "\(application) is new: say whether to encrypt it, with --encrypt or --no-encrypt."
+            )
+        case .joiningUnencrypted:
+            StoreSyncError(
+                .encryptionUndecided,
+                "\(application) is not encrypted. Join it with --no-encrypt; --encrypt needs another application."
+            )
+        }
+    }
+
+    func shouldRecreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool {
+        if recreates { return true }
+        if Terminal.isInteractive, try await Terminal.confirm("\(document) was deleted. Make it anew?") { return true }
+        throw StoreSyncError(.documentDeleted, "\(document) was deleted. Push with --recreate to make it anew.")
+    }
+}

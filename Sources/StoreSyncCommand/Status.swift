@@ -1,0 +1,93 @@
+import ArgumentParser
+import Foundation
+import Operations
+import RemoteStorage
+import StoreSync
+
+/// `storesync status`: what is on the remote.
+struct Status: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Lists the application's clients, documents and stores. Registers nobody."
+    )
+
+    @OptionGroup var options: CommonOptions
+
+    func run() async throws {
+        try await Session.run(options.output) { supervisor in
+            let session = try await Session(options, supervisor: supervisor)
+            let status = try await session.value(of: session.manager.status())
+            session.report.result(Result(status), lines: lines(status))
+        }
+    }
+
+    private func lines(_ status: ApplicationStatus) -> [String] {
+        var lines = [
+            "\(status.application), \(status.isEncrypted ? "encrypted" : "not encrypted")",
+            status.client.map { "this device is client \($0)" } ?? "this device isn't registered",
+        ]
+        for client in status.clients { lines.append("client \(client.client)  \(client.description)") }
+        for document in status.documents {
+            lines.append("document \(document.document)  \(document.description)")
+            for store in document.stores {
+                lines.append(
+                    "  generation \(store.generation) of client \(store.client)  \(ByteCount(store.bytes))  "
+                        + store.modified.formatted(.iso8601)
+                )
+            }
+        }
+        return lines
+    }
+
+    private struct Result: Encodable {
+        struct Client: Encodable {
+            let client: String
+            let description: String
+            let documents: [String]
+        }
+        struct Store: Encodable {
+            let client: String
+            let generation: Int
+            let bytes: Int64
+            let modified: Date
+        }
+        struct Document: Encodable {
+            let document: String
+            let description: String
+            let stores: [Store]
+        }
+
+        var command = "status"
+        let application: String
+        let client: String?
+        let encrypted: Bool
+        let clients: [Client]
+        let documents: [Document]
+
+        init(_ status: ApplicationStatus) {
+            application = status.application.rawValue
+            client = status.client
+            encrypted = status.isEncrypted
+            clients = status.clients.map {
+                Client(
+                    client: $0.client.rawValue,
+                    description: $0.description,
+                    documents: $0.documents.map(\.rawValue)
+                )
+            }
+            documents = status.documents.map { document in
+                Document(
+                    document: document.document.rawValue,
+                    description: document.description,
+                    stores: document.stores.map {
+                        Store(
+                            client: $0.client.rawValue,
+                            generation: $0.generation,
+                            bytes: $0.bytes,
+                            modified: $0.modified
+                        )
+                    }
+                )
+            }
+        }
+    }
+}

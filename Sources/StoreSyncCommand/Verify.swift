@@ -1,0 +1,56 @@
+import ArgumentParser
+import Operations
+import StoreSync
+
+/// `storesync verify`: reads every file and says what is wrong.
+struct Verify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Reads and checks every file of the application. Registers nobody."
+    )
+
+    @Flag(help: "Finish what this device left unfinished, and remove what it left behind.")
+    var repair = false
+
+    @OptionGroup var options: CommonOptions
+
+    private struct Result: Encodable {
+        struct Problem: Encodable {
+            let path: String
+            let code: String
+            let message: String
+        }
+        var command = "verify"
+        let files: Int
+        let bytes: Int64
+        let problems: [Problem]
+        let warnings: [String]
+        let repaired: [String]
+    }
+
+    func run() async throws {
+        try await Session.run(options.output) { supervisor in
+            let session = try await Session(options, supervisor: supervisor)
+            let report = try await session.value(of: session.manager.verify(repairs: repair))
+            session.report.result(
+                Result(
+                    files: report.files,
+                    bytes: report.bytes,
+                    problems: report.problems.map {
+                        Result.Problem(path: $0.path, code: $0.code, message: $0.message)
+                    },
+                    warnings: report.warnings,
+                    repaired: report.repaired
+                ),
+                lines: lines(report)
+            )
+            guard report.problems.isEmpty else { throw ExitCode(ExitStatus.data) }
+        }
+    }
+
+    private func lines(_ report: VerificationReport) -> [String] {
+        report.problems.map { "\($0.path): \($0.message) [\($0.code)]" }
+            + report.warnings.map { "warning: \($0)" }
+            + report.repaired.map { "repaired: \($0)" }
+            + ["\(report.files) files, \(ByteCount(report.bytes)) checked, \(report.problems.count) problems."]
+    }
+}

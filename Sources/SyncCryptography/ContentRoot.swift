@@ -1,0 +1,117 @@
+import CSodium
+package import Foundation
+
+/// The digest of a file's content, by which two copies of a store are known to be the same.
+///
+/// The file is cut into blocks of 1 MiB (the last one may be shorter; an empty file has none). Each block has a digest,
+/// BLAKE2b with 32 bytes and no key. The root is the same function of: the 24 bytes of ASCII `swift-store-sync content`,
+/// the file's length as 8 bytes, least significant first, and the blocks' digests in order. So blocks can be digested in
+/// parallel, and neither a block moved nor one left out goes unnoticed.
+package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
+    /// The root's 32 bytes.
+    package let bytes: [UInt8]
+
+    /// How many bytes a block has.
+    package static let blockSize = 1 << 20
+
+    fileprivate init(bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    /// Reads a root from 64 hexadecimal digits.
+    package init?(hex: String) {
+        let digits = Array(hex.utf8)
+        guard digits.count == 64 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: 64, by: 2) {
+            guard digits[index...].prefix(2).allSatisfy({ Self.digits.contains($0) }),
+                let byte = UInt8(String(decoding: digits[index...].prefix(2), as: UTF8.self), radix: 16)
+            else { return nil }
+            bytes.append(byte)
+        }
+        self.bytes = bytes
+    }
+
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    /// The root in hexadecimal, in lower case.
+    package var description: String {
+        String(
+            decoding: bytes.flatMap { [Self.digits[Int($0 >> 4)], Self.digits[Int($0 & 15)]] },
+            as: UTF8.self
+        )
+    }
+
+    /// Digests a local file.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameter url: The file.
+    /// - Returns: Its length in bytes, and its root.
+    /// - Throws: What reading the file throws, or `CancellationError`.
+    package static func ofFile(at url: URL) throws -> (byteCount: Int64, root: ContentRoot) {
+        let handle = try FileHandle(forReadingFrom: url)
+        defer { try? handle.close() }
+        var hasher = ContentRootHasher()
+        while let data = try handle.read(upToCount: blockSize), !data.isEmpty {
+            try Task.checkCancellation()
+            hasher.update(Array(data))
+        }
+        return (hasher.byteCount, hasher.finalize())
+    }
+}
+
+/// Digests a file's content as it comes, in pieces of any size.
+package struct ContentRootHasher: Sendable {
+    private var digests: [UInt8] = Array("swift-store-sync content".utf8) + Array(repeating: 0, count: 8)
+    private var pending: [UInt8] = []
+    private static let lengthOffset = 24
+
+    /// How many bytes have come.
+    package private(set) var byteCount: Int64 = 0
+
+    /// Begins with an empty file.
+    package init() {}
+
+    /// The next bytes.
+    package mutating func update(_ chunk: [UInt8]) {
+        byteCount += Int64(chunk.count)
+        // Files come in chunks of the block's size: those are digested where they are.
+        if pending.isEmpty, chunk.count == ContentRoot.blockSize {
+            digests += Self.blake2b(chunk)
+            return
+        }
+        pending += chunk
+        while pending.count >= ContentRoot.blockSize {
+            digests += Self.blake2b(Array(pending.prefix(ContentRoot.blockSize)))
+            pending.removeFirst(ContentRoot.blockSize)
+        }
+    }
+
+    /// The root of all that has come.
+    package consuming func finalize() -> ContentRoot {
+        if !pending.isEmpty { digests += Self.blake2b(pending) }
+        for index in 0..<8 {
+            digests[Self.lengthOffset + index] = UInt8(truncatingIfNeeded: byteCount >> (8 * Int64(index)))
+        }
+        return ContentRoot(bytes: Self.blake2b(digests))
+    }
+
+    /// BLAKE2b with 32 bytes and no key: libsodium's `crypto_generichash`.
+    static func blake2b(_ bytes: [UInt8]) -> [UInt8] {
+        Sodium.prepare()
+        var digest = [UInt8](repeating: 0, count: 32)
+        let status = crypto_generichash(&digest, digest.count, bytes, UInt64(bytes.count), nil, 0)
+        precondition(status == 0, "crypto_generichash failed with \(status)")
+        return digest
+    }
+}
+
+/// libsodium, which wants to be initialized once.
+enum Sodium {
+    private static let isReady = sodium_init() >= 0
+
+    static func prepare() {
+        precondition(isReady, "libsodium could not be initialized")
+    }
+}

@@ -1,0 +1,191 @@
+import Foundation
+import GRDB
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+typealias Operation = Operations.Operation
+
+/// A folder for one test, with a share and devices in it; gone with the last reference.
+final class World: Sendable {
+    let folder: URL
+    let application: RemoteIdentifier
+    let document: RemoteIdentifier
+
+    init(application: String = "org.example.notes", document: String = "notes") throws {
+        self.application = try RemoteIdentifier(application)
+        self.document = try RemoteIdentifier(document)
+        folder = FileManager.default.temporaryDirectory
+            .appending(path: "storesync-test-\(UUID().uuidString)", directoryHint: .isDirectory)
+        try FileManager.default.createDirectory(at: share, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    /// The shared folder.
+    var share: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
+
+    /// A device with a state directory and a store path of its own; the same name is the same device.
+    func device(
+        _ name: String,
+        backend: (any RemoteBackend)? = nil,
+        simulation: Simulation? = nil,
+        stateHook: @escaping StateDirectory.WriteHook = { _ in }
+    ) throws -> Device {
+        let home = folder.appending(path: name, directoryHint: .isDirectory)
+        try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
+        return Device(
+            name: name,
+            store: home.appending(path: "store.sqlite"),
+            state: try StateDirectory(url: home.appending(path: "state"), hook: stateHook),
+            backend: backend ?? LocalFolderBackend(root: share, executor: simulation?.executor),
+            supervisor: OperationSupervisor(
+                simulation.map {
+                    OperationSupervisor.Configuration(
+                        clock: $0.clock,
+                        executor: $0.executor,
+                        blockingExecutor: $0.executor
+                    )
+                } ?? OperationSupervisor.Configuration()
+            ),
+            application: application,
+            document: document
+        )
+    }
+}
+
+/// A device, and the pipelines that push and pull its store: the operations themselves, without managers.
+struct Device: Sendable {
+    let name: String
+    let store: URL
+    let state: StateDirectory
+    let backend: any RemoteBackend
+    let supervisor: OperationSupervisor
+    let application: RemoteIdentifier
+    let document: RemoteIdentifier
+
+    func registration(
+        mayCreate: Bool = true,
+        startsAnew: Bool = false,
+        decision: EncryptionDecision = .unencrypted
+    ) -> ApplicationRegistrationOperation {
+        let request = ApplicationRegistrationRequest(
+            application: application,
+            clientDescription: name,
+            mayCreateApplication: mayCreate,
+            startsAnew: startsAnew
+        )
+        return ApplicationRegistrationOperation(request, backend: backend, state: state) { _ in decision }
+    }
+
+    func register(mayCreate: Bool = true) -> OperationHandle<ApplicationRegistration> {
+        supervisor.add(registration(mayCreate: mayCreate))
+    }
+
+    func registerDocument(mayCreate: Bool = true, recreates: Bool = false) -> OperationHandle<DocumentRegistration> {
+        register(mayCreate: mayCreate).then { [self] registered in
+            DocumentRegistrationOperation(
+                DocumentRegistrationRequest(
+                    document: document,
+                    description: store.lastPathComponent,
+                    mayCreateDocument: mayCreate
+                ),
+                application: registered,
+                backend: backend,
+                state: state
+            ) { question in question == .createDocument || recreates }
+        }
+    }
+
+    /// Registers what isn't registered and pushes the store.
+    func push(_ url: URL? = nil, recreates: Bool = false) -> OperationHandle<WholeStoreUpload> {
+        registerDocument(recreates: recreates).then { [self] registered in
+            WholeStoreUploadOperation(store: url ?? store, document: registered, backend: backend, state: state)
+        }
+    }
+
+    /// Registers what isn't registered and pulls into the store.
+    func pull(
+        _ url: URL? = nil,
+        from client: RemoteIdentifier? = nil,
+        overwrite: Bool = false,
+        acceptRollback: Bool = false
+    ) -> OperationHandle<WholeStoreDownload> {
+        registerDocument(mayCreate: false).then { [self] registered in
+            WholeStoreDownloadOperation(
+                WholeStoreDownloadRequest(
+                    url: url ?? store,
+                    client: client,
+                    overwritesLocalChanges: overwrite,
+                    acceptsRollback: acceptRollback
+                ),
+                document: registered,
+                backend: backend,
+                state: state
+            )
+        }
+    }
+
+    func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
+        supervisor.add(VerificationOperation(application, repairs: repairs, backend: backend, state: state))
+    }
+
+    func status() -> OperationHandle<ApplicationStatus> {
+        supervisor.add(StatusOperation(application, backend: backend, state: state))
+    }
+
+    // MARK: The store
+
+    /// Adds notes to the store, which is made if it isn't there.
+    func write(_ notes: String...) throws {
+        try Store.write(notes, to: store)
+    }
+
+    /// The notes in the store, after a check that the database is whole.
+    func notes() throws -> Set<String> {
+        try Store.notes(in: store)
+    }
+}
+
+/// A store of notes.
+enum Store {
+    static func write(_ notes: [String], to url: URL) throws {
+        let queue = try DatabaseQueue(path: url.path)
+        defer { try? queue.close() }
+        try queue.write { db in
+            try db.execute(sql: "CREATE TABLE IF NOT EXISTS note (text TEXT NOT NULL)")
+            for note in notes { try db.execute(sql: "INSERT INTO note VALUES (?)", arguments: [note]) }
+        }
+    }
+
+    static func notes(in url: URL) throws -> Set<String> {
+        let queue = try DatabaseQueue(path: url.path)
+        defer { try? queue.close() }
+        return try queue.read { db in
+            let verdict = try String.fetchOne(db, sql: "PRAGMA integrity_check")
+            #expect(verdict == "ok")
+            return try Set(String.fetchAll(db, sql: "SELECT text FROM note"))
+        }
+    }
+}
+
+/// The code of the ``StoreSyncError`` that `body` throws; any other outcome is recorded as an issue.
+func code(
+    _ sourceLocation: SourceLocation = #_sourceLocation,
+    of body: () async throws -> some Any
+) async -> StoreSyncError.Code? {
+    do {
+        _ = try await body()
+        Issue.record("nothing was thrown", sourceLocation: sourceLocation)
+    } catch let error as StoreSyncError {
+        return error.code
+    } catch {
+        Issue.record("\(error)", sourceLocation: sourceLocation)
+    }
+    return nil
+}

@@ -1,0 +1,81 @@
+import Foundation
+import Testing
+
+@testable import SyncCryptography
+
+@Suite("The content root of a file")
+struct ContentRootTests {
+    private func bytes(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(($0 * 7 + 3) % 251) } }
+
+    private func root(of bytes: [UInt8], chunk: Int? = nil) -> ContentRoot {
+        var hasher = ContentRootHasher()
+        var index = 0
+        while index < bytes.count {
+            let end = min(index + (chunk ?? bytes.count), bytes.count)
+            hasher.update(Array(bytes[index..<end]))
+            index = end
+        }
+        return hasher.finalize()
+    }
+
+    @Test("the blocks' digest is BLAKE2b with 32 bytes, as its reference implementation computes it")
+    func blake2b() {
+        let digest = ContentRootHasher.blake2b(Array("abc".utf8)).map { String(format: "%02x", $0) }.joined()
+        #expect(digest == "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319")
+    }
+
+    @Test(
+        "the root is what another implementation makes of the written definition",
+        arguments: [
+            (0, "13805a70995852f99e086ef4546cfa941464d779057d9442571060522ac6b458"),
+            (1, "d4b8fc890371b662d9e3ea9254b7bc3cdf4f8617b1b8d55e41ada6f35e0d0c85"),
+            (1_048_575, "c7fecbc9c6a3d78f60745cdf38ce65295f59a8d1f38134d76676ff5be70ec2d5"),
+            (1_048_576, "05b5c28b976b77cb319119fab9573564a5e19bdbf16da9886253af71eabad8b5"),
+            (1_048_577, "26e1a5e7b92b212abe1d127f1d14383f96725d198f6e2b4be8c99061e170f354"),
+            (3_145_733, "69b3d56a0f15fb293dbf56e652e4268462ca35efa31afb27835a109daf90bdb3"),
+        ]
+    )
+    func vectors(count: Int, hex: String) {
+        #expect(root(of: bytes(count)).description == hex)
+    }
+
+    @Test("it doesn't depend on the pieces that the content comes in", arguments: [1009, 65_536, 1_048_576, 1_500_000])
+    func pieces(chunk: Int) {
+        let content = bytes(2_500_000)
+        #expect(root(of: content, chunk: chunk) == root(of: content))
+    }
+
+    @Test("a changed, moved or missing byte changes it")
+    func sensitivity() {
+        let content = bytes(2_200_000)
+        var changed = content
+        changed[1_100_000] ^= 1
+        var swapped = content
+        swapped.replaceSubrange(0..<1_048_576, with: content[1_048_576..<2_097_152])
+        swapped.replaceSubrange(1_048_576..<2_097_152, with: content[0..<1_048_576])
+        let roots = [content, changed, swapped, Array(content.dropLast()), content + [0]].map { root(of: $0) }
+        #expect(Set(roots).count == roots.count)
+    }
+
+    @Test("a root is read back from its hexadecimal form, and from nothing else")
+    func hex() {
+        let root = root(of: [1, 2, 3])
+        #expect(ContentRoot(hex: root.description) == root)
+        for wrong in [
+            "", "00", root.description + "0", root.description.uppercased(), "+f" + root.description.dropFirst(2),
+        ] {
+            #expect(ContentRoot(hex: String(wrong)) == nil)
+        }
+    }
+
+    @Test("a file on the disk has the root of its content")
+    func file() throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "content-root-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: url) }
+        let content = bytes(2_097_153)
+        try Data(content).write(to: url)
+        let (count, root) = try ContentRoot.ofFile(at: url)
+        #expect(count == 2_097_153)
+        #expect(root == self.root(of: content))
+    }
+}
