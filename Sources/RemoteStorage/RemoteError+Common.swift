@@ -49,13 +49,13 @@ extension RemoteError {
         )
     }
 
-    /// What is at `path` is neither a file nor a directory, so it isn't followed, read or written.
+    /// What is at `path`, or at one of its parents, is neither a file nor a directory, so it isn't followed or used.
     public static func isSpecial(_ path: RemotePath, cause: (any Error)? = nil) -> RemoteError {
         RemoteError(
             .notAllowed,
             """
-            “\(path)” is a symbolic link or another special file, which isn't followed because it may lead out of this \
-            place. Put the file itself there.
+            “\(path)”, or a directory above it, is a symbolic link or another special file. Such ones aren't followed, \
+            because they may lead out of this place: put the file or directory itself there.
             """,
             path: path,
             cause: cause

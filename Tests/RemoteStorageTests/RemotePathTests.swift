@@ -1,1 +1,66 @@
+import RemoteStorage
 import Testing
+
+@Suite("A remote path")
+struct RemotePathTests {
+    @Test(
+        "takes any name that is one name",
+        arguments: [
+            "a", "a b", "%2e%2e", "+", "#?&", "é", "文書", "…", "...", "..a", "a\\b", "-",
+            String(repeating: "x", count: 255),
+        ]
+    )
+    func takesNames(name: String) throws {
+        let path = try RemotePath("directory/\(name)")
+        #expect(path.components == ["directory", name])
+        #expect(path.lastComponent == name)
+        #expect(path.description == "directory/\(name)")
+    }
+
+    @Test(
+        "refuses whatever could lead elsewhere",
+        arguments: [
+            "", "/", "a/", "/a", "a//b", ".", "..", "../x", "a/../b", "a/./b", "a/..", "a\0b", "\0",
+            String(repeating: "x", count: 256), String(repeating: "é", count: 128), "../\u{301}x",
+        ]
+    )
+    func refusesStrings(string: String) {
+        #expect(throws: RemoteError.self) { try RemotePath(string) }
+    }
+
+    @Test("refuses a separator inside a component", arguments: ["a/b", "/", "../x", "a/\u{301}", "", ".", "..", "a\0"])
+    func refusesComponents(component: String) {
+        let error = #expect(throws: RemoteError.self) { try RemotePath.root.appending(component) }
+        #expect(error?.code == .invalidPath)
+        #expect(error?.message.contains("no “/”") == true)
+        #expect(throws: RemoteError.self) { try RemotePath(components: ["a", component]) }
+    }
+
+    @Test("knows its parent and what it is inside of")
+    func knowsItsParent() throws {
+        let path = try RemotePath("a/b/c")
+        #expect(path.parent?.description == "a/b")
+        #expect(RemotePath.root.parent == nil)
+        #expect(RemotePath.root.lastComponent == nil)
+        #expect(RemotePath.root.description == "/")
+        #expect(path.isEqualToOrInside(path))
+        #expect(try path.isEqualToOrInside(RemotePath("a/b")))
+        #expect(path.isEqualToOrInside(.root))
+        #expect(try !path.isEqualToOrInside(RemotePath("a/b/c/d")))
+        #expect(try !RemotePath("ab").isEqualToOrInside(RemotePath("a")))
+        #expect(try RemotePath("a/z") < RemotePath("a-"))
+    }
+
+    @Test("takes identifiers and our own names as they are")
+    func takesIdentifiers() throws {
+        let path = RemotePath.root.appending(try RemoteIdentifier("notes")).appending(literal: "stores")
+        #expect(path.components == ["notes", "stores"])
+    }
+
+    @Test("traps on a name of our own that is none")
+    func trapsOnLiterals() async {
+        await #expect(processExitsWith: .failure) {
+            _ = RemotePath.root.appending(literal: "a/b")
+        }
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+import SystemPackage
+import Testing
+
+@testable import RemoteStorage
+
+@Suite("A folder", .timeLimit(.minutes(1)))
+struct LocalFolderBackendTests {
+    @Test("that isn't there is an error, and isn't made")
+    func missingRoot() async throws {
+        try await withTemporaryFolder { folder in
+            let root = folder.appending(component: "share")
+            try await expectEveryRequest(of: LocalFolderBackend(root: root), throws: .unavailable)
+            #expect(!FileManager.default.fileExists(atPath: root.path))
+            try FileManager.default.createDirectory(at: root, withIntermediateDirectories: false)
+            #expect(try await LocalFolderBackend(root: root).list(.root) == [])
+        }
+    }
+
+    @Test("that is a file is an error")
+    func rootIsAFile() async throws {
+        try await withTemporaryFolder { folder in
+            let root = folder.appending(component: "file")
+            try Data([1]).write(to: root)
+            try await expectEveryRequest(of: LocalFolderBackend(root: root), throws: .wrongKind)
+            #expect(try Data(contentsOf: root) == Data([1]))
+        }
+    }
+
+    @Test("has one identity, by whatever way it is named")
+    func identity() async throws {
+        try await withTemporaryFolder { folder in
+            let root = folder.appending(component: "a share")
+            let link = folder.appending(component: "link")
+            try FileManager.default.createSymbolicLink(at: link, withDestinationURL: root)
+            let missing = LocalFolderBackend(root: root).identity
+            try FileManager.default.createDirectory(at: root, withIntermediateDirectories: false)
+            let ways = [root, link, root.appending(path: "../a share/", directoryHint: .isDirectory)]
+            #expect(Set(ways.map { LocalFolderBackend(root: $0).identity } + [missing]).count == 1)
+            #expect(missing.hasPrefix("file:///") && missing.hasSuffix("/a%20share"))
+        }
+    }
+
+    @Test("hides what a crash left, and nothing else")
+    func hidesPendingFiles() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            for name in [".storesync-1.tmp", ".storesync", "x.tmp"] {
+                try await backend.write([1], to: RemotePath("directory").appending(name), when: .always)
+            }
+            #expect(try await backend.list(RemotePath("directory"))?.map(\.name) == [".storesync", "x.tmp"])
+            try await backend.remove(RemotePath("directory"))
+            #expect(try await backend.status(of: RemotePath("directory")) == nil)
+        }
+    }
+
+    @Test("holds no temporary file after any request")
+    func noTemporaryFiles() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            let (file, copy) = (try RemotePath("file"), try RemotePath("copy"))
+            try await backend.write([1], to: file, when: .ifAbsent)
+            try await backend.write([2], to: file, when: .always)
+            await expect(.alreadyExists) { try await backend.write([3], to: file, when: .ifAbsent) }
+            await #expect(throws: BodyFailure.self) { try await backend.write(.failing, to: file, when: .always) }
+            try await backend.copy(file, to: copy, when: .ifAbsent)
+            // The copy is the same file by now: rename(2) does nothing then, and leaves both names.
+            try await backend.copy(file, to: copy, when: .always)
+            await expect(.alreadyExists) { try await backend.copy(file, to: copy, when: .ifAbsent) }
+            #expect(try names(in: folder) == ["copy", "file"])
+
+            let (started, signal) = AsyncStream<Never>.makeStream()
+            let write = Task { try await backend.write(.endless(reached: signal), to: file, when: .always) }
+            for await _ in started {}
+            #expect(try names(in: folder).count == 3)
+            write.cancel()
+            await #expect(throws: CancellationError.self) { try await write.value }
+            #expect(try names(in: folder) == ["copy", "file"])
+        }
+    }
+
+    @Test("survives names that aren't UTF-8: they aren't listed, and are removed with their directory")
+    func foreignNames() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            try await backend.write([1], to: RemotePath("directory/a"), when: .always)
+            let name = Array(folder.appending(path: "directory/").path.utf8) + [0x2F, 0xFF, 0xFE, 0]
+            let made = name.withUnsafeBufferPointer { name in
+                name.withMemoryRebound(to: CChar.self) { name in
+                    name.baseAddress.map {
+                        try? FileDescriptor.open($0, .writeOnly, options: .create, permissions: .ownerReadWrite)
+                    }
+                }
+            }
+            try made??.close()
+            #expect(try await backend.list(RemotePath("directory"))?.map(\.name) == ["a"])
+            try await backend.remove(RemotePath("directory"))
+            #expect(try await backend.list(.root) == [])
+        }
+    }
+
+    @Test("never replaces on file systems without exclusive renames either")
+    func moveWithoutExclusiveRename() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            try await backend.write([1], to: RemotePath("file"), when: .always)
+            try await backend.write([2], to: RemotePath("other"), when: .always)
+            try await backend.write([3], to: RemotePath("directory/x"), when: .always)
+            try await backend.createDirectory(at: RemotePath("empty"))
+            let root = try Directory(path: folder.path)
+            for (source, destination) in [
+                ("file", "other"), ("directory", "empty"), ("empty", "directory"), ("file", "empty"),
+            ] {
+                #expect(throws: Errno.fileExists) {
+                    try root.moveWithoutExclusiveRename(source, to: root, destination)
+                }
+            }
+            try root.moveWithoutExclusiveRename("file", to: root, "new file")
+            try root.moveWithoutExclusiveRename("directory", to: root, "new directory")
+            #expect(try await backend.bytes(at: RemotePath("new file")) == [1])
+            #expect(try await backend.bytes(at: RemotePath("new directory/x")) == [3])
+            #expect(try names(in: folder) == ["empty", "new directory", "new file", "other"])
+        }
+    }
+
+    @Test("gets files and directories with the permissions that the umask leaves")
+    func permissions() async {
+        // umask(2) is the process's: only a process of its own can change it without disturbing other tests.
+        await #expect(processExitsWith: .success) {
+            umask(0o027)
+            try await withTemporaryFolder { folder in
+                let backend = LocalFolderBackend(root: folder)
+                try await backend.write([1], to: RemotePath("directory/file"), when: .always)
+                let mode = { (name: String) in try Stat(FilePath(folder.appending(path: name).path)).permissions }
+                try #require(mode("directory") == FilePermissions(rawValue: 0o750))
+                try #require(mode("directory/file") == FilePermissions(rawValue: 0o640))
+            }
+        }
+    }
+
+    #if os(Linux)
+    @Test("keeps no descriptor open")
+    func descriptors() async {
+        // Only in a process of its own nobody else opens any.
+        await #expect(processExitsWith: .success) {
+            try await withTemporaryFolder { folder in
+                let backend = LocalFolderBackend(root: folder)
+                try await useEverything(of: backend)
+                let before = try names(in: URL(filePath: "/proc/self/fd")).count
+                for _ in 0..<50 { try await useEverything(of: backend) }
+                try #require(names(in: URL(filePath: "/proc/self/fd")).count == before)
+            }
+        }
+    }
+    #endif
+}
+
+/// Makes requests of every kind, of which some fail, and leaves the place empty.
+private func useEverything(of backend: any RemoteBackend) async throws {
+    let (file, copy, moved) = (try RemotePath("a/file"), try RemotePath("a/copy"), try RemotePath("moved"))
+    try await backend.write([UInt8](repeating: 1, count: 3000), to: file, when: .always)
+    await expect(.alreadyExists) { try await backend.write([2], to: file, when: .ifAbsent) }
+    await #expect(throws: BodyFailure.self) { try await backend.write(.failing, to: file, when: .always) }
+    _ = try await backend.bytes(at: file)
+    for try await _ in try #require(try await backend.read(file)) { break }
+    _ = try await backend.read(file)
+    try await backend.copy(file, to: copy, when: .always)
+    _ = try await backend.list(RemotePath("a"))
+    try await backend.move(RemotePath("a"), to: moved)
+    await expect(.wrongKind) { try await backend.list(moved.appending("file")) }
+    try await backend.remove(moved)
+}
+
+/// Expects that no request is answered.
+func expectEveryRequest(of backend: any RemoteBackend, throws code: RemoteError.Code) async throws {
+    let (path, other) = (try RemotePath("a/file"), try RemotePath("other"))
+    await expect(code) { try await backend.status(of: .root) }
+    await expect(code) { try await backend.status(of: path) }
+    await expect(code) { try await backend.list(.root) }
+    await expect(code) { try await backend.list(path) }
+    await expect(code) { try await backend.createDirectory(at: .root) }
+    await expect(code) { try await backend.createDirectory(at: path) }
+    await expect(code) { try await backend.read(path) }
+    await expect(code) { try await backend.write([1], to: path, when: .always) }
+    await expect(code) { try await backend.copy(path, to: other, when: .always) }
+    await expect(code) { try await backend.move(path, to: other) }
+    await expect(code) { try await backend.remove(path) }
+}
+
+/// All names in a folder, also those that a backend hides.
+func names(in folder: URL) throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+}

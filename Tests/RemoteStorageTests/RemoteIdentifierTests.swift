@@ -1,0 +1,58 @@
+import Foundation
+import RemoteStorage
+import Testing
+
+@Suite("A remote identifier")
+struct RemoteIdentifierTests {
+    @Test(
+        "takes what every storage takes",
+        arguments: [
+            "a", "0", "Notes", "org.example.notes-2_b", "a..b", "console", "com", "com10", "lpt",
+            String(repeating: "x", count: 128),
+        ]
+    )
+    func takes(string: String) throws {
+        #expect(try RemoteIdentifier(string).rawValue == string)
+    }
+
+    @Test(
+        "refuses everything else and says what is allowed",
+        arguments: [
+            "", ".", "..", "../x", "a/b", "a b", "é", "a\u{301}", ".a", "a.", "-a", "a-", "_", "a\0", "a\n", "٣",
+            String(repeating: "x", count: 129), String(repeating: "x", count: 300),
+        ]
+    )
+    func refuses(string: String) {
+        let error = #expect(throws: RemoteError.self) { try RemoteIdentifier(string) }
+        #expect(error?.code == .invalidIdentifier)
+        #expect(error?.message.contains("Use 1 to 128") == true)
+    }
+
+    @Test(
+        "refuses Windows' devices",
+        arguments: ["CON", "con", "con.txt", "PRN", "Aux", "nul.tar.gz", "COM1", "lpt9.a"]
+    )
+    func refusesDevices(string: String) {
+        let error = #expect(throws: RemoteError.self) { try RemoteIdentifier(string) }
+        #expect(error?.code == .invalidIdentifier)
+        #expect(error?.message.contains("Windows") == true)
+    }
+
+    @Test("tells which names some storage takes for one")
+    func differsInCase() throws {
+        let notes = try RemoteIdentifier("notes")
+        #expect(try notes.differsOnlyInCase(from: RemoteIdentifier("Notes")))
+        #expect(!notes.differsOnlyInCase(from: notes))
+        #expect(try !notes.differsOnlyInCase(from: RemoteIdentifier("note")))
+    }
+
+    @Test("is a string in JSON, and is checked when it comes from there")
+    func codes() throws {
+        let json = try JSONEncoder().encode([RemoteIdentifier("notes")])
+        #expect(String(decoding: json, as: UTF8.self) == #"["notes"]"#)
+        #expect(try JSONDecoder().decode([RemoteIdentifier].self, from: json) == [RemoteIdentifier("notes")])
+        #expect(throws: DecodingError.self) {
+            try JSONDecoder().decode([RemoteIdentifier].self, from: Data(#"["../x"]"#.utf8))
+        }
+    }
+}
