@@ -1,0 +1,89 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+// The README's examples, between the marks, as they stand there.
+
+// README: Asker
+@MainActor final class Asker: ApplicationSyncDelegate {
+    func decideEncryption(
+        _ question: EncryptionQuestion,
+        of application: RemoteIdentifier
+    ) async throws -> EncryptionDecision { .unencrypted }
+}
+// README: end
+
+// README: WordCount
+actor WordCount: Operation {
+    let text: String
+    init(_ text: String) { self.text = text }
+
+    func main(_ context: OperationContext) async throws -> Int {
+        context.reportProgress(0.5)
+        return text.split(separator: " ").count
+    }
+}
+// README: end
+
+@Suite("The README", .timeLimit(.minutes(1)))
+struct ReadmeTests {
+    @Test("its library example compiles and does what it says")
+    func libraryExample() async throws {
+        let world = try World()
+        let (share, memory) = (world.share, world.folder.appending(path: "memory"))
+        let database = world.folder.appending(path: "notes.sqlite")
+        try Store.write(["one"], to: database)
+        let delegate = Asker()
+        // README: library
+        let manager = ApplicationSyncManager(
+            application: try RemoteIdentifier("org.example.notes"),
+            clientDescription: "my laptop",
+            backend: LocalFolderBackend(root: share),
+            state: try StateDirectory(url: memory),
+            delegate: delegate
+        )
+        let notes = manager.document(try RemoteIdentifier("notes"))
+        let upload = try await notes.upload(storeAt: database).value
+        print("generation \(upload.generation), \(upload.bytes) bytes")
+        // README: end
+        #expect(upload.generation == 1)
+        withExtendedLifetime(delegate) {}
+    }
+
+    @Test("its operation example compiles and does what it says")
+    func operationExample() async throws {
+        // README: supervisor
+        let supervisor = OperationSupervisor(width: 2)
+        let count = supervisor.add(WordCount("one two three"))
+        let twice = count.then { WordCount(String(repeating: "word ", count: 2 * $0)) }
+        print(try await twice.value)
+        // README: end
+        #expect(try await twice.value == 6)
+    }
+
+    @Test("its examples are the ones that are compiled here")
+    func examplesAreTheSame() throws {
+        let here = URL(filePath: #filePath)
+        let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let readme = try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8)
+        let blocks = readme.components(separatedBy: "```swift\n").dropFirst()
+            .map { $0.components(separatedBy: "```")[0] }
+        let source = try String(contentsOf: here, encoding: .utf8)
+        let compiled = source.components(separatedBy: "// README: ").dropFirst()
+            .filter { !$0.hasPrefix("end") }.map {
+                unindented(Array($0.split(separator: "\n", omittingEmptySubsequences: false)))
+            }
+        #expect(blocks.count == 4)
+        for block in blocks { #expect(compiled.contains(block), "\(block)") }
+    }
+
+    /// The lines between two marks without the indentation that they have here.
+    private func unindented(_ lines: [Substring]) -> String {
+        let body = lines.dropFirst().dropLast()
+        let margin = body.filter { !$0.isEmpty }.map { $0.prefix { $0 == " " }.count }.min() ?? 0
+        return body.map { String($0.dropFirst(margin)) }.joined(separator: "\n") + "\n"
+    }
+}
