@@ -52,12 +52,13 @@ public enum PropertyListValue: Sendable, Hashable {
         var depth = 0
         var deepest = 0
         for index in bytes.indices where bytes[index] == UInt8(ascii: "<") {
-            let tag = bytes[(index + 1)...].prefix(6)
-            if tag.starts(with: Array("dict>".utf8)) || tag.starts(with: Array("array>".utf8)) {
+            let tag = bytes[(index + 1)...].prefix { $0 != UInt8(ascii: ">") }
+            if tag.starts(with: Array("/dict".utf8)) || tag.starts(with: Array("/array".utf8)) {
+                depth -= 1
+            } else if tag.starts(with: Array("dict".utf8)) || tag.starts(with: Array("array".utf8)) {
+                guard tag.last != UInt8(ascii: "/") else { continue }
                 depth += 1
                 deepest = max(deepest, depth)
-            } else if tag.starts(with: Array("/dict>".utf8)) || tag.starts(with: Array("/array".utf8)) {
-                depth -= 1
             }
         }
         return deepest

@@ -154,6 +154,8 @@ public actor ApplicationRegistrationOperation: Operation {
     private func refuseToCreate(_ pin: ApplicationPin?, _ found: Found) throws {
         if let pin {
             if pin.isEncrypted { throw downgraded }
+            // Whoever sets a device up anew says that the former application is gone.
+            if request.startsAnew, request.mayCreateApplication { return }
             if case .unfinished = found {
                 throw StoreSyncError(
                     .applicationIncomplete,
@@ -167,7 +169,7 @@ public actor ApplicationRegistrationOperation: Operation {
                 .applicationMissing,
                 """
                 \(request.application) isn't at \(hooks.backend.identity) any more. Is the share mounted? Nothing was \
-                created. If the application is gone for good, register again.
+                created. If the application is gone for good, set this device up anew (register --again).
                 """
             )
         }
@@ -390,7 +392,7 @@ public actor ApplicationRegistrationOperation: Operation {
     private func deregistered(_ reason: String) -> StoreSyncError {
         StoreSyncError(
             .deregistered,
-            "This device isn't registered any more: \(reason). Register again to set it up anew."
+            "This device isn't registered any more: \(reason). Set it up anew (register --again)."
         )
     }
 }

@@ -60,8 +60,12 @@ struct PublishedStores: Sendable {
     ) async throws -> (manifests: [StoreManifest], unreadable: [(UploadName, StoreSyncError)]) {
         let results = try await together(names) { name -> Result<StoreManifest, StoreSyncError>? in
             let path = hierarchy.manifest(name)
-            guard let bytes = try await hooks.fetchManifest(at: path) else { return nil }
-            return Result { () throws(StoreSyncError) in try StoreManifest(bytes, named: name, at: path) }
+            do {
+                guard let bytes = try await hooks.fetchManifest(at: path) else { return nil }
+                return .success(try StoreManifest(bytes, named: name, at: path))
+            } catch let error as StoreSyncError {
+                return .failure(error)
+            }
         }
         var manifests: [StoreManifest] = []
         var unreadable: [(UploadName, StoreSyncError)] = []

@@ -1,0 +1,74 @@
+import Foundation
+import OperationsTesting
+import Testing
+
+@testable import StoreSync
+
+@Suite("Property lists from anybody")
+struct PropertyListTests {
+    private func xml(_ body: String) -> [UInt8] {
+        Array("<?xml version=\"1.0\"?><plist version=\"1.0\">\(body)</plist>".utf8)
+    }
+
+    @Test("what is written is read back, and yes and no stay apart from one and zero")
+    func roundTrip() throws {
+        let value = PropertyListValue.dictionary([
+            "text": .string("ä & < >"), "one": .integer(1), "zero": .integer(0), "yes": .boolean(true),
+            "no": .boolean(false), "half": .real(0.5), "then": .date(Date(timeIntervalSince1970: 1_000_000_000)),
+            "bytes": .data(Data([0, 255])), "list": .array([.integer(-7), .dictionary([:])]),
+        ])
+        #expect(try PropertyListValue(xml: value.xml) == value)
+    }
+
+    @Test(
+        "anything else is malformed, and never a crash",
+        arguments: [
+            "", "<?xml", "bplist00", "<plist>", "<dict><key>a</key></dict>", "<integer>99999999999999999999</integer>",
+            "<date>yesterday</date>", "<dict><key>a</key><real>x</real></dict>",
+        ]
+    )
+    func malformed(body: String) {
+        #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: xml(body)) }
+        #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: Array(body.utf8)) }
+    }
+
+    @Test(
+        "nesting that would exhaust the parser's stack is refused before it sees it",
+        arguments: ["", " ", " x=\"1\""]
+    )
+    func deep(attribute: String) {
+        let count = 100_000
+        let body =
+            String(repeating: "<array\(attribute)>", count: count) + String(repeating: "</array>", count: count)
+        #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: xml(body)) }
+    }
+
+    @Test("every cut and every flipped bit of a manifest is an error or an unharmed manifest, never a crash")
+    func damagedManifest() throws {
+        let world = try World()
+        let hierarchy = ApplicationHierarchy(world.application).document(world.document)
+        let name = UploadName(client: world.document, generation: 3, upload: UUID().uuidString)
+        var includes = GenerationVector()
+        includes.insert(client: "notes", name.reference)
+        let root = try #require(ContentRootFixture.root)
+        let manifest = StoreManifest(
+            name: name,
+            created: Date(timeIntervalSince1970: 1_000_000_000),
+            files: WholeStoreFile.allCases.map { .init(file: $0, size: 5, storedSize: 5, contentRoot: root) },
+            includes: includes,
+            seen: ["notes": 3]
+        )
+        let bytes = manifest.xml
+        let path = hierarchy.manifest(name)
+        #expect(try StoreManifest(bytes, named: name, at: path) == manifest)
+        for length in 0..<bytes.count {
+            _ = try? StoreManifest(Array(bytes.prefix(length)), named: name, at: path)
+        }
+        var generator = SplitMix64(seed: 1)
+        for index in bytes.indices {
+            var damaged = bytes
+            damaged[index] ^= UInt8(1 << Int.random(in: 0..<8, using: &generator))
+            _ = try? StoreManifest(damaged, named: name, at: path)
+        }
+    }
+}
