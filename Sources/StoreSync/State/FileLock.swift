@@ -16,14 +16,16 @@ final class FileLock: Sendable {
         /// A local store, by its canonical path.
         case store(String)
 
-        /// The name that the lock is kept under.
+        /// The name that the lock is kept under: no two subjects have the same, whatever characters theirs hold.
         var name: String {
-            switch self {
-            case .application(let key): "application\0\(key.remote)\0\(key.application)"
-            case .document(let key):
-                "document\0\(key.application.remote)\0\(key.application.application)\0\(key.document)"
-            case .store(let path): "store\0\(path)"
-            }
+            let parts =
+                switch self {
+                case .application(let key): ["application", key.remote, key.application]
+                case .document(let key):
+                    ["document", key.application.remote, key.application.application, key.document]
+                case .store(let path): ["store", path]
+                }
+            return parts.map { "\($0.utf8.count):\($0)" }.joined()
         }
 
         fileprivate var description: String {
@@ -39,29 +41,37 @@ final class FileLock: Sendable {
 
     /// Takes the lock, or throws ``StoreSyncError/Code/busy`` at once if somebody has it.
     init(at url: URL, _ subject: Subject, _ mode: Mode) throws {
-        let descriptor = open(url.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else {
-            throw StoreSyncError(
-                .cannotWrite,
-                "The lock \(url.path) can't be opened on this device: \(String(cString: strerror(errno))). Check the state directory."
-            )
-        }
-        handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        let operation = (mode == .shared ? LOCK_SH : LOCK_EX) | LOCK_NB
-        while flock(descriptor, operation) != 0 {
-            let code = errno
-            if code == EINTR { continue }
-            guard code == EWOULDBLOCK else {
-                throw StoreSyncError(
-                    .cannotWrite,
-                    "\(url.path) can't be locked on this device: \(String(cString: strerror(code)))."
-                )
-            }
+        handle = try Self.open(url)
+        guard try Self.lock(handle, url, (mode == .shared ? LOCK_SH : LOCK_EX) | LOCK_NB) else {
             throw StoreSyncError(
                 .busy,
                 "\(subject.description) is being used by another operation on this device. Try again when it has ended."
             )
         }
+    }
+
+    /// Waits for a lock that is held for moments only.
+    init(waitingAt url: URL) throws {
+        handle = try Self.open(url)
+        _ = try Self.lock(handle, url, LOCK_EX)
+    }
+
+    private static func open(_ url: URL) throws -> FileHandle {
+        let descriptor = Foundation.open(url.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw StoreSyncError(writing: url.path, errno: errno) }
+        return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+    }
+
+    /// Whether the lock was taken; not, if somebody else has it and `operation` doesn't wait.
+    private static func lock(_ handle: FileHandle, _ url: URL, _ operation: Int32) throws -> Bool {
+        while flock(handle.fileDescriptor, operation) != 0 {
+            switch errno {
+            case EINTR: continue
+            case EWOULDBLOCK: return false
+            default: throw StoreSyncError(writing: url.path, errno: errno)
+            }
+        }
+        return true
     }
 
     /// Gives the lock back.

@@ -26,6 +26,35 @@ public final class StateDirectory: Sendable {
     package init(url: URL, hook: @escaping WriteHook) throws {
         self.url = url
         self.hook = hook
+        try Self.makeDirectory(at: url)
+        let file = url.appending(path: "state.sqlite").path
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { db in
+            // A rollback journal, not a WAL: a state directory that is copied while it's closed is one file.
+            try db.execute(sql: "PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
+        }
+        do {
+            // One process at a time makes the tables.
+            let opening = try FileLock(waitingAt: url.appending(path: "locks/opening"))
+            defer { opening.release() }
+            close(open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600))
+            chmod(file, 0o600)
+            database = try DatabaseQueue(path: file, configuration: configuration)
+            try StateSchema.migrate(database)
+        } catch {
+            throw StoreSyncError(state: error, at: url)
+        }
+    }
+
+    private static func makeDirectory(at url: URL) throws {
+        let present = (try? FileManager.default.contentsOfDirectory(atPath: url.path)) ?? []
+        guard present.isEmpty || present.contains("state.sqlite") || present.contains("locks") else {
+            throw StoreSyncError(
+                .cannotWrite,
+                "\(url.path) holds other files, so it isn't used as a state directory. Name a folder for the state alone."
+            )
+        }
         do {
             let locks = url.appending(path: "locks", directoryHint: .isDirectory)
             try FileManager.default.createDirectory(
@@ -40,22 +69,6 @@ public final class StateDirectory: Sendable {
                 "The state directory \(url.path) can't be made on this device. Choose another with --state, or check its permissions.",
                 cause: error
             )
-        }
-        let file = url.appending(path: "state.sqlite").path
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        configuration.prepareDatabase { db in
-            // A rollback journal, not a WAL: a state directory that is copied while it's closed is one file.
-            try db.execute(sql: "PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
-        }
-        do {
-            if !FileManager.default.fileExists(atPath: file) {
-                _ = FileManager.default.createFile(atPath: file, contents: nil, attributes: [.posixPermissions: 0o600])
-            }
-            database = try DatabaseQueue(path: file, configuration: configuration)
-            try StateSchema.migrate(database)
-        } catch {
-            throw StoreSyncError(state: error, at: url)
         }
     }
 
@@ -209,7 +222,11 @@ extension StateDirectory {
     /// Remembers a document's integrity key.
     func setIntegrityKey(_ integrityKey: String, for key: DocumentKey) throws {
         guard try self.integrityKey(for: key) != integrityKey else { return }
-        try write("integrity key") { try StateSchema.save(integrityKey, $0, "integrityKey", key) }
+        try write("integrity key") { db in
+            // Another key is another document: its generations begin anew.
+            try StateSchema.save(RollbackMemory(), db, "rollbackMemory", key)
+            try StateSchema.save(integrityKey, db, "integrityKey", key)
+        }
     }
 
     /// Notes that every local store of a document has to be replaced before it may be pushed again.
@@ -246,7 +263,11 @@ extension StateDirectory {
         var published = upload
         published.isPublished = true
         try StateSchema.save(published, db)
-        try StateSchema.save(upload.store, db)
+        var store = upload.store
+        // That the store has to be replaced may have been found out since.
+        let current = try StateSchema.fetchStores(db, store.document).first { $0.path == store.path }
+        store.mustReplace = current?.mustReplace ?? false
+        try StateSchema.save(store, db)
         try StateSchema.remember(upload.document, db) {
             $0.open(client: upload.client, upload.reference, includes: upload.store.vector)
         }

@@ -149,6 +149,10 @@ enum StateSchema {
 extension StoreSyncError {
     /// What an error of the state database means.
     init(state error: any Error, at url: URL) {
+        if let error = error as? StoreSyncError {
+            self = error
+            return
+        }
         let remedy = "Losing it costs a new client identifier and the memory of rollbacks, never data."
         switch (error as? DatabaseError)?.resultCode {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:

@@ -1,0 +1,140 @@
+import Foundation
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("A lock of the state directory", .timeLimit(.minutes(1)))
+struct FileLockTests {
+    private let fixture: StateFixture
+    private let state: StateDirectory
+    private let diary = FileLock.Subject.document(StateFixture.diary)
+
+    init() throws {
+        fixture = try StateFixture()
+        state = try fixture.open()
+    }
+
+    private func isFree(_ subject: FileLock.Subject, _ mode: FileLock.Mode = .exclusive) throws -> Bool {
+        do {
+            // Through another instance, as another process would.
+            try fixture.open().lock(subject, mode).release()
+            return true
+        } catch let error as StoreSyncError where error.code == .busy {
+            return false
+        }
+    }
+
+    @Test("excludes others until it is released, and releasing twice does nothing")
+    func excludes() throws {
+        let lock = try state.lock(diary, .exclusive)
+        #expect(try !isFree(diary))
+        #expect(throws: StoreSyncError.self) { try state.lock(diary, .exclusive) }
+        lock.release()
+        #expect(try isFree(diary))
+        let next = try state.lock(diary, .exclusive)
+        lock.release()
+        #expect(try !isFree(diary))
+        next.release()
+    }
+
+    @Test("is released when nobody refers to it any more")
+    func releasedByDeinit() throws {
+        var lock: FileLock? = try state.lock(diary, .exclusive)
+        #expect(lock != nil)
+        lock = nil
+        #expect(try isFree(diary))
+    }
+
+    @Test("shared, admits those who share and nobody else")
+    func shared() throws {
+        let application = FileLock.Subject.application(StateFixture.notes)
+        let one = try state.lock(application, .shared)
+        let other = try state.lock(application, .shared)
+        #expect(try isFree(application, .shared))
+        #expect(try !isFree(application))
+        one.release()
+        #expect(try !isFree(application))
+        other.release()
+        let exclusive = try state.lock(application, .exclusive)
+        #expect(try !isFree(application, .shared))
+        exclusive.release()
+    }
+
+    @Test("refused, names what is locked and what to do")
+    func refusal() throws {
+        let subjects: [(FileLock.Subject, String)] = [
+            (.application(StateFixture.notes), "registration with notes"),
+            (diary, "The document diary"),
+            (.store("/data/a.sqlite"), "The store /data/a.sqlite"),
+        ]
+        for (subject, words) in subjects {
+            let lock = try state.lock(subject, .exclusive)
+            defer { lock.release() }
+            let error = #expect(throws: StoreSyncError.self) { try state.lock(subject, .exclusive) }
+            #expect(error?.code == .busy)
+            #expect(error?.message.contains(words) == true)
+            #expect(error?.message.hasSuffix("Try again when it has ended.") == true)
+        }
+    }
+
+    @Test("of one subject is no other's, however alike their names and hostile their characters are")
+    func noCollisions() throws {
+        func document(_ remote: String, _ application: String, _ document: String) -> FileLock.Subject {
+            .document(
+                DocumentKey(
+                    application: ApplicationKey(remote: remote, application: application),
+                    document: document
+                )
+            )
+        }
+        let subjects: [FileLock.Subject] = [
+            document("a", "b", "cd"), document("a", "bc", "d"), document("ab", "c", "d"), document("", "abc", "d"),
+            document("a", "1:b", "c"), document("a1:", "b", "c"), document("../..", "..", "/etc/passwd"),
+            .application(ApplicationKey(remote: "a", application: "b")), .store("a"), .store("A"),
+            .store("/" + String(repeating: "long/", count: 800)), .store("/ü\n'\""), .store(""),
+        ]
+        let locks = try subjects.map { try state.lock($0, .exclusive) }
+        for subject in subjects { #expect(try !isFree(subject)) }
+        let files = try FileManager.default.contentsOfDirectory(atPath: fixture.url.path + "/locks")
+        #expect(files.allSatisfy { $0 == "opening" || Int($0) != nil })
+        for lock in locks { lock.release() }
+    }
+
+    @Test("is given to one of many that ask at once")
+    func oneWinner() async throws {
+        let (state, subject) = (state, diary)
+        let locks = await withTaskGroup(of: FileLock?.self) { group in
+            for _ in 0..<12 {
+                group.addTask { try? await runBlocking { try state.lock(subject, .exclusive) } }
+            }
+            return await group.reduce(into: [FileLock]()) { locks, lock in if let lock { locks.append(lock) } }
+        }
+        #expect(locks.count == 1)
+        for lock in locks { lock.release() }
+    }
+
+    @Test("D12: of a killed process is gone with it")
+    func killedHolder() async throws {
+        try state.lock(diary, .exclusive).release()
+        let folder = fixture.url.appendingPathComponent("locks")
+        let file = try #require(
+            try FileManager.default.contentsOfDirectory(atPath: folder.path).first { $0 != "opening" }
+        )
+        let holder = try PythonProcess(
+            """
+            import fcntl, sys
+            file = open(sys.argv[1], "r+")
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            print("locked")
+            sys.stdin.read()
+            """,
+            [folder.appendingPathComponent(file).path]
+        )
+        #expect(try await holder.line() == "locked")
+        #expect(try !isFree(diary))
+        try await holder.kill9()
+        #expect(try isFree(diary))
+    }
+}

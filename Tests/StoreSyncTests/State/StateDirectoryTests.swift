@@ -1,0 +1,162 @@
+import Foundation
+import GRDB
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("The state directory", .timeLimit(.minutes(1)))
+struct StateDirectoryTests {
+    private let fixture: StateFixture
+
+    init() throws {
+        fixture = try StateFixture()
+    }
+
+    // MARK: - Opening
+
+    @Test("is made with its parents, for its owner alone")
+    func modes() throws {
+        let url = fixture.url.appendingPathComponent("deep/er")
+        let state = try StateDirectory(url: url)
+        _ = try state.clientIdentifier(for: StateFixture.notes)
+        _ = try state.lock(.document(StateFixture.diary), .exclusive)
+        #expect(try mode(url) == 0o700)
+        #expect(try mode(url.appendingPathComponent("locks")) == 0o700)
+        let files = try FileManager.default.subpathsOfDirectory(atPath: url.path).filter { $0 != "locks" }
+        #expect(files.contains("state.sqlite"))
+        for file in files {
+            #expect(try mode(url.appendingPathComponent(file)) == 0o600, "\(file)")
+        }
+    }
+
+    @Test("takes the rights of others away when it is opened")
+    func tightens() throws {
+        _ = try fixture.open()
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: fixture.url.path)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: fixture.database.path)
+        _ = try fixture.open()
+        #expect(try mode(fixture.url) == 0o700)
+        #expect(try mode(fixture.database) == 0o600)
+    }
+
+    @Test("is refused in a folder that holds other files, whose mode stays as it is")
+    func foreignFolder() throws {
+        let others = [FileAttributeKey.posixPermissions: 0o755]
+        try FileManager.default.createDirectory(at: fixture.url, withIntermediateDirectories: true, attributes: others)
+        try Data().write(to: fixture.url.appendingPathComponent("letter.txt"))
+        expect(.cannotWrite, "a folder for the state alone")
+        #expect(try mode(fixture.url) == 0o755)
+    }
+
+    @Test("is refused where a file stands in its place")
+    func notAFolder() throws {
+        try Data().write(to: fixture.url)
+        expect(.cannotWrite, "Choose another")
+    }
+
+    @Test("is refused where the database can't be opened")
+    func notADatabaseFile() throws {
+        try FileManager.default.createDirectory(at: fixture.database, withIntermediateDirectories: true)
+        expect(.cannotWrite, "Check its permissions")
+    }
+
+    @Test("says of a damaged database what deleting it costs")
+    func damaged() throws {
+        try FileManager.default.createDirectory(at: fixture.url, withIntermediateDirectories: true)
+        try Data(repeating: 0x2A, count: 8_192).write(to: fixture.database)
+        expect(.corrupt, "costs a new client identifier and the memory of rollbacks, never data.")
+        try FileManager.default.removeItem(at: fixture.database)
+        _ = try fixture.open().clientIdentifier(for: StateFixture.notes)
+    }
+
+    @Test("says of a damaged row that the database is damaged")
+    func damagedRow() throws {
+        let state = try fixture.open()
+        try state.recordUpload(StateFixture.record(1))
+        try DatabaseQueue(path: fixture.database.path).write {
+            try $0.execute(sql: "UPDATE upload SET value = '{'")
+        }
+        #expect {
+            try state.uploads(for: StateFixture.diary, client: "phone")
+        } throws: {
+            Self.code($0) == .corrupt
+        }
+    }
+
+    @Test("of a newer version is left alone")
+    func newerVersion() throws {
+        _ = try fixture.open()
+        try DatabaseQueue(path: fixture.database.path).write {
+            try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('99')")
+        }
+        expect(.unsupportedFormat, "newer version")
+    }
+
+    @Test("writes to the disk before it returns, and into one file")
+    func journal() throws {
+        _ = try fixture.open()
+        let header = try Data(contentsOf: fixture.database).prefix(20)
+        #expect(header[18] == 1 && header[19] == 1, "not WAL")
+        let files = try FileManager.default.contentsOfDirectory(atPath: fixture.url.path)
+        #expect(!files.contains { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") })
+    }
+
+    // MARK: - Several at once
+
+    @Test("opened by many at once for the first time, gives all the same client identifier")
+    func concurrentFirstUse() async throws {
+        let url = fixture.url
+        let identifiers = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<12 {
+                group.addTask {
+                    try await runBlocking { try StateDirectory(url: url).clientIdentifier(for: StateFixture.notes) }
+                }
+            }
+            return try await group.reduce(into: Set()) { $0.insert($1) }
+        }
+        #expect(identifiers.count == 1)
+    }
+
+    @Test("what one instance writes, another that is open sees")
+    func twoInstances() throws {
+        let (one, other) = try (fixture.open(), fixture.open())
+        try one.setIntegrityKey("key", for: StateFixture.diary)
+        #expect(try other.integrityKey(for: StateFixture.diary) == "key")
+    }
+
+    @Test("a copy is the same device, and from then on a state of its own")
+    func copied() throws {
+        let state = try fixture.open()
+        let identifier = try state.clientIdentifier(for: StateFixture.notes)
+        let copy = fixture.sibling("clone")
+        try FileManager.default.copyItem(at: fixture.url, to: copy)
+        let clone = try StateDirectory(url: copy)
+        #expect(try clone.clientIdentifier(for: StateFixture.notes) == identifier)
+        let replaced = try clone.replaceClientIdentifier(for: StateFixture.notes)
+        #expect(try state.clientIdentifier(for: StateFixture.notes) == identifier)
+        #expect(try clone.clientIdentifier(for: StateFixture.notes) == replaced)
+        let lock = try state.lock(.document(StateFixture.diary), .exclusive)
+        defer { lock.release() }
+        try clone.lock(.document(StateFixture.diary), .exclusive).release()
+    }
+
+    // MARK: - Support
+
+    private func mode(_ url: URL) throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? Int
+    }
+
+    private static func code(_ error: any Error) -> StoreSyncError.Code? { (error as? StoreSyncError)?.code }
+
+    private func expect(
+        _ code: StoreSyncError.Code,
+        _ words: String,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        let error = #expect(throws: StoreSyncError.self, sourceLocation: sourceLocation) { _ = try fixture.open() }
+        #expect(error?.code == code, sourceLocation: sourceLocation)
+        #expect(error?.message.contains(words) == true, "\(error?.message ?? "")", sourceLocation: sourceLocation)
+    }
+}

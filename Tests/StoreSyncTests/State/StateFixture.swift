@@ -1,0 +1,67 @@
+import Foundation
+import RemoteStorage
+
+@testable import StoreSync
+
+/// A folder for the state of one test, removed with the fixture.
+final class StateFixture {
+    /// The state directory's place; nothing is there at first.
+    let url: URL
+
+    private let parent: URL
+
+    init() throws {
+        parent = FileManager.default.temporaryDirectory.appendingPathComponent("state-\(UUID().uuidString)")
+        url = parent.appendingPathComponent("state")
+        try FileManager.default.createDirectory(at: parent, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: parent)
+    }
+
+    var database: URL { url.appendingPathComponent("state.sqlite") }
+
+    func sibling(_ name: String) -> URL { parent.appendingPathComponent(name) }
+
+    func open() throws -> StateDirectory { try StateDirectory(url: url) }
+
+    static let notes = ApplicationKey(remote: "folder:/share", application: "notes")
+    static let tasks = ApplicationKey(remote: "folder:/share", application: "tasks")
+    static let elsewhere = ApplicationKey(remote: "folder:/other", application: "notes")
+    static let diary = DocumentKey(application: notes, document: "diary")
+    static let recipes = DocumentKey(application: notes, document: "recipes")
+
+    /// The upload that a number and a letter stand for, always the same.
+    static func upload(_ generation: Int, _ letter: Character = "A") -> UploadReference {
+        let digits = String(generation)
+        let tail = String(repeating: "0", count: 12 - digits.count) + digits
+        let head = String(repeating: letter, count: 8)
+        return UploadReference(generation: generation, upload: "\(head)-0000-4000-8000-\(tail)")
+    }
+
+    /// A vector made of `uploads`, client by client.
+    static func vector(_ uploads: [String: [UploadReference]]) -> GenerationVector {
+        var vector = GenerationVector()
+        for (client, references) in uploads {
+            for reference in references { vector.insert(client: client, reference) }
+        }
+        return vector
+    }
+
+    static func store(_ path: String = "/data/diary.sqlite", of document: DocumentKey = diary) -> StoreRecord {
+        var store = StoreRecord(path: path, document: document, integrityKey: "key")
+        store.contentRoot = "c0ffee"
+        store.vector = vector(["laptop": [upload(1)]])
+        return store
+    }
+
+    static func record(_ generation: Int, of document: DocumentKey = diary, client: String = "phone") -> UploadRecord {
+        UploadRecord(
+            document: document,
+            client: client,
+            reference: UploadReference(generation: generation, upload: UUID().uuidString),
+            store: store(of: document)
+        )
+    }
+}
