@@ -48,6 +48,7 @@ let package = Package(
             dependencies: [
                 "Operations", "RemoteStorage", "SyncCryptography", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings

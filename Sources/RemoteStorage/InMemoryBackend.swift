@@ -102,8 +102,10 @@ public actor InMemoryBackend: RemoteBackend {
         try Task.checkCancellation()
         guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
         guard nodes[source] != nil else { throw RemoteError.notFound(source) }
+        guard destination == source || !destination.isEqualToOrInside(source) else {
+            throw RemoteError.isInsideItself(source, destination)
+        }
         guard nodes[destination] == nil else { throw RemoteError.alreadyExists(destination) }
-        guard !destination.isEqualToOrInside(source) else { throw RemoteError.isInsideItself(source, destination) }
         try makeDirectories(to: parent)
         for path in nodes.keys where path.isEqualToOrInside(source) {
             let rest = path.components.dropFirst(source.components.count)

@@ -18,7 +18,7 @@
 ///    becomes visible, and cleans up; past that point it finishes and returns normally. A removal may stop half way.
 /// 7. **Requests run side by side.** No request waits for another, and none blocks a thread of the cooperative pool.
 ///
-/// A `nonisolated async` method must not implement a requirement of this protocol: debug builds of Swift 6.3 crash in it.
+/// No requirement may be implemented by an `async` method that is `nonisolated`: debug builds of Swift 6.3 crash in it.
 public protocol RemoteBackend: Actor {
     /// The place's stable name, without credentials, such as `file:///srv/share`.
     ///

@@ -34,11 +34,11 @@ struct PendingFile: Sendable {
     /// Gives the file its own name, in one step and for good.
     func commit(as name: String, at path: RemotePath, when condition: WriteCondition) throws -> RemoteItem {
         guard let status = try directory.status(temporaryName) else { throw Errno.noSuchFileOrDirectory }
-        let existing = try directory.status(name).map { RemoteItem(name: name, $0) }
-        try condition.check(existing, at: path)
         if condition == .ifAbsent {
             try giveNameExclusively(name, inode: status.inode)
         } else {
+            let existing = try directory.status(name).map { RemoteItem(name: name, $0) }
+            try condition.check(existing, at: path)
             try directory.rename(temporaryName, to: directory, name)
         }
         // After a link, and after a rename of one name of a file to another one of the same file, it still has this name.

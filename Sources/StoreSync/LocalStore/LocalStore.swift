@@ -95,18 +95,14 @@ struct LocalStore: Sendable {
     /// - Returns: A connection, to be closed by the caller.
     /// - Throws: ``StoreSyncError``: `busy`, `corrupt`, `storeNotFound`.
     func openDatabase(timeout: TimeInterval) throws -> DatabaseQueue? {
-        guard try byteCount > 0 else { return nil }
+        guard SQLiteHeader.isAtStart(of: url) else { return nil }
         do {
             return try open(readonly: false, timeout)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
-            return nil
         } catch let error as DatabaseError
             where [.SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode)
         {
             do {
                 return try open(readonly: true, timeout)
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
-                return nil
             } catch {
                 throw StoreSyncError(database: error, at: path)
             }

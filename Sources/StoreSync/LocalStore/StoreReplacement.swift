@@ -114,6 +114,10 @@ enum StoreReplacement {
         let journalMode = try String.fetchOne(db, sql: "PRAGMA journal_mode") ?? "delete"
         do {
             try removeSideFiles(db, store, faultPoint)
+            // The device keeps the kind of journal that it had.
+            if journalMode == "wal", SQLiteHeader.isAtStart(of: download) {
+                try SQLiteHeader.setUsesLog(true, in: download)
+            }
             try rename(download, over: store, faultPoint)
         } catch {
             if journalMode == "wal" { try? db.execute(sql: "PRAGMA journal_mode = WAL") }

@@ -54,20 +54,24 @@ struct StoreSnapshot: Sendable {
 
     /// Copies a database through an open connection to it.
     ///
-    /// In one read transaction and in one step: a backup in steps would begin again whenever somebody writes.
+    /// In one read transaction and in one step: a backup in steps would begin again whenever somebody writes. The copy has a
+    /// rollback journal, whatever the source has.
     static func copy(_ source: Database, of store: LocalStore, to destination: URL) throws {
         do {
             var configuration = Configuration()
             // The copy has no past to go back to; it's made durable as a whole, or thrown away.
             configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
             let copy = try DatabaseQueue(path: destination.path, configuration: configuration)
-            defer { try? copy.close() }
-            try source.inTransaction(.deferred) {
-                // The first read pins the state that is copied.
-                _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_schema")
-                try copy.inDatabase { try source.backup(to: $0) }
-                return .commit
+            do {
+                defer { try? copy.close() }
+                try source.inTransaction(.deferred) {
+                    // The first read pins the state that is copied.
+                    _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_schema")
+                    try copy.inDatabase { try source.backup(to: $0) }
+                    return .commit
+                }
             }
+            try SQLiteHeader.setUsesLog(false, in: destination)
         } catch {
             throw StoreSyncError(database: error, at: store.path)
         }
@@ -105,16 +109,19 @@ struct StoreSnapshot: Sendable {
         }
     }
 
-    /// Checks a downloaded store of which nobody said what it has to be.
-    static func checkIntegrity(ofDownload url: URL) throws {
-        guard let database = try LocalStore(url).openDatabase(timeout: 0) else { return }
-        defer { try? database.close() }
-        let verdict = try database.inDatabase { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-        guard verdict == "ok" else {
-            throw StoreSyncError(
-                .corrupt,
-                "The store on the remote is damaged or has not arrived whole: \(verdict ?? "no answer"). Try again later."
-            )
+    /// Checks a downloaded store of which nobody said what it has to be, and digests it as a snapshot would be.
+    static func check(download: URL, copyingTo copy: URL) throws -> ContentRoot {
+        let store = try LocalStore(download)
+        if let database = try store.openDatabase(timeout: 0) {
+            defer { try? database.close() }
+            let verdict = try database.inDatabase { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+            guard verdict == "ok" else {
+                throw StoreSyncError(
+                    .corrupt,
+                    "The store on the remote is damaged or has not arrived whole: \(verdict ?? "no answer"). Try again later."
+                )
+            }
         }
+        return try take(of: store, at: copy).contentRoot
     }
 }

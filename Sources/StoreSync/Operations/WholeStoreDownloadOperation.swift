@@ -217,10 +217,11 @@ public actor WholeStoreDownloadOperation: Operation {
         let arrival = StoreReplacement.temporaryURL(for: store)
         do {
             let progress = TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
-            let root = try await fetch(.store, from: source, to: arrival, progress, context)
+            var root = try await fetch(.store, from: source, to: arrival, progress, context)
             try await fetchAppliedSets(source, store, progress, context)
             if source.manifest == nil {
-                try await context.blocking { try StoreSnapshot.checkIntegrity(ofDownload: arrival) }
+                let copy = try await context.temporaryDirectory().appending(path: "arrival")
+                root = try await context.blocking { try StoreSnapshot.check(download: arrival, copyingTo: copy) }
             }
             // If this device dies after the replacement and before it's remembered, it knows its own work again.
             let future = future(of: store, source, root, former)

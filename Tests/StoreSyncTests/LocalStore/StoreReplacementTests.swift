@@ -1,0 +1,258 @@
+import Foundation
+import GRDB
+import SyncCryptography
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("The replacement of a local store", .timeLimit(.minutes(3)))
+struct StoreReplacementTests {
+    private let world: World
+    private let url: URL
+    private let old = Set((0..<800).map { "old \($0)" })
+    private let new = Set((0..<900).map { "new \($0)" })
+
+    init() throws {
+        world = try World()
+        url = world.folder.appending(path: "store.sqlite")
+    }
+
+    /// A download beside the store, as a pull would put it there.
+    private func download() throws -> URL {
+        let download = StoreReplacement.temporaryURL(for: try LocalStore(url))
+        let source = world.folder.appending(path: "source-\(UUID().uuidString)")
+        try Store.write(new.sorted(), to: source)
+        _ = try StoreSnapshot.take(of: LocalStore(source), at: download)
+        return download
+    }
+
+    private func root() throws -> ContentRoot {
+        let copy = world.folder.appending(path: UUID().uuidString)
+        return try StoreSnapshot.take(of: LocalStore(url), at: copy).contentRoot
+    }
+
+    private func replace(
+        _ expectation: StoreReplacement.Expectation,
+        mode: StoreReplacement.Mode = .rename,
+        faultPoint: @escaping StoreReplacement.FaultPoint = { _ in }
+    ) throws {
+        try StoreReplacement.replace(
+            LocalStore(url),
+            with: download(),
+            expecting: expectation,
+            mode: mode,
+            faultPoint: faultPoint
+        )
+    }
+
+    private func code(_ expectation: StoreReplacement.Expectation, mode: StoreReplacement.Mode = .rename)
+        -> StoreSyncError.Code?
+    {
+        do {
+            try replace(expectation, mode: mode)
+            return nil
+        } catch {
+            return (error as? StoreSyncError)?.code
+        }
+    }
+
+    private var sideFiles: [String] {
+        get throws { try LocalStore(url).sideFiles }
+    }
+
+    /// Another process that leaves the store in a state that only a death leaves.
+    private func leave(_ script: String) async throws {
+        let writer = try PythonProcess(
+            """
+            import sqlite3, sys
+            db = sqlite3.connect(sys.argv[1], isolation_level=None)
+            \(script)
+            print("ready")
+            sys.stdin.read()
+            """,
+            [url.path]
+        )
+        #expect(try await writer.line() == "ready")
+        try await writer.kill9()
+    }
+
+    @Test("F11: a closed store is replaced, keeps its permissions, and leaves nothing beside it")
+    func closed() throws {
+        try Store.write(old.sorted(), to: url)
+        chmod(url.path, 0o640)
+        try replace(.unchanged(acceptable: [root()]))
+        #expect(try Store.notes(in: url) == new)
+        #expect(try LocalStore(url).mode == 0o640)
+        #expect(try sideFiles.isEmpty)
+    }
+
+    @Test("where nothing was, the store takes the mask's permissions; what came meanwhile isn't replaced")
+    func absent() throws {
+        try replace(.absent)
+        #expect(try Store.notes(in: url) == new)
+        #expect(try LocalStore(url).mode == 0o644)
+        #expect(code(.absent) == .localChanges)
+    }
+
+    @Test("a log with pages that were never checkpointed, left by a process that died, is counted and doesn't survive")
+    func deadWriterWithLog() async throws {
+        try Store.write(old.sorted(), to: url)
+        let before = try root()
+        try await leave("db.execute('PRAGMA journal_mode = WAL'); db.execute(\"INSERT INTO note VALUES ('precious')\")")
+        #expect(try !sideFiles.isEmpty)
+        #expect(code(.unchanged(acceptable: [before])) == .localChanges)
+        #expect(try Store.notes(in: url) == old.union(["precious"]), "a row was lost")
+        try await leave("db.execute('PRAGMA journal_mode = WAL'); db.execute(\"INSERT INTO note VALUES ('second')\")")
+        try replace(.anything)
+        #expect(try Store.notes(in: url) == new)
+        #expect(try sideFiles.isEmpty)
+    }
+
+    @Test("the hot journal of a writer that was killed is rolled back, never mixed with the new store")
+    func hotJournal() async throws {
+        try Store.write(old.sorted(), to: url)
+        let before = try root()
+        let spill = "db.execute('PRAGMA cache_size = 1'); db.execute('PRAGMA journal_mode = DELETE'); "
+        try await leave(spill + "db.execute('BEGIN IMMEDIATE'); db.execute(\"UPDATE note SET text = 'half ' || text\")")
+        #expect(FileManager.default.fileExists(atPath: url.path + "-journal"))
+        try replace(.unchanged(acceptable: [before]))
+        #expect(try Store.notes(in: url) == new)
+        #expect(try sideFiles.isEmpty)
+    }
+
+    @Test(
+        "a store that another process has open in WAL mode, or writes to, is busy and stays as it is",
+        arguments: ["wal", "delete"]
+    )
+    func openElsewhere(journalMode: String) async throws {
+        try Store.write(old.sorted(), to: url)
+        let before = try root()
+        let other = try PythonProcess(
+            """
+            import sqlite3, sys
+            db = sqlite3.connect(sys.argv[1], isolation_level=None)
+            db.execute("PRAGMA journal_mode = \(journalMode)")
+            \(journalMode == "delete" ? "db.execute('BEGIN IMMEDIATE')" : "")
+            db.execute("SELECT count(*) FROM note").fetchone()
+            print("ready")
+            sys.stdin.readline()
+            print(db.execute("SELECT count(*) FROM note").fetchone()[0])
+            """,
+            [url.path]
+        )
+        #expect(try await other.line() == "ready")
+        let refused = try await runBlocking { code(.unchanged(acceptable: [before])) }
+        #expect(refused == .busy)
+        try other.send()
+        #expect(try await other.line() == "800")
+        try await other.kill9()
+        try replace(.anything)
+        #expect(try Store.notes(in: url) == new)
+    }
+
+    @Test("a store that others keep open is written into, in one transaction")
+    func writtenInto() async throws {
+        try Store.write(old.sorted(), to: url)
+        let before = try root()
+        let reader = try PythonProcess(
+            """
+            import sqlite3, sys
+            db = sqlite3.connect(sys.argv[1], isolation_level=None)
+            db.execute("PRAGMA journal_mode = WAL")
+            count = lambda: print(db.execute("SELECT count(*) FROM note").fetchone()[0])
+            db.execute("BEGIN"); count()
+            sys.stdin.readline(); count(); db.execute("COMMIT"); count()
+            sys.stdin.read()
+            """,
+            [url.path]
+        )
+        #expect(try await reader.line() == "800")
+        try await runBlocking { try replace(.unchanged(acceptable: [before]), mode: .writeIntoOpenStore) }
+        try reader.send()
+        #expect(try await reader.line() == "800", "a reader's transaction sees one state")
+        #expect(try await reader.line() == "900")
+        try await reader.kill9()
+        #expect(try Store.notes(in: url) == new)
+        try Store.write(["later"], to: url)
+        #expect(code(.unchanged(acceptable: [before]), mode: .writeIntoOpenStore) == .localChanges)
+        #expect(try Store.notes(in: url) == new.union(["later"]))
+    }
+
+    @Test("one row changed since is told, and the store keeps it and its journal mode", arguments: ["wal", "delete"])
+    func changed(journalMode: String) throws {
+        try Store.write(old.sorted(), to: url)
+        let queue = try DatabaseQueue(path: url.path)
+        _ = try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode = \(journalMode)") }
+        try queue.close()
+        let before = try root()
+        try Store.write(["precious"], to: url)
+        #expect(code(.unchanged(acceptable: [before])) == .localChanges)
+        #expect(try Store.notes(in: url) == old.union(["precious"]))
+        let reopened = try DatabaseQueue(path: url.path)
+        #expect(try reopened.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") } == journalMode)
+    }
+
+    @Test("side files without a store are told, since the new store would take them for its own")
+    func orphans() throws {
+        try Data(repeating: 1, count: 100).write(to: URL(fileURLWithPath: url.path + "-wal"))
+        #expect(code(.absent) == .localChanges)
+        try replace(.anything)
+        #expect(try Store.notes(in: url) == new)
+    }
+
+    @Test("a store that isn't SQLite's is compared and replaced as a file")
+    func otherFile() throws {
+        try Data("old".utf8).write(to: url)
+        let before = try root()
+        try Data("changed".utf8).write(to: url)
+        #expect(code(.unchanged(acceptable: [before])) == .localChanges)
+        try replace(.unchanged(acceptable: [root()]))
+        #expect(try Store.notes(in: url) == new)
+    }
+
+    @Test(
+        "dying at any step of the replacement leaves the old store or the new one, whole",
+        arguments: ["wal", "delete"]
+    )
+    func everyStep(journalMode: String) async throws {
+        try Store.write(old.sorted(), to: url)
+        try await leave(
+            "db.execute('PRAGMA journal_mode = \(journalMode)'); db.execute(\"INSERT INTO note VALUES ('last')\")"
+        )
+        let whole = old.union(["last"])
+        let before = try root()
+        // What a death leaves is what is on the disk: an image of it, taken from outside at every step.
+        let folder = world.folder
+        let images = Locked<[(step: String, url: URL)]>([])
+        try replace(.unchanged(acceptable: [before])) { step in
+            let image = folder.appending(path: "image-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: image, withIntermediateDirectories: true)
+            let copy = Process()
+            copy.executableURL = URL(fileURLWithPath: "/bin/sh")
+            copy.arguments = ["-c", "cp -a '\(folder.path)'/store.sqlite* '\(image.path)'"]
+            try copy.run()
+            copy.waitUntilExit()
+            images.withLock { $0.append((step, image.appending(path: "store.sqlite"))) }
+        }
+        let taken = images.withLock { $0 }
+        #expect(taken.count == 6, "\(taken.map(\.step))")
+        for (step, image) in taken {
+            let notes = try Store.notes(in: image)
+            #expect(notes == (step == "after the rename" ? new : whole), "died at: \(step)")
+        }
+        #expect(try Store.notes(in: url) == new)
+    }
+
+    @Test("downloads that a process left when it died are removed, and nothing else")
+    func leftovers() throws {
+        try Store.write(["one"], to: url)
+        let store = try LocalStore(url)
+        let leftover = StoreReplacement.temporaryURL(for: store)
+        let bystander = world.folder.appending(path: ".other.sqlite.storesync-1")
+        for file in [leftover, bystander] { try Data().write(to: file) }
+        try StoreReplacement.removeLeftovers(of: store)
+        #expect(!FileManager.default.fileExists(atPath: leftover.path))
+        #expect(FileManager.default.fileExists(atPath: bystander.path))
+    }
+}

@@ -1,0 +1,155 @@
+import Foundation
+import GRDB
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("The snapshot of a local store", .timeLimit(.minutes(2)))
+struct StoreSnapshotTests {
+    private let world: World
+
+    init() throws {
+        world = try World()
+    }
+
+    private func place(_ name: String) -> URL { world.folder.appending(path: name) }
+
+    private func snapshot(_ url: URL, _ name: String = UUID().uuidString) throws -> StoreSnapshot {
+        try StoreSnapshot.take(of: LocalStore(url), at: place(name))
+    }
+
+    @Test(
+        "two snapshots of an unchanged store, and a snapshot of a snapshot, are the same bytes",
+        arguments: ["delete", "wal"]
+    )
+    func stable(journalMode: String) throws {
+        let store = place("store.sqlite")
+        let queue = try DatabaseQueue(path: store.path)
+        _ = try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode = \(journalMode)") }
+        try Store.write((0..<500).map { "note \($0)" }, to: store)
+        let first = try snapshot(store)
+        #expect(try snapshot(store).contentRoot == first.contentRoot)
+        try queue.close()
+        #expect(try snapshot(store).contentRoot == first.contentRoot)
+        let second = try snapshot(first.url)
+        #expect(second.contentRoot == first.contentRoot)
+        // Opened and read by somebody, as after a pull.
+        #expect(try Store.notes(in: second.url).count == 500)
+        #expect(try snapshot(second.url).contentRoot == first.contentRoot)
+        try Store.write(["another"], to: store)
+        #expect(try snapshot(store).contentRoot != first.contentRoot)
+    }
+
+    @Test("pages that are in the write-ahead log alone are in it, and the log stays where it is")
+    func uncheckpointed() throws {
+        let store = place("store.sqlite")
+        let pool = try DatabasePool(path: store.path)
+        try pool.write {
+            try $0.execute(sql: "CREATE TABLE note (text TEXT NOT NULL); INSERT INTO note VALUES ('one')")
+        }
+        let before = try FileManager.default.attributesOfItem(atPath: store.path + "-wal")[.size] as? Int
+        let copy = try snapshot(store)
+        #expect(try Store.notes(in: copy.url) == ["one"])
+        let after = try FileManager.default.attributesOfItem(atPath: store.path + "-wal")[.size] as? Int
+        #expect(before == after)
+        try pool.close()
+    }
+
+    @Test("while another process writes throughout, it is one consistent state")
+    func besideWriter() async throws {
+        let store = place("store.sqlite")
+        let writer = try PythonProcess(
+            """
+            import sqlite3, sys
+            db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA wal_autocheckpoint = 50")
+            db.execute("CREATE TABLE a (x INTEGER)")
+            db.execute("CREATE TABLE b (x INTEGER, pad TEXT)")
+            print("ready")
+            x = 0
+            while True:
+                db.execute("BEGIN IMMEDIATE")
+                db.execute("INSERT INTO a VALUES (?)", (x,))
+                db.execute("INSERT INTO b VALUES (?, hex(randomblob(300)))", (-x,))
+                db.execute("COMMIT")
+                x += 1
+            """,
+            [store.path]
+        )
+        #expect(try await writer.line() == "ready")
+        var counts: [Int] = []
+        for _ in 0..<20 {
+            let copy = try await runBlocking { try snapshot(store) }
+            let queue = try DatabaseQueue(path: copy.url.path)
+            let (verdict, sum, difference, count) = try await queue.read { db in
+                (
+                    try String.fetchOne(db, sql: "PRAGMA integrity_check"),
+                    try Int.fetchOne(db, sql: "SELECT coalesce((SELECT sum(x) FROM a) + (SELECT sum(x) FROM b), 0)"),
+                    try Int.fetchOne(db, sql: "SELECT (SELECT count(*) FROM a) - (SELECT count(*) FROM b)"),
+                    try Int.fetchOne(db, sql: "SELECT count(*) FROM a") ?? 0
+                )
+            }
+            try queue.close()
+            #expect(verdict == "ok" && sum == 0 && difference == 0)
+            counts.append(count)
+        }
+        try await writer.kill9()
+        #expect(counts == counts.sorted())
+        #expect((counts.last ?? 0) > (counts.first ?? 0), "the writer has to have written meanwhile")
+    }
+
+    @Test("of a file that isn't SQLite's is a copy; with a log or journal beside it, it is refused")
+    func otherFiles() throws {
+        let store = place("store.xml")
+        try Data("<store/>".utf8).write(to: store)
+        let copy = try snapshot(store)
+        #expect(try Data(contentsOf: copy.url) == Data("<store/>".utf8))
+        try Data().write(to: place("empty"))
+        #expect(try snapshot(place("empty")).byteCount == 0)
+        for suffix in ["-wal", "-journal"] {
+            let side = URL(fileURLWithPath: store.path + suffix)
+            try Data("x".utf8).write(to: side)
+            #expect {
+                try snapshot(store)
+            } throws: {
+                ($0 as? StoreSyncError)?.code == .unsupportedFormat
+            }
+            try FileManager.default.removeItem(at: side)
+        }
+    }
+
+    @Test("of what isn't there, a directory or a damaged database is an error that names the store")
+    func refusals() throws {
+        try FileManager.default.createDirectory(at: place("folder"), withIntermediateDirectories: true)
+        var damaged = Data("SQLite format 3\0".utf8)
+        damaged.append(Data(repeating: 7, count: 8192))
+        try damaged.write(to: place("damaged"))
+        for (name, code) in [
+            ("missing", StoreSyncError.Code.storeNotFound), ("folder", .storeNotFound), ("no/where", .storeNotFound),
+        ] {
+            #expect {
+                try snapshot(place(name))
+            } throws: { error in
+                let error = error as? StoreSyncError
+                return error?.code == code && error?.message.contains(name.components(separatedBy: "/")[0]) == true
+            }
+        }
+        // Whether SQLite says "corrupt" or "not a database", a copy of such a file must not pass for a store's snapshot.
+        do {
+            let copy = try snapshot(place("damaged"))
+            #expect(try Data(contentsOf: copy.url) == damaged, "a file that isn't SQLite's is copied as it is")
+        } catch let error as StoreSyncError {
+            #expect(error.code == .corrupt)
+        }
+    }
+
+    @Test("of a store behind a symbolic link is that of the file it leads to")
+    func symbolicLink() throws {
+        try Store.write(["one"], to: place("real.sqlite"))
+        try FileManager.default.createSymbolicLink(at: place("link.sqlite"), withDestinationURL: place("real.sqlite"))
+        #expect(try LocalStore(place("link.sqlite")).path == LocalStore(place("real.sqlite")).path)
+        #expect(try Store.notes(in: snapshot(place("link.sqlite")).url) == ["one"])
+    }
+}
