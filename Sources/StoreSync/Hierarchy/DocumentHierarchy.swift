@@ -96,13 +96,15 @@ public struct DocumentHierarchy: Sendable, Hashable {
 
 /// The files that make up a whole store, by the names they have in every upload.
 public enum WholeStoreFile: String, Sendable, Hashable, CaseIterable {
-    // In the order in which the fixed names are refreshed: an old store beside new applied sets would lose changes.
     /// The store itself.
     case store = "WholeStore.ticdsync"
     /// Which sets of changes are in it.
     case appliedSyncChangeSets = "AppliedSyncChangeSets.ticdsync"
     /// Which sets of commands are in it.
     case appliedSyncCommandSets = "AppliedSyncCommandSets.ticdsync"
+
+    /// The files that travel with the store.
+    static let appliedSets: [WholeStoreFile] = [.appliedSyncChangeSets, .appliedSyncCommandSets]
 
     func path(in directory: RemotePath) -> RemotePath {
         switch self {

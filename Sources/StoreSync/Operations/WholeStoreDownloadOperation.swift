@@ -280,7 +280,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let progress = progress ?? TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
         let temporary = try await context.temporaryDirectory()
         let applied = state.appliedSets(for: store.path, in: key)
-        for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] where source.files.contains(file) {
+        for file in WholeStoreFile.appliedSets where source.files.contains(file) {
             let arrival = temporary.appending(path: file.rawValue)
             _ = try await fetch(file, from: source, to: arrival, progress, context)
             try await context.blocking { try applied.stage(file, from: arrival) }

@@ -137,7 +137,7 @@ public actor WholeStoreUploadOperation: Operation {
                     contentRoot: snapshot.contentRoot
                 )
             )
-            for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] {
+            for file in WholeStoreFile.appliedSets {
                 let copy = directory.appending(path: file.rawValue)
                 try applied.copyOrCreate(file, at: copy)
                 let (size, root) = try ContentRoot.ofFile(at: copy)
@@ -278,8 +278,12 @@ public actor WholeStoreUploadOperation: Operation {
         do {
             let directory = hierarchy.upload(manifest.name)
             let fixed = hierarchy.wholeStores(manifest.name.client)
-            // In order: a new store beside old applied sets is applied to twice, the reverse loses changes.
-            for file in WholeStoreFile.allCases {
+            // The store first: a new store beside old applied sets has changes applied twice, the reverse loses some.
+            try await hooks.refreshFixedName(
+                from: WholeStoreFile.store.path(in: directory),
+                to: WholeStoreFile.store.path(in: fixed)
+            )
+            try await together(WholeStoreFile.appliedSets) { [hooks] file in
                 try await hooks.refreshFixedName(from: file.path(in: directory), to: file.path(in: fixed))
             }
         } catch {

@@ -1,0 +1,160 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+/// A backend on which every request takes a second of simulated time, so that the time that passes is the longest chain of
+/// requests that waited for each other.
+actor DistantBackend: RemoteBackend {
+    private let near: InMemoryBackend
+    private let clock: SimulatedClock
+
+    nonisolated var identity: String { near.identity }
+
+    init(_ near: InMemoryBackend, _ clock: SimulatedClock) {
+        self.near = near
+        self.clock = clock
+    }
+
+    private func roundTrip() async throws { try await clock.sleep(for: .seconds(1)) }
+
+    func capabilities() async throws -> RemoteCapabilities { try await near.capabilities() }
+
+    func status(of path: RemotePath) async throws -> RemoteItem? {
+        try await roundTrip()
+        return try await near.status(of: path)
+    }
+
+    func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+        try await roundTrip()
+        return try await near.list(directory)
+    }
+
+    func createDirectory(at path: RemotePath) async throws {
+        try await roundTrip()
+        try await near.createDirectory(at: path)
+    }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try await roundTrip()
+        return try await near.read(path, range: range)
+    }
+
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        try await roundTrip()
+        return try await near.write(content, to: path, when: condition)
+    }
+
+    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        try await roundTrip()
+        try await near.copy(source, to: destination, when: condition)
+    }
+
+    func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        try await roundTrip()
+        try await near.move(source, to: destination)
+    }
+
+    func remove(_ path: RemotePath) async throws {
+        try await roundTrip()
+        try await near.remove(path)
+    }
+}
+
+@Suite("The depth in round trips", .timeLimit(.minutes(2)))
+struct RoundTripDepthTests {
+    /// How many requests waited for each other while `body` ran.
+    private func depth(
+        of world: World,
+        _ name: String,
+        _ near: InMemoryBackend,
+        _ body: @escaping @Sendable (Device) async throws -> Void
+    ) throws -> Int64 {
+        try Simulation.run(seed: 1) { simulation in
+            let device = try world.device(
+                name,
+                backend: DistantBackend(near, simulation.clock),
+                simulation: simulation
+            )
+            let start = simulation.clock.now
+            try await body(device)
+            return start.duration(to: simulation.clock.now).components.seconds
+        }
+    }
+
+    @Test(
+        "registering, pushing and looking stay within their limits, with and without an exclusive move",
+        arguments: [RemoteCapabilities.all, .all.subtracting(.exclusiveDirectoryMove)]
+    )
+    func limits(capabilities: RemoteCapabilities) throws {
+        let world = try World()
+        let near = InMemoryBackend(capabilities: capabilities)
+        let first = try depth(of: world, "a", near) { _ = try await $0.register().value }
+        #expect(first <= 6)
+        let known = try depth(of: world, "a", near) { _ = try await $0.register().value }
+        #expect(known <= 2)
+        try world.device("a", backend: near).write("one")
+        let push = try depth(of: world, "a", near) { _ = try await $0.push().value }
+        try world.device("a", backend: near).write("two")
+        let again = try depth(of: world, "a", near) { _ = try await $0.push().value }
+        try world.device("b", backend: near).write("other")
+        let pull = try depth(of: world, "c", near) { _ = try await $0.pull().value }
+        #expect(push <= 12)
+        // Six up to the commit; refreshing the fixed names comes after it, the store before the applied sets.
+        #expect(again <= 6 + 2)
+        #expect(pull <= 12)
+    }
+
+    @Test("a push with nothing known stays within its limit")
+    func everythingNew() throws {
+        let world = try World()
+        let near = InMemoryBackend(capabilities: .all)
+        try world.device("a", backend: near).write("one")
+        let push = try depth(of: world, "a", near) { _ = try await $0.push().value }
+        #expect(push <= 16)
+    }
+
+    @Test("the status of 100 documents is four round trips deep")
+    func status() throws {
+        let world = try World()
+        let near = InMemoryBackend()
+        try Simulation.run(seed: 2) { simulation in
+            let device = try world.device("a", backend: near, simulation: simulation)
+            try device.write("one")
+            let upload = try await device.push().value
+            #expect(upload.generation == 1)
+            let documents = ApplicationHierarchy(world.application).documents
+            let template = documents.appending(world.document)
+            for number in 0..<99 {
+                let copy = try documents.appending("document-\(number)")
+                try await Self.copy(near, template, to: copy)
+            }
+        }
+        let status = try depth(of: world, "a", near) { device in
+            let status = try await device.status().value
+            #expect(status.documents.count == 100)
+            #expect(status.documents.allSatisfy { $0.stores.count == 1 })
+        }
+        #expect(status <= 4)
+    }
+
+    private static func copy(_ backend: InMemoryBackend, _ source: RemotePath, to destination: RemotePath) async throws
+    {
+        for item in try await backend.list(source) ?? [] {
+            let (from, to) = (try source.appending(item.name), try destination.appending(item.name))
+            if item.kind == .directory {
+                try await backend.createDirectory(at: to)
+                try await copy(backend, from, to: to)
+            } else {
+                try await backend.copy(from, to: to, when: .ifAbsent)
+            }
+        }
+    }
+}
