@@ -41,23 +41,14 @@ public final class SimulatedClock: Clock {
             state.nextID += 1
             return state.nextID
         }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                let isOver = state.withLock { state in
-                    guard !Task.isCancelled, deadline > state.now else { return true }
-                    state.sleepers[id] = Sleeper(deadline: deadline, continuation: continuation)
-                    return false
-                }
-                guard isOver else { return }
-                if Task.isCancelled {
-                    continuation.resume(throwing: CancellationError())
-                } else {
-                    continuation.resume()
-                }
+        try await waitCancellably { continuation in
+            state.withLock { state in
+                guard deadline > state.now else { return false }
+                state.sleepers[id] = Sleeper(deadline: deadline, continuation: continuation)
+                return true
             }
-        } onCancel: {
-            let sleeper = state.withLock { $0.sleepers.removeValue(forKey: id) }
-            sleeper?.continuation.resume(throwing: CancellationError())
+        } remove: {
+            state.withLock { $0.sleepers.removeValue(forKey: id) }?.continuation
         }
     }
 

@@ -73,21 +73,17 @@ final class Gate: Sendable {
             state.next += 1
             return state.next
         }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                let (isOpen, arrivals) = state.withLock { state in
-                    let arrivals = state.arrivals
-                    state.arrivals = []
-                    if state.isOpen || Task.isCancelled { return (true, arrivals) }
-                    state.waiters[id] = continuation
-                    return (false, arrivals)
-                }
-                for arrival in arrivals { arrival.resume() }
-                if Task.isCancelled, isOpen { return continuation.resume(throwing: CancellationError()) }
-                if isOpen { continuation.resume() }
+        try await waitCancellably { continuation in
+            let (mustWait, arrivals) = state.withLock { state in
+                let arrivals = state.arrivals
+                state.arrivals = []
+                if !state.isOpen { state.waiters[id] = continuation }
+                return (!state.isOpen, arrivals)
             }
-        } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: id) }?.resume(throwing: CancellationError())
+            for arrival in arrivals { arrival.resume() }
+            return mustWait
+        } remove: {
+            state.withLock { $0.waiters.removeValue(forKey: id) }
         }
     }
 

@@ -1,5 +1,6 @@
 import Logging
 import Synchronization
+import ThreadSupport
 
 /// What is known of one operation, whatever its output: the lifecycle, the progress, who waits and who listens.
 ///
@@ -157,23 +158,14 @@ extension OperationRecord {
             return observers.nextWaiter
         }
         guard let ticket else { return }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                let isDone = shared.withLock { shared in
-                    guard shared.lifecycle.finalOutcome == nil, !Task.isCancelled else { return true }
-                    shared.observers?.waiters[ticket] = continuation
-                    return false
-                }
-                guard isDone else { return }
-                if Task.isCancelled {
-                    continuation.resume(throwing: CancellationError())
-                } else {
-                    continuation.resume()
-                }
+        try await waitCancellably { continuation in
+            shared.withLock { shared in
+                guard shared.lifecycle.finalOutcome == nil else { return false }
+                shared.observers?.waiters[ticket] = continuation
+                return true
             }
-        } onCancel: {
-            let waiter = shared.withLock { $0.observers?.waiters.removeValue(forKey: ticket) }
-            waiter?.resume(throwing: CancellationError())
+        } remove: {
+            shared.withLock { $0.observers?.waiters.removeValue(forKey: ticket) }
         }
     }
 

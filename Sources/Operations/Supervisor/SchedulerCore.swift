@@ -266,23 +266,14 @@ final class SchedulerCore: Sendable {
             shared.nextWaiter += 1
             return shared.nextWaiter
         }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                let isDone = shared.withLock { shared in
-                    guard shared.scheduler.count > 0, !Task.isCancelled else { return true }
-                    shared.drainWaiters[ticket] = continuation
-                    return false
-                }
-                guard isDone else { return }
-                if Task.isCancelled {
-                    continuation.resume(throwing: CancellationError())
-                } else {
-                    continuation.resume()
-                }
+        try await waitCancellably { continuation in
+            shared.withLock { shared in
+                guard shared.scheduler.count > 0 else { return false }
+                shared.drainWaiters[ticket] = continuation
+                return true
             }
-        } onCancel: {
-            let waiter = shared.withLock { $0.drainWaiters.removeValue(forKey: ticket) }
-            waiter?.resume(throwing: CancellationError())
+        } remove: {
+            shared.withLock { $0.drainWaiters.removeValue(forKey: ticket) }
         }
     }
 }
