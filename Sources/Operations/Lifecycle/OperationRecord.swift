@@ -126,12 +126,12 @@ extension OperationRecord {
 
 extension OperationRecord {
     func report(_ progress: OperationProgress) {
-        let (decision, run, current, listeners) = shared.withLock { shared in
-            let decision = shared.mailbox.report(progress)
-            return (decision, shared.run, shared.mailbox.current, shared.observers?.listeners ?? [])
+        let (current, listeners) = shared.withLock { shared in
+            // Started under the lock: a report that is accepted before the end has its pump before the end looks for one.
+            if shared.mailbox.report(progress) == .startPump { shared.run?.startPump() }
+            return (shared.mailbox.current, shared.observers?.listeners ?? [])
         }
         listeners.yield(.progress(current))
-        if decision == .startPump { run?.startPump() }
     }
 
     func takeProgress() -> OperationProgress? {

@@ -26,15 +26,10 @@ final class OperationRun: Sendable {
 
     /// Starts the task that delivers progress.
     ///
-    /// The mailbox sees to it that there is one at a time.
+    /// The mailbox sees to it that one delivers at a time.
     func startPump() {
         state.withLock { state in
-            // The former pump has seen an empty mailbox and is about to return; waiting for it keeps the phases apart.
-            let former = state.pump
-            state.pump = Task.detached(executorPreference: environment.executor) { [pumpProgress] in
-                await former?.value
-                await pumpProgress()
-            }
+            state.pump = Task.detached(executorPreference: environment.executor, operation: pumpProgress)
         }
     }
 
