@@ -126,20 +126,23 @@ public actor ApplicationRegistrationOperation: Operation {
             return .registered(try RegistrationInfo(registration, at: hierarchy.registration))
         }
         guard exists else { return .nothing }
+        let clients = try await hooks.listClients(hierarchy)
+        let infos = try await together(clients) { [hooks, hierarchy] in
+            try await hooks.fetchDeviceInfo(of: $0, hierarchy)
+        }
+        // These answers are of different moments, between which another device may have made the application. It
+        // begins with the registration, so that there still is none says that what was seen isn't its work.
+        if let registration = try await hooks.fetchRegistration(hierarchy) {
+            return .registered(try RegistrationInfo(registration, at: hierarchy.registration))
+        }
         guard !hasSalt else {
             throw StoreSyncError(
                 .unsupportedFormat,
                 "\(hierarchy.root) on the remote is encrypted in a way that this program doesn't know. Nothing was changed."
             )
         }
-        let clients = try await hooks.listClients(hierarchy)
         guard !clients.isEmpty else { return .unfinished }
-        let infos = try await together(clients) { [hooks, hierarchy] in
-            try await hooks.fetchDeviceInfo(of: $0, hierarchy)
-        }
-        for (client, bytes) in zip(clients, infos) {
-            if let bytes, (try? DeviceInfo(bytes, at: hierarchy.deviceInfo(client))) != nil { return .legacy }
-        }
+        if isLegacy(clients, infos) { return .legacy }
         throw StoreSyncError(
             .applicationIncomplete,
             """
@@ -147,6 +150,17 @@ public actor ApplicationRegistrationOperation: Operation {
             Try again when everything has arrived.
             """
         )
+    }
+
+    /// Whether clients without a registration are those of an unencrypted tree of TICoreDataSync.
+    ///
+    /// One that can be read says so. One that can't may be sealed, and then others beside it prove nothing.
+    private func isLegacy(_ clients: [RemoteIdentifier], _ infos: [[UInt8]?]) -> Bool {
+        let saved = zip(clients, infos).compactMap { client, bytes in bytes.map { (client, $0) } }
+        return !saved.isEmpty
+            && saved.allSatisfy { client, bytes in
+                (try? DeviceInfo(bytes, at: hierarchy.deviceInfo(client))) != nil
+            }
     }
 
     // MARK: Creating

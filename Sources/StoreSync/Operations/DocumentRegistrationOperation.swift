@@ -166,7 +166,8 @@ public actor DocumentRegistrationOperation: Operation {
             }
             return try await join(info, situation, context)
         }
-        return try await complete(info, situation, didCreate: true, mustReplace: false, context)
+        let key = try integrityKey(info, situation, nil)
+        return try await complete(info, key, situation, didCreate: true, mustReplace: false, context)
     }
 
     private func refuseNameOfOther() async throws {
@@ -194,7 +195,7 @@ public actor DocumentRegistrationOperation: Operation {
             // Noted before the reasons for it go from the remote, or a crash would forget it.
             try await context.blocking { [state, key] in try state.markStoresForReplacement(document: key) }
         }
-        return try await complete(info, situation, didCreate: false, mustReplace: mustReplace, context)
+        return try await complete(info, current, situation, didCreate: false, mustReplace: mustReplace, context)
     }
 
     /// The key that the document's info names; for TICoreDataSync's documents, the one in the directory.
@@ -219,12 +220,12 @@ public actor DocumentRegistrationOperation: Operation {
     /// Makes whatever is missing, whoever left it undone.
     private func complete(
         _ info: DocumentInfo,
+        _ key: String,
         _ situation: Situation,
         didCreate: Bool,
         mustReplace: Bool,
         _ context: OperationContext
     ) async throws -> DocumentRegistration {
-        let key = try integrityKey(info, situation, nil)
         if !situation.missing.isEmpty { try await hooks.createDirectories(situation.missing, hierarchy) }
         context.reportProgress(0.5)
         if !situation.keys.contains(key) {

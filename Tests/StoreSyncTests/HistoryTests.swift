@@ -1,0 +1,158 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("No order of pushes and pulls loses a note", .timeLimit(.minutes(5)))
+struct HistoryTests {
+    /// What one of two devices does.
+    enum Step: CaseIterable, Sendable {
+        case aEditsAndPushes, bEditsAndPushes, aPulls, bPulls, aEdits, bEdits
+
+        var isOfA: Bool { [.aEditsAndPushes, .aPulls, .aEdits].contains(self) }
+        var edits: Bool { ![.aPulls, .bPulls].contains(self) }
+        var pushes: Bool { [.aEditsAndPushes, .bEditsAndPushes].contains(self) }
+    }
+
+    @Test("D16: after every sequence of four steps each note is where its history says, or the pull said why not")
+    func everySequence() async throws {
+        // A and B are the same but for their names, so A may begin.
+        try await Self.run(Self.sequences(of: Step.allCases, length: 4).filter { $0[0].isOfA }, skew: 0)
+    }
+
+    @Test("D17: clocks that are a year apart change nothing", arguments: [-1, 1])
+    func clockSkew(years: Int) async throws {
+        let steps: [Step] = [.aEditsAndPushes, .bEditsAndPushes, .aPulls, .bPulls]
+        try await Self.run(Self.sequences(of: steps, length: 3), skew: TimeInterval(years) * 366 * 86_400)
+    }
+
+    @Test("a device that takes another's store after a divergence goes on from it, and the other follows")
+    func resolution() async throws {
+        let world = try World()
+        let backend = InMemoryBackend()
+        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        try a.write("base")
+        let clientA = try await a.push().value.client
+        _ = try await b.pull().value
+        try a.write("from a")
+        try b.write("from b")
+        _ = try await a.push().value
+        let second = try await b.push().value
+        #expect(second.divergedFrom == [clientA])
+        for device in [a, b] { #expect(await code { try await device.pull().value } == .diverged) }
+        // A refused pull leaves every store as it was.
+        #expect(try a.notes() == ["base", "from a"])
+        #expect(try b.notes() == ["base", "from b"])
+
+        try b.write("never pushed")
+        #expect(await code { try await b.pull(from: clientA).value } == .localChanges)
+        #expect(try await b.pull(from: clientA, overwrite: true).value.from == clientA)
+        #expect(try b.notes() == ["base", "from a"])
+        try b.write("after")
+        #expect(try await b.push().value.divergedFrom.isEmpty)
+        #expect(try await a.pull().value.from == second.client)
+        #expect(try a.notes() == ["base", "from a", "after"])
+    }
+
+    // MARK: The model
+
+    /// What both devices must have, by what happened: an independent account in plain sets.
+    private struct Model {
+        var local: [String: Set<String>] = [:]
+        var synchronized: [String: Set<String>] = [:]
+        var uploads: [Set<String>] = []
+
+        var allPushed: Set<String> { uploads.reduce([]) { $0.union($1) } }
+
+        /// How a pull must end; `nil` for a success.
+        func refusal(of device: String) -> StoreSyncError.Code? {
+            guard !uploads.isEmpty else { return .applicationMissing }
+            guard uploads.contains(allPushed) else { return .diverged }
+            return local[device] == synchronized[device] ? nil : .localChanges
+        }
+    }
+
+    private static func sequences(of steps: [Step], length: Int) -> [[Step]] {
+        (0..<length).reduce([[]]) { sequences, _ in sequences.flatMap { sequence in steps.map { sequence + [$0] } } }
+    }
+
+    private static func run(_ sequences: [[Step]], skew: TimeInterval) async throws {
+        let workers = 4
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for worker in 0..<workers {
+                group.addTask {
+                    for index in stride(from: worker, to: sequences.count, by: workers) {
+                        try await run(sequences[index], skew: skew)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private static func run(_ steps: [Step], skew: TimeInterval) async throws {
+        let world = try World()
+        let backend = InMemoryBackend()
+        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        var model = Model()
+        for (index, step) in steps.enumerated() {
+            let device = step.isOfA ? a : b
+            if step.edits {
+                try device.write("note \(index)")
+                model.local[device.name, default: []].insert("note \(index)")
+            }
+            if step.pushes {
+                try await push(device, &model, steps)
+                if skew != 0 { try await shiftDates(backend, world, by: step.isOfA ? skew : -skew) }
+            } else if !step.edits {
+                try await pull(device, &model, steps)
+            }
+            for device in [a, b] {
+                guard let expected = model.local[device.name] else { continue }
+                #expect(try device.notes() == expected, "\(steps)")
+            }
+        }
+    }
+
+    private static func push(_ device: Device, _ model: inout Model, _ steps: [Step]) async throws {
+        let content = model.local[device.name, default: []]
+        let upload = try await device.push().value
+        model.synchronized[device.name] = content
+        model.uploads.append(content)
+        #expect(upload.divergedFrom.isEmpty == (content == model.allPushed), "\(steps)")
+        #expect(!upload.isUnchanged, "\(steps)")
+    }
+
+    private static func pull(_ device: Device, _ model: inout Model, _ steps: [Step]) async throws {
+        guard let refusal = model.refusal(of: device.name) else {
+            let before = model.local[device.name, default: []]
+            _ = try await device.pull().value
+            let after = try device.notes()
+            #expect(after.isSuperset(of: before), "a pull lost a note of its own device: \(steps)")
+            #expect(after == model.allPushed, "a pull that succeeds has everything: \(steps)")
+            model.local[device.name] = after
+            model.synchronized[device.name] = after
+            return
+        }
+        #expect(await code { try await device.pull().value } == refusal, "\(steps)")
+    }
+
+    /// Rewrites the date in the newest manifest as a device with a wrong clock would have written it.
+    private static func shiftDates(
+        _ backend: InMemoryBackend,
+        _ world: World,
+        by shift: TimeInterval
+    ) async throws {
+        let hierarchy = ApplicationHierarchy(world.application).document(world.document)
+        let hooks = backend.wholeStoreDownloadHooks
+        let published = try await PublishedStores.list(hooks, hierarchy).published
+        let (manifests, unreadable) = try await PublishedStores.readManifests(published, hooks, hierarchy)
+        #expect(unreadable.isEmpty)
+        for var manifest in manifests where abs(manifest.created.timeIntervalSinceNow) < 86_400 {
+            manifest.created += shift
+            try await backend.write(manifest.xml, to: hierarchy.manifest(manifest.name), when: .always)
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("Devices that come first at the same moment", .timeLimit(.minutes(5)))
+struct RegistrationRaceTests {
+    private static let deviceCount = 8
+    private static let rounds = UInt64(200)
+
+    /// The storage of a race, by what it can do.
+    enum Place: String, Sendable, CaseIterable, CustomTestStringConvertible {
+        case folder, memory, memoryWithoutDirectoryMoves
+
+        var testDescription: String { rawValue }
+
+        func backend(_ world: World, _ simulation: Simulation) -> any RemoteBackend {
+            switch self {
+            case .folder: LocalFolderBackend(root: world.share, executor: simulation.executor)
+            case .memory: InMemoryBackend()
+            case .memoryWithoutDirectoryMoves:
+                InMemoryBackend(capabilities: .all.subtracting(.exclusiveDirectoryMove))
+            }
+        }
+    }
+
+    @Test(
+        "F2, R3, R16–R18: devices that register first at once make one application, and one document",
+        arguments: Place.allCases
+    )
+    func registeringFirst(_ place: Place) throws {
+        for seed in 0..<Self.rounds {
+            try Simulation.run(seed: seed) { simulation in
+                let world = try World()
+                let backend = place.backend(world, simulation)
+                let devices = try Self.devices(in: world, backend, simulation)
+                let handles = devices.map { $0.register() }
+                var registrations: [ApplicationRegistration] = []
+                for handle in handles { registrations.append(try await handle.value) }
+                try await Self.checkApplication(registrations, devices, backend, seed)
+                // What each remembers is the same application: nobody has to be set up anew.
+                for device in devices {
+                    #expect(try await device.register(mayCreate: false).value.didCreateApplication == false)
+                }
+                let documentHandles = devices.map { $0.registerDocument() }
+                var documents: [DocumentRegistration] = []
+                for handle in documentHandles { documents.append(try await handle.value) }
+                try await Self.checkDocument(documents, world, backend, seed)
+            }
+        }
+    }
+
+    @Test(
+        "F2: devices that push first at once make one application, one document, and all their stores",
+        arguments: Place.allCases
+    )
+    func pushingFirst(_ place: Place) throws {
+        for seed in 0..<40 as Range<UInt64> {
+            try Simulation.run(seed: seed) { simulation in
+                let world = try World()
+                let backend = place.backend(world, simulation)
+                let devices = try Self.devices(in: world, backend, simulation)
+                for device in devices { try device.write(device.name) }
+                let handles = devices.map { $0.push() }
+                var uploads: [WholeStoreUpload] = []
+                for handle in handles { uploads.append(try await handle.value) }
+                #expect(Set(uploads.map(\.client)).count == devices.count, "seed \(seed)")
+                // Nobody's store is lost, and nobody takes one for the newest.
+                let reader = try world.device("reader", backend: backend, simulation: simulation)
+                #expect(await code { try await reader.pull().value } == .diverged, "seed \(seed)")
+                for (device, upload) in zip(devices, uploads) {
+                    _ = try await reader.pull(from: upload.client, overwrite: true).value
+                    #expect(try reader.notes() == [device.name], "seed \(seed)")
+                }
+            }
+        }
+    }
+
+    private static func devices(
+        in world: World,
+        _ backend: any RemoteBackend,
+        _ simulation: Simulation
+    ) throws -> [Device] {
+        try (1...deviceCount).map { try world.device("device-\($0)", backend: backend, simulation: simulation) }
+    }
+
+    private static func checkApplication(
+        _ registrations: [ApplicationRegistration],
+        _ devices: [Device],
+        _ backend: any RemoteBackend,
+        _ seed: UInt64
+    ) async throws {
+        let hierarchy = ApplicationHierarchy(devices[0].application)
+        #expect(registrations.filter(\.didCreateApplication).count == 1, "seed \(seed)")
+        #expect(Set(registrations.map(\.client)).count == devices.count, "seed \(seed)")
+        // The application and nothing aside.
+        #expect(try await backend.list(.root)?.map(\.name) == [devices[0].application.rawValue], "seed \(seed)")
+        let bytes = try #require(try await backend.smallFile(at: hierarchy.registration))
+        let info = try RegistrationInfo(bytes, at: hierarchy.registration)
+        for device in devices {
+            let key = ApplicationKey(remote: backend.identity, application: device.application.rawValue)
+            #expect(try device.state.pin(for: key)?.epoch == info.epoch, "seed \(seed)")
+            #expect(try device.state.stagings(for: key).isEmpty, "seed \(seed)")
+        }
+        for registration in registrations {
+            let path = hierarchy.deviceInfo(registration.client)
+            let bytes = try #require(try await backend.smallFile(at: path), "seed \(seed)")
+            let device = try DeviceInfo(bytes, at: path)
+            #expect(device.client == registration.client.rawValue, "seed \(seed)")
+            #expect(device.description == registration.clientDescription, "seed \(seed)")
+        }
+        #expect(try await backend.list(hierarchy.clientDevices)?.count == devices.count, "seed \(seed)")
+        for directory in hierarchy.directories {
+            #expect(try await backend.status(of: directory)?.kind == .directory, "seed \(seed)")
+        }
+        #expect(try await backend.status(of: hierarchy.readMe)?.kind == .file, "seed \(seed)")
+    }
+
+    private static func checkDocument(
+        _ registrations: [DocumentRegistration],
+        _ world: World,
+        _ backend: any RemoteBackend,
+        _ seed: UInt64
+    ) async throws {
+        let hierarchy = ApplicationHierarchy(world.application).document(world.document)
+        #expect(registrations.filter(\.didCreateDocument).count == 1, "seed \(seed)")
+        #expect(Set(registrations.map(\.integrityKey)).count == 1, "seed \(seed)")
+        #expect(!registrations.contains { $0.mustReplaceLocalStore }, "seed \(seed)")
+        let keys = try await backend.list(hierarchy.integrityKeys)?.map(\.name)
+        #expect(keys == registrations.first.map { [$0.integrityKey] }, "seed \(seed)")
+        let bytes = try #require(try await backend.smallFile(at: hierarchy.documentInfo))
+        let info = try DocumentInfo(bytes, at: hierarchy.documentInfo)
+        #expect(info.integrityKey == registrations.first?.integrityKey, "seed \(seed)")
+        let creator = registrations.first { $0.didCreateDocument }
+        #expect(info.originalDevice == creator?.application.client.rawValue, "seed \(seed)")
+        for directory in hierarchy.directories {
+            #expect(try await backend.status(of: directory)?.kind == .directory, "seed \(seed)")
+        }
+        for registration in registrations {
+            let client = registration.application.client
+            for directory in [hierarchy.syncChanges(client), hierarchy.syncCommands(client)] {
+                #expect(try await backend.status(of: directory)?.kind == .directory, "seed \(seed)")
+            }
+        }
+    }
+}
