@@ -34,7 +34,7 @@ struct RegistrationRaceTests {
     func registeringFirst(_ place: Place) throws {
         for seed in 0..<Self.rounds {
             try Simulation.run(seed: seed) { simulation in
-                let world = try World()
+                let world = try World(isVolatile: true)
                 let backend = place.backend(world, simulation)
                 let devices = try Self.devices(in: world, backend, simulation)
                 let handles = devices.map { $0.register() }
@@ -60,7 +60,7 @@ struct RegistrationRaceTests {
     func pushingFirst(_ place: Place) throws {
         for seed in 0..<40 as Range<UInt64> {
             try Simulation.run(seed: seed) { simulation in
-                let world = try World()
+                let world = try World(isVolatile: true)
                 let backend = place.backend(world, simulation)
                 let devices = try Self.devices(in: world, backend, simulation)
                 for device in devices { try device.write(device.name) }

@@ -13,7 +13,10 @@ enum AppliedSets {
     /// Makes a file with nothing applied.
     static func create(at url: URL) throws {
         do {
-            let database = try DatabaseQueue(path: url.path)
+            var configuration = Configuration()
+            // It is part of a copy that is uploaded or thrown away, and needn't survive a crash.
+            configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
+            let database = try DatabaseQueue(path: url.path, configuration: configuration)
             try database.writeWithoutTransaction { db in
                 try db.execute(
                     sql: """

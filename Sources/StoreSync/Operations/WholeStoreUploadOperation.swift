@@ -160,13 +160,24 @@ public actor WholeStoreUploadOperation: Operation {
         guard !published.references(of: client).isSubset(of: known) else { return client }
         context.logger.notice("this device's identity lives twice, on a copy of it: going on as a new client")
         let application = document.application
+        let registration = backend.applicationRegistrationHooks
+        let path = application.hierarchy.deviceInfo(client)
+        let former = try await registration.fetchDeviceInfo(of: client, application.hierarchy)
+            .flatMap { try? DeviceInfo($0, at: path) }
         let new = try await context.blocking { [state, key] in
             let lock = try state.lock(.application(key.application), .exclusive)
             defer { lock.release() }
+            // Whoever pushes another document may have found it out a moment before.
+            if let other = try state.peekClientIdentifier(for: key.application), other != client.rawValue {
+                return try RemoteIdentifier(other)
+            }
             return try RemoteIdentifier(state.replaceClientIdentifier(for: key.application))
         }
-        let info = DeviceInfo(client: new.rawValue, description: application.clientDescription, userInfo: [:])
-        let registration = backend.applicationRegistrationHooks
+        let info = DeviceInfo(
+            client: new.rawValue,
+            description: application.clientDescription,
+            userInfo: former?.userInfo ?? [:]
+        )
         try await registration.createClientDeviceDirectory(new, application.hierarchy)
         try await registration.saveDeviceInfo(info.xml, of: new, application.hierarchy)
         try await backend.documentRegistrationHooks.createClientDirectories(new, hierarchy)

@@ -15,10 +15,16 @@ final class World: Sendable {
     let application: RemoteIdentifier
     let document: RemoteIdentifier
 
-    init(application: String = "org.example.notes", document: String = "notes") throws {
+    /// Makes a folder.
+    ///
+    /// One that is volatile lies in memory where the system has such a place: what syncs to the disk is hundreds of times
+    /// faster there, which lets a test run thousands of histories.
+    init(application: String = "org.example.notes", document: String = "notes", isVolatile: Bool = false) throws {
         self.application = try RemoteIdentifier(application)
         self.document = try RemoteIdentifier(document)
-        folder = FileManager.default.temporaryDirectory
+        let memory = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
+        let isInMemory = isVolatile && FileManager.default.isWritableFile(atPath: memory.path)
+        folder = (isInMemory ? memory : FileManager.default.temporaryDirectory)
             .appending(path: "storesync-test-\(UUID().uuidString)", directoryHint: .isDirectory)
         try FileManager.default.createDirectory(at: share, withIntermediateDirectories: true)
     }

@@ -1,0 +1,224 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("Trees that TICoreDataSync wrote", .timeLimit(.minutes(2)))
+struct LegacyTreeTests {
+    private static let client = "7C0F9D6E-2B1A-4C55-9E0B-0A6D1F3E8B21"
+    private static let integrityKey = "A2E4C1B0-77D3-4F0C-8A55-5D0B7F1C9E33"
+
+    /// A tree as the Objective-C framework leaves it, with a store of two notes.
+    private struct Tree {
+        let world: World
+
+        init(deviceInfo: [UInt8]? = nil) throws {
+            world = try World()
+            let device =
+                deviceInfo
+                ?? Tree.plist([
+                    "kTICDSClientDeviceDescription": "Old Mac",
+                    "kTICDSClientDeviceIdentifier": client, "kTICDSClientDeviceUserInfo": ["colour": "blue"],
+                ])
+            for directory in [
+                "Encryption", "Information/DeletedDocuments", "Information/DeletedClients",
+                "\(document)/DeletedClients", "\(document)/SyncChanges/\(client)", "\(document)/SyncCommands/\(client)",
+                "\(document)/TemporaryFiles/WholeStore",
+            ] {
+                try FileManager.default.createDirectory(at: url(directory), withIntermediateDirectories: true)
+            }
+            try write(Array("Don't touch this.".utf8), to: "ReadMe.txt")
+            try write(device, to: "ClientDevices/\(client)/deviceInfo.plist")
+            try write(
+                Tree.plist([
+                    "kTICDSDocumentIdentifier": "notes", "kTICDSDocumentDescription": "Notes.sqlite",
+                    "kTICDSDocumentUserInfo": ["kind": "notes"], "kTICDSOriginalDeviceIdentifier": client,
+                    "kTICDSOriginalDeviceDescription": "Old Mac",
+                ]),
+                to: "\(document)/documentInfo.plist"
+            )
+            try write(
+                Tree.plist(["kTICDSOriginalDeviceIdentifier": client]),
+                to: "\(document)/IntegrityKey/\(integrityKey)"
+            )
+            try write(Tree.plist(["kTICDSLastSyncDate": Date()]), to: "\(document)/RecentSyncs/\(client).recentsync")
+            try write([1, 2, 3], to: "\(document)/SyncChanges/\(client)/310000000.0-\(UUID().uuidString).syncchg")
+            let store = url("\(document)/WholeStore/\(client)/WholeStore.ticdsync")
+            try FileManager.default.createDirectory(
+                at: store.deletingLastPathComponent(),
+                withIntermediateDirectories: true
+            )
+            try Store.write(["old", "older"], to: store)
+            // The original uploads no set of applied commands: F24.
+            try AppliedSets.create(
+                at: store.deletingLastPathComponent().appending(path: "AppliedSyncChangeSets.ticdsync")
+            )
+        }
+
+        var document: String { "Documents/notes" }
+
+        func url(_ path: String) -> URL { world.share.appending(path: "\(world.application)/\(path)") }
+
+        func write(_ bytes: [UInt8], to path: String) throws {
+            try FileManager.default.createDirectory(
+                at: url(path).deletingLastPathComponent(),
+                withIntermediateDirectories: true
+            )
+            try Data(bytes).write(to: url(path))
+        }
+
+        /// The content of every file, and every directory.
+        func contents() throws -> [String: Data?] {
+            let paths = try FileManager.default.subpathsOfDirectory(atPath: world.share.path)
+            return Dictionary(
+                uniqueKeysWithValues: paths.map { path in
+                    (path, try? Data(contentsOf: world.share.appending(path: path)))
+                }
+            )
+        }
+
+        static func plist(_ values: [String: Any], _ format: PropertyListSerialization.PropertyListFormat = .xml)
+            -> [UInt8]
+        {
+            let data = try? PropertyListSerialization.data(fromPropertyList: values, format: format, options: 0)
+            return Array(data ?? Data())
+        }
+    }
+
+    @Test("H1, H4–H9: its clients, documents and stores are listed, and listing changes nothing")
+    func listing() async throws {
+        let tree = try Tree()
+        let before = try tree.contents()
+        let status = try await tree.world.device("new").status().value
+        #expect(status.isEncrypted == false)
+        #expect(status.clients.map(\.description) == ["Old Mac"])
+        #expect(status.clients.first?.userInfo == ["colour": .string("blue")])
+        #expect(status.clients.first?.documents.map(\.rawValue) == ["notes"])
+        let document = try #require(status.documents.first)
+        #expect(document.description == "Notes.sqlite")
+        #expect(document.userInfo == ["kind": .string("notes")])
+        #expect(document.stores.map(\.client.rawValue) == [Self.client])
+        #expect(document.stores.map(\.generation) == [0])
+        #expect(try tree.contents() == before)
+    }
+
+    @Test("R3, R11, R12, R16–R18: registering adds this client and nothing else")
+    func registering() async throws {
+        let tree = try Tree()
+        let before = try tree.contents()
+        let device = try tree.world.device("new")
+        let registration = try await device.register().value
+        #expect(!registration.didCreateApplication && !registration.isEncrypted)
+        let after = try tree.contents()
+        let added = Set(after.keys).subtracting(before.keys)
+        let root = "\(tree.world.application)/ClientDevices/\(registration.client)"
+        #expect(added == [root, "\(root)/deviceInfo.plist"])
+        for (path, content) in before { #expect(after[path] == content, "\(path)") }
+        // Known from now on.
+        #expect(try await device.register(mayCreate: false).value.client == registration.client)
+        #expect(try tree.contents() == after)
+    }
+
+    @Test("F24, H15–H18: its store is downloaded, without a set of applied commands, and can be gone on from")
+    func downloadingAndPushing() async throws {
+        let tree = try Tree()
+        let before = try tree.contents()
+        let device = try tree.world.device("new")
+        let pull = try await device.pull().value
+        #expect(pull.from.rawValue == Self.client)
+        #expect(pull.generation == 0)
+        #expect(try device.notes() == ["old", "older"])
+        #expect(try await device.pull().value.from.rawValue == Self.client)
+
+        try device.write("new")
+        let push = try await device.push().value
+        let after = try tree.contents()
+        for (path, content) in before { #expect(after[path] == content, "\(path)") }
+        let root = "\(tree.world.application)"
+        #expect(after["\(root)/Information/registration.plist"] == nil, "an old tree stays one")
+        for file in WholeStoreFile.allCases {
+            #expect(after["\(root)/Documents/notes/WholeStore/\(push.client)/\(file.rawValue)"] != nil)
+        }
+        #expect(after["\(root)/Documents/notes/SyncChanges/\(push.client)"] != nil)
+        let keys = after.keys.filter { $0.hasPrefix("\(root)/Documents/notes/IntegrityKey/") }
+        #expect(keys == ["\(root)/Documents/notes/IntegrityKey/\(Self.integrityKey)"])
+
+        let other = try tree.world.device("other")
+        let second = try await other.pull().value
+        #expect(second.from == push.client)
+        #expect(
+            second.warnings.contains { $0.contains(Self.client) },
+            "what the old program has pushed isn't passed over"
+        )
+        #expect(try other.notes() == ["old", "older", "new"])
+        let old = try await other.pull(from: RemoteIdentifier(Self.client)).value
+        #expect(old.generation == 0)
+        #expect(try other.notes() == ["old", "older"])
+        #expect(try await other.verify().value.problems.isEmpty)
+    }
+
+    @Test("an integrity key that this device knows is kept when the original leaves a second one")
+    func twoIntegrityKeys() async throws {
+        let tree = try Tree()
+        let device = try tree.world.device("new")
+        _ = try await device.pull().value
+        // The original's registration isn't exclusive: two devices that came first leave two keys.
+        try tree.write(Tree.plist([:]), to: "\(tree.document)/IntegrityKey/00000000-77D3-4F0C-8A55-5D0B7F1C9E33")
+        for _ in 1...3 {
+            let registration = try await device.registerDocument().value
+            #expect(registration.integrityKey == Self.integrityKey)
+            #expect(!registration.mustReplaceLocalStore)
+        }
+        try device.write("new")
+        _ = try await device.push().value
+    }
+
+    /// What makes a tree anything but unencrypted.
+    enum Seal: String, Sendable, CaseIterable {
+        case sealedDevice, binaryDevice, otherDictionary, emptyClientDirectory, sealedBesideReadable, salt
+
+        var code: StoreSyncError.Code { self == .salt ? .unsupportedFormat : .applicationIncomplete }
+    }
+
+    @Test(
+        "R11, R13: what may be encrypted is never taken for unencrypted, and nothing is written",
+        arguments: Seal.allCases
+    )
+    func sealed(_ seal: Seal) async throws {
+        let values: [String: Any] = ["kTICDSClientDeviceIdentifier": Self.client]
+        let sealed = (0..<200).map { UInt8(truncatingIfNeeded: $0 &* 73 &+ 5) }
+        let tree: Tree
+        switch seal {
+        case .sealedDevice: tree = try Tree(deviceInfo: sealed)
+        case .binaryDevice: tree = try Tree(deviceInfo: Tree.plist(values, .binary))
+        case .otherDictionary: tree = try Tree(deviceInfo: Tree.plist(["something": "else"]))
+        case .emptyClientDirectory:
+            tree = try Tree()
+            try FileManager.default.removeItem(at: tree.url("ClientDevices/\(Self.client)/deviceInfo.plist"))
+        case .sealedBesideReadable:
+            tree = try Tree()
+            try tree.write(sealed, to: "ClientDevices/\(UUID().uuidString)/deviceInfo.plist")
+        case .salt:
+            tree = try Tree()
+            try tree.write(sealed, to: "Encryption/salt.ticdsync")
+        }
+        let before = try tree.contents()
+        let device = try tree.world.device("new")
+        try device.write("secret")
+        #expect(await code { try await device.register().value } == seal.code)
+        #expect(await code { try await device.push().value } == seal.code)
+        #expect(await code { try await device.pull(overwrite: true).value } == seal.code)
+        #expect(try tree.contents() == before)
+    }
+
+    @Test("a tree that is registered later makes who knew it without registration set up anew")
+    func registeredLater() async throws {
+        let tree = try Tree()
+        let device = try tree.world.device("new")
+        _ = try await device.register().value
+        try tree.write(RegistrationInfo.makeUnencrypted().xml, to: "Information/registration.plist")
+        #expect(await code { try await device.register().value } == .deregistered)
+    }
+}
