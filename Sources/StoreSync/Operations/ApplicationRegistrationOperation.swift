@@ -97,6 +97,8 @@ public actor ApplicationRegistrationOperation: Operation {
             try refuseToCreate(pin, situation.found)
             return try await create(situation, context)
         case .legacy:
+            // It was ours: what looks like TICoreDataSync's tree is what is left of it, or what has arrived.
+            if let pin, pin.epoch != nil, !pin.isEncrypted, !request.startsAnew { throw registrationGone }
             return try await join(situation, RegistrationInfo?.none, pin: pin, context)
         case .registered(let info):
             return try await join(situation, info, pin: pin, context)
@@ -170,15 +172,7 @@ public actor ApplicationRegistrationOperation: Operation {
             if pin.isEncrypted { throw downgraded }
             // Whoever sets a device up anew says that the former application is gone.
             if request.startsAnew, request.mayCreateApplication { return }
-            if case .unfinished = found {
-                throw StoreSyncError(
-                    .applicationIncomplete,
-                    """
-                    The registration of \(request.application) is gone from the remote although this device knows the \
-                    application. Try again when everything has arrived.
-                    """
-                )
-            }
+            if case .unfinished = found { throw registrationGone }
             throw StoreSyncError(
                 .applicationMissing,
                 """
@@ -392,6 +386,16 @@ public actor ApplicationRegistrationOperation: Operation {
             """
             \(request.application) was encrypted when this device last saw it, and isn't now. Somebody may have tampered \
             with the remote; nothing was written. Find out what happened before you register without encryption.
+            """
+        )
+    }
+
+    private var registrationGone: StoreSyncError {
+        StoreSyncError(
+            .applicationIncomplete,
+            """
+            The registration of \(request.application) is gone from the remote although this device knows the \
+            application. Try again when everything has arrived.
             """
         )
     }

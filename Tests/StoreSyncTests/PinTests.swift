@@ -1,0 +1,249 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("What a device remembers and doesn't let the storage change", .timeLimit(.minutes(2)))
+struct PinTests {
+    /// A share with a device whose store was pushed, and the paths of both.
+    private struct Scene {
+        let world: World
+        let device: Device
+        let client: RemoteIdentifier
+
+        init() async throws {
+            world = try World()
+            device = try world.device("device")
+            try device.write("one")
+            client = try await device.push().value.client
+        }
+
+        var root: URL { world.share.appending(path: world.application.rawValue) }
+        var key: ApplicationKey {
+            ApplicationKey(remote: device.backend.identity, application: world.application.rawValue)
+        }
+
+        func url(_ path: String) -> URL { root.appending(path: path) }
+
+        func register(anew: Bool = false) -> OperationHandle<ApplicationRegistration> {
+            device.supervisor.add(device.registration(startsAnew: anew))
+        }
+
+        func contents() throws -> [String: Data?] {
+            let paths = try FileManager.default.subpathsOfDirectory(atPath: world.share.path)
+            return Dictionary(
+                uniqueKeysWithValues: paths.map { path in
+                    (path, try? Data(contentsOf: world.share.appending(path: path)))
+                }
+            )
+        }
+
+        /// Every operation that could write is refused, and none writes.
+        func expectRefused(_ expected: StoreSyncError.Code) async throws {
+            let before = try contents()
+            #expect(await code { try await register().value } == expected)
+            #expect(await code { try await device.push().value } == expected)
+            #expect(await code { try await device.pull().value } == expected)
+            #expect(try contents() == before)
+            #expect(try device.notes().contains("one"))
+        }
+    }
+
+    @Test("a known application whose root is gone is missing, and isn't made anew")
+    func rootVanished() async throws {
+        let scene = try await Scene()
+        let aside = scene.world.folder.appending(path: "aside")
+        try FileManager.default.moveItem(at: scene.root, to: aside)
+        try await scene.expectRefused(.applicationMissing)
+        #expect(try scene.contents().isEmpty)
+        // The share is mounted again: nothing has happened.
+        try FileManager.default.moveItem(at: aside, to: scene.root)
+        #expect(try await scene.device.push().value.isUnchanged)
+    }
+
+    @Test("a known application whose registration is gone is incomplete, not a tree of TICoreDataSync")
+    func registrationDeleted() async throws {
+        let scene = try await Scene()
+        let registration = try Data(contentsOf: scene.url("Information/registration.plist"))
+        try FileManager.default.removeItem(at: scene.url("Information/registration.plist"))
+        try await scene.expectRefused(.applicationIncomplete)
+        for directory in ["ClientDevices/\(scene.client)"] {
+            try FileManager.default.removeItem(at: scene.url(directory))
+        }
+        try await scene.expectRefused(.applicationIncomplete)
+        try registration.write(to: scene.url("Information/registration.plist"))
+        #expect(try await scene.register().value.client == scene.client)
+    }
+
+    @Test("a changed epoch deregisters, and who starts anew is another client")
+    func epochChanged() async throws {
+        let scene = try await Scene()
+        try Data(RegistrationInfo.makeUnencrypted().xml).write(to: scene.url("Information/registration.plist"))
+        try await scene.expectRefused(.deregistered)
+        let anew = try await scene.register(anew: true).value
+        #expect(anew.client != scene.client)
+        #expect(try await scene.register().value.client == anew.client)
+        let status = try await scene.device.status().value
+        #expect(status.client == anew.client.rawValue)
+        #expect(Set(status.clients.map(\.client)) == [scene.client, anew.client])
+    }
+
+    @Test("H21, H23: a client that was removed from the application is told, and may start anew as another")
+    func clientDeleted() async throws {
+        let scene = try await Scene()
+        try Data(DeviceInfo(client: scene.client.rawValue, description: "", userInfo: [:]).xml)
+            .write(to: scene.url("Information/DeletedClients/\(scene.client).plist"))
+        try await scene.expectRefused(.deregistered)
+        let anew = try await scene.register(anew: true).value
+        #expect(anew.client != scene.client)
+        #expect(
+            FileManager.default.fileExists(atPath: scene.url("Information/DeletedClients/\(scene.client).plist").path)
+        )
+        try scene.device.write("two")
+        #expect(try await scene.device.push().value.client == anew.client)
+    }
+
+    @Test("an application that turns encrypted is refused, not written to in plaintext", arguments: [true, false])
+    func turnedEncrypted(keepsEpoch: Bool) async throws {
+        let scene = try await Scene()
+        let url = scene.url("Information/registration.plist")
+        var info = try RegistrationInfo(
+            Array(Data(contentsOf: url)),
+            at: ApplicationHierarchy(scene.world.application).registration
+        )
+        info.encryption = "xchacha20"
+        if !keepsEpoch { info.epoch = UUID().uuidString }
+        try Data(info.xml).write(to: url)
+        try await scene.expectRefused(keepsEpoch ? .encryptionUnavailable : .deregistered)
+        let before = try scene.contents()
+        #expect(await code { try await scene.register(anew: true).value } == .encryptionUnavailable)
+        let other = try scene.world.device("other")
+        #expect(await code { try await other.register().value } == .encryptionUnavailable)
+        #expect(try scene.contents() == before)
+    }
+
+    @Test("an application that was encrypted and isn't any more is refused, also to who starts anew")
+    func downgraded() async throws {
+        let scene = try await Scene()
+        let epoch = try scene.device.state.pin(for: scene.key)?.epoch
+        try scene.device.state.setPin(ApplicationPin(encryption: "xchacha20", epoch: epoch), for: scene.key)
+        try await scene.expectRefused(.encryptionDowngraded)
+        #expect(await code { try await scene.register(anew: true).value } == .encryptionDowngraded)
+        try FileManager.default.removeItem(at: scene.url("Information/registration.plist"))
+        try await scene.expectRefused(.encryptionDowngraded)
+    }
+
+    @Test("H21, H22: a document that was deleted stays deleted unless somebody says to make it anew")
+    func documentDeleted() async throws {
+        let scene = try await Scene()
+        let other = try scene.world.device("other")
+        _ = try await other.pull().value
+        let info = scene.url("Documents/notes/documentInfo.plist")
+        let note = scene.url("Information/DeletedDocuments/notes.plist")
+        let former = try await scene.device.registerDocument().value.integrityKey
+        try FileManager.default.copyItem(at: info, to: note)
+        try FileManager.default.removeItem(at: scene.url("Documents/notes"))
+        let before = try scene.contents()
+
+        #expect(await code { try await other.pull().value } == .documentDeleted)
+        // Nobody says yes: the push ends as cancelled.
+        await #expect(throws: CancellationError.self) { try await scene.device.push().value }
+        #expect(try scene.contents() == before)
+
+        // A store of the former document can't be pushed to the new one, not even by who made that.
+        #expect(await code { try await scene.device.push(recreates: true).value } == .documentReplaced)
+        let registration = try await scene.device.registerDocument().value
+        #expect(registration.integrityKey != former)
+        #expect(!FileManager.default.fileExists(atPath: note.path))
+    }
+
+    @Test("H10, H22: a document that is made anew replaces the stores of every other device before they may be pushed")
+    func documentReplaced() async throws {
+        let scene = try await Scene()
+        let other = try scene.world.device("other")
+        let otherClient = try await other.pull().value.client
+        let note = scene.url("Information/DeletedDocuments/notes.plist")
+        try FileManager.default.copyItem(at: scene.url("Documents/notes/documentInfo.plist"), to: note)
+        try FileManager.default.removeItem(at: scene.url("Documents/notes"))
+
+        let creator = try scene.world.device("creator")
+        try creator.write("new")
+        _ = try await creator.push(recreates: true).value
+        #expect(!FileManager.default.fileExists(atPath: note.path))
+        for client in [scene.client, otherClient] {
+            let path = scene.url("Documents/notes/DeletedClients/\(client).plist").path
+            #expect(FileManager.default.fileExists(atPath: path))
+        }
+
+        try other.write("edited")
+        for _ in 1...2 {
+            // It is told once that it was removed, and remembers it.
+            #expect(await code { try await other.push().value } == .documentReplaced)
+        }
+        #expect(await code { try await other.pull().value } == .localChanges)
+        _ = try await other.pull(overwrite: true).value
+        #expect(try other.notes() == ["new"])
+        try other.write("more")
+        _ = try await other.push().value
+        _ = try await creator.pull().value
+        #expect(try creator.notes() == ["new", "more"])
+        // The device that made the former one follows too.
+        _ = try await scene.device.pull().value
+        #expect(try scene.device.notes() == ["new", "more"])
+        #expect(try await creator.verify().value.problems.isEmpty)
+    }
+
+    @Test("a storage that was put back to an older state is noticed by who saw the newer one")
+    func rollback() async throws {
+        let scene = try await Scene()
+        let other = try scene.world.device("other")
+        _ = try await other.pull().value
+        let backup = scene.world.folder.appending(path: "backup")
+        try FileManager.default.copyItem(at: scene.root, to: backup)
+        try scene.device.write("two")
+        _ = try await scene.device.push().value
+        _ = try await other.pull().value
+        try FileManager.default.removeItem(at: scene.root)
+        try FileManager.default.moveItem(at: backup, to: scene.root)
+
+        for device in [scene.device, other] {
+            #expect(await code { try await device.pull().value } == .rolledBack)
+            #expect(await code { try await device.pull(overwrite: true).value } == .rolledBack)
+            #expect(try device.notes() == ["one", "two"])
+        }
+        _ = try await other.pull(acceptRollback: true).value
+        #expect(try other.notes() == ["one"])
+        // That is what it remembers now: it isn't asked again.
+        #expect(try await other.pull().value.isUnchanged)
+        // Who has the newer store still, and pushes it, repairs everything.
+        #expect(try await scene.device.push().value.generation == 3)
+        _ = try await other.pull().value
+        #expect(try other.notes() == ["one", "two"])
+    }
+
+    @Test("a device without memory is told by what others wrote that a client's store is older than it was")
+    func witnesses() async throws {
+        let scene = try await Scene()
+        let other = try scene.world.device("other")
+        try scene.device.write("two")
+        _ = try await scene.device.push().value
+        _ = try await other.pull().value
+        try other.write("three")
+        _ = try await other.push().value
+        // The first client's newest manifest vanishes; the one before is still there.
+        let stores = scene.url("Documents/notes/WholeStore/\(scene.client)")
+        for name in try FileManager.default.contentsOfDirectory(atPath: stores.path) where name.hasPrefix("manifest-2")
+        {
+            try FileManager.default.removeItem(at: stores.appending(path: name))
+        }
+        let fresh = try scene.world.device("fresh")
+        #expect(await code { try await fresh.pull(from: scene.client).value } == .rolledBack)
+        #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
+        _ = try await fresh.pull(from: scene.client, acceptRollback: true).value
+        #expect(try fresh.notes() == ["one"])
+        _ = try await fresh.pull().value
+        #expect(try fresh.notes() == ["one", "two", "three"])
+    }
+}

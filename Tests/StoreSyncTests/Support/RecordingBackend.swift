@@ -1,0 +1,136 @@
+import Foundation
+import RemoteStorage
+
+@testable import StoreSync
+
+/// A place in memory that overrides the hooks of registration: it notes every call, and fails the one it's told to.
+actor RecordingBackend: RemoteBackend, ApplicationRegistrationHooks {
+    /// A hook of ``ApplicationRegistrationHooks`` that registration calls.
+    enum Hook: String, Sendable, CaseIterable {
+        case missingParts, saltFileExists, fetchRegistration, fetchDeviceInfo, createRegistration
+        case createApplicationDirectoryStructure, saveReadMe, createClientDeviceDirectory, saveDeviceInfo
+        case publishApplication
+    }
+
+    private let base: InMemoryBackend
+    private(set) var calls: [Hook] = []
+    /// How many requests changed something.
+    private(set) var changes = 0
+    private var failing: Hook?
+
+    nonisolated var identity: String { "recording:" }
+    nonisolated var backend: any RemoteBackend { self }
+    private var hooks: DefaultHooks { DefaultHooks(backend: self) }
+
+    init(capabilities: RemoteCapabilities = .all) {
+        base = InMemoryBackend(capabilities: capabilities)
+    }
+
+    /// Makes the next call of a hook fail.
+    func failOnce(_ hook: Hook) { failing = hook }
+
+    /// Forgets what was noted.
+    func forget() { (calls, changes) = ([], 0) }
+
+    private func note(_ hook: Hook) throws {
+        calls.append(hook)
+        guard failing == hook else { return }
+        failing = nil
+        throw RemoteError(.unavailable, "\(hook) failed")
+    }
+
+    // MARK: Hooks
+
+    func missingParts(_ hierarchy: ApplicationHierarchy) async throws -> Set<RemotePath>? {
+        try note(.missingParts)
+        return try await hooks.missingParts(hierarchy)
+    }
+
+    func saltFileExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool {
+        try note(.saltFileExists)
+        return try await hooks.saltFileExists(hierarchy)
+    }
+
+    func fetchRegistration(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]? {
+        try note(.fetchRegistration)
+        return try await hooks.fetchRegistration(hierarchy)
+    }
+
+    func fetchDeviceInfo(of client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws -> [UInt8]? {
+        try note(.fetchDeviceInfo)
+        return try await hooks.fetchDeviceInfo(of: client, hierarchy)
+    }
+
+    func createRegistration(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws -> Bool {
+        try note(.createRegistration)
+        return try await hooks.createRegistration(bytes, hierarchy)
+    }
+
+    func createApplicationDirectoryStructure(_ hierarchy: ApplicationHierarchy) async throws {
+        try note(.createApplicationDirectoryStructure)
+        try await hooks.createApplicationDirectoryStructure(hierarchy)
+    }
+
+    func saveReadMe(_ text: String, _ hierarchy: ApplicationHierarchy) async throws {
+        try note(.saveReadMe)
+        try await hooks.saveReadMe(text, hierarchy)
+    }
+
+    func createClientDeviceDirectory(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws {
+        try note(.createClientDeviceDirectory)
+        try await hooks.createClientDeviceDirectory(client, hierarchy)
+    }
+
+    func saveDeviceInfo(
+        _ bytes: [UInt8],
+        of client: RemoteIdentifier,
+        _ hierarchy: ApplicationHierarchy
+    ) async throws {
+        try note(.saveDeviceInfo)
+        try await hooks.saveDeviceInfo(bytes, of: client, hierarchy)
+    }
+
+    func publishApplication(stagedAt staged: RemotePath, _ hierarchy: ApplicationHierarchy) async throws -> Bool {
+        try note(.publishApplication)
+        return try await hooks.publishApplication(stagedAt: staged, hierarchy)
+    }
+
+    // MARK: Primitives
+
+    func capabilities() async throws -> RemoteCapabilities { try await base.capabilities() }
+    func status(of path: RemotePath) async throws -> RemoteItem? { try await base.status(of: path) }
+    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await base.list(directory) }
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try await base.read(path, range: range)
+    }
+
+    func createDirectory(at path: RemotePath) async throws {
+        changes += 1
+        try await base.createDirectory(at: path)
+    }
+
+    @discardableResult
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        changes += 1
+        return try await base.write(content, to: path, when: condition)
+    }
+
+    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        changes += 1
+        try await base.copy(source, to: destination, when: condition)
+    }
+
+    func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        changes += 1
+        try await base.move(source, to: destination)
+    }
+
+    func remove(_ path: RemotePath) async throws {
+        changes += 1
+        try await base.remove(path)
+    }
+}

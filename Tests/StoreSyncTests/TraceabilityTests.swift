@@ -1,0 +1,377 @@
+import Foundation
+import GRDB
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("Registration and hierarchy, as the original describes them", .timeLimit(.minutes(2)))
+struct TraceabilityTests {
+    private static func application(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
+    private static func document(_ world: World) -> DocumentHierarchy {
+        application(world).document(world.document)
+    }
+
+    /// Registers as the request says, and notes every question.
+    private static func register(
+        _ device: Device,
+        _ change: (inout ApplicationRegistrationRequest) -> Void = { _ in },
+        answering: @escaping ApplicationRegistrationOperation.Delegate = { _ in .unencrypted }
+    ) -> OperationHandle<ApplicationRegistration> {
+        var request = ApplicationRegistrationRequest(application: device.application, clientDescription: device.name)
+        change(&request)
+        return device.supervisor.add(
+            ApplicationRegistrationOperation(request, backend: device.backend, state: device.state, delegate: answering)
+        )
+    }
+
+    private static func deviceInfo(
+        of registration: ApplicationRegistration,
+        _ device: Device
+    ) async throws -> DeviceInfo {
+        let path = registration.hierarchy.deviceInfo(registration.client)
+        return try DeviceInfo(try #require(try await device.backend.smallFile(at: path)), at: path)
+    }
+
+    // MARK: Hooks
+
+    @Test("R1, R3–R6, R10, R19–R22, R28, R29: a backend's own hooks are called, in the original's order")
+    func hooksInOrder() async throws {
+        let world = try World()
+        let backend = RecordingBackend(capabilities: .all.subtracting(.exclusiveDirectoryMove))
+        let first = try world.device("first", backend: backend)
+        _ = try await first.register().value
+        let calls = await backend.calls
+        let index = { (hook: RecordingBackend.Hook) in calls.firstIndex(of: hook) ?? .max }
+        let looks: [RecordingBackend.Hook] = [.missingParts, .fetchRegistration, .saltFileExists]
+        let creations: [RecordingBackend.Hook] = [.createApplicationDirectoryStructure, .saveReadMe]
+        #expect(Set(calls) == Set(looks + creations + [.createRegistration, .saveDeviceInfo]), "\(calls)")
+        for look in looks { #expect(index(look) < index(.createRegistration), "\(calls)") }
+        for creation in creations {
+            #expect(index(.createRegistration) < index(creation), "\(calls)")
+            #expect(index(creation) < index(.saveDeviceInfo), "\(calls)")
+        }
+
+        await backend.forget()
+        _ = try await world.device("second", backend: backend).register().value
+        let second = await backend.calls
+        #expect(second.suffix(2) == [.createClientDeviceDirectory, .saveDeviceInfo], "\(second)")
+        #expect(!second.contains(.createRegistration) && !second.contains(.saveReadMe), "\(second)")
+    }
+
+    @Test("R16, R27: a client that is registered already is complete after one look, and nothing is written")
+    func knownClient() async throws {
+        let world = try World()
+        let backend = RecordingBackend()
+        let device = try world.device("device", backend: backend)
+        let first = try await device.register().value
+        await backend.forget()
+        let again = try await device.register().value
+        #expect(again.client == first.client)
+        #expect(!again.didCreateApplication)
+        #expect(await backend.calls.contains(.fetchDeviceInfo))
+        #expect(await backend.changes == 0)
+    }
+
+    @Test(
+        "R20, R21, R28–R30: a hook that fails ends the registration with its error, and the next one completes it",
+        arguments: RecordingBackend.Hook.allCases,
+        [true, false]
+    )
+    func hookFails(_ hook: RecordingBackend.Hook, movesDirectories: Bool) async throws {
+        let world = try World()
+        let capabilities: RemoteCapabilities = movesDirectories ? .all : .all.subtracting(.exclusiveDirectoryMove)
+        let backend = RecordingBackend(capabilities: capabilities)
+        let joins = [.createClientDeviceDirectory, .fetchDeviceInfo].contains(hook)
+        guard joins || movesDirectories || hook != .publishApplication else { return }
+        if joins { _ = try await world.device("before", backend: backend).register().value }
+        let device = try world.device("device", backend: backend)
+        if hook == .fetchDeviceInfo { _ = try await device.register().value }
+        await backend.failOnce(hook)
+        #expect(await code { try await device.register().value } == .remoteUnavailable)
+        let registration = try await device.register().value
+        #expect(try await Self.deviceInfo(of: registration, device).client == registration.client.rawValue)
+        #expect(try await backend.list(.root)?.map(\.name) == [world.application.rawValue])
+        let report = try await device.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+        // A client that was cut off halfway isn't there twice.
+        #expect(
+            try await device.status().value.clients.count == (hook == .createClientDeviceDirectory || joins ? 2 : 1)
+        )
+    }
+
+    // MARK: The delegate
+
+    @Test("R2, R4, R34: the delegate is asked while the operation is paused, and what it waits for holds up no other")
+    func delegate() async throws {
+        let world = try World()
+        let backend = InMemoryBackend()
+        let device = Device(
+            name: "device",
+            store: world.folder.appending(path: "store.sqlite"),
+            state: try StateDirectory(url: world.folder.appending(path: "state")),
+            backend: backend,
+            supervisor: OperationSupervisor(OperationSupervisor.Configuration(width: 1)),
+            application: world.application,
+            document: world.document
+        )
+        let other = ApplicationRegistrationRequest(
+            application: try RemoteIdentifier("org.example.other"),
+            clientDescription: "device"
+        )
+        let handle = Self.register(device) { _ in
+        } answering: { question in
+            #expect(question == .newApplication)
+            // Only one operation runs at a time, and this one does while the first is paused.
+            let second = ApplicationRegistrationOperation(other, backend: backend, state: device.state) { _ in
+                .unencrypted
+            }
+            let didCreate = try await device.supervisor.add(second).value.didCreateApplication
+            #expect(didCreate)
+            return .unencrypted
+        }
+        let events = handle.events
+        #expect(try await handle.value.didCreateApplication)
+        var phases: [OperationEvent] = []
+        for await event in events {
+            switch event {
+            case .progress: break
+            default: phases.append(event)
+            }
+        }
+        #expect(phases.prefix(3) == [.started, .paused("newApplication"), .resumed], "\(phases)")
+
+        // Who joins is asked another question, who is known none.
+        let joining = try world.device("joining", backend: backend)
+        let joined = Self.register(joining) { _ in
+        } answering: { question in
+            #expect(question == .joiningUnencrypted)
+            return .unencrypted
+        }
+        #expect(try await joined.value.didCreateApplication == false)
+        let known = Self.register(joining) { _ in
+        } answering: { question in
+            Issue.record("asked \(question)")
+            return .encrypted
+        }
+        _ = try await known.value
+    }
+
+    @Test("R4, R15: a decision to encrypt is never followed by a plaintext write")
+    func encryptionDecision() async throws {
+        let world = try World()
+        let backend = RecordingBackend()
+        let device = try world.device("device", backend: backend)
+        #expect(
+            await code { try await Self.register(device, answering: { _ in .encrypted }).value }
+                == .encryptionUnavailable
+        )
+        #expect(await backend.changes == 0)
+        _ = try await world.device("first", backend: backend).register().value
+        await backend.forget()
+        #expect(
+            await code { try await Self.register(device, answering: { _ in .encrypted }).value } == .encryptionMismatch
+        )
+        #expect(
+            await code { try await Self.register(device, { $0.requiresEncryption = true }).value }
+                == .encryptionMismatch
+        )
+        #expect(await backend.changes == 0)
+    }
+
+    // MARK: Attributes and files
+
+    @Test(
+        "H1–H5, R5, R6, R10, R31: the first client makes the whole structure, and nothing else",
+        arguments: [true, false]
+    )
+    func structure(movesDirectories: Bool) async throws {
+        let world = try World()
+        let backend = InMemoryBackend(capabilities: movesDirectories ? .all : .all.subtracting(.exclusiveDirectoryMove))
+        let device = try world.device("device", backend: backend)
+        let registration = try await Self.register(device, { $0.readMe = "Ours." }).value
+        let root = Self.application(world)
+        let expected: Set<RemotePath> = [
+            root.root, root.readMe, root.clientDevices, root.documents, root.encryption, root.information,
+            root.deletedDocuments, root.deletedClients, root.registration, root.clientDirectory(registration.client),
+            root.deviceInfo(registration.client),
+        ]
+        var found: Set<RemotePath> = []
+        var pending = [RemotePath.root]
+        while let directory = pending.popLast() {
+            for item in try await backend.list(directory) ?? [] {
+                let path = try directory.appending(item.name)
+                found.insert(path)
+                if item.kind == .directory { pending.append(path) }
+            }
+        }
+        #expect(found == expected)
+        #expect(root.root.lastComponent == world.application.rawValue)
+
+        // The first client's words stay.
+        let other = try world.device("other", backend: backend)
+        _ = try await Self.register(other, { $0.readMe = "Theirs." }).value
+        #expect(try await backend.smallFile(at: root.readMe) == Array("Ours.".utf8))
+    }
+
+    @Test(
+        "H4–H6, R17, R18, R31–R33, R37: what is known of a client is saved the first time, and again only if it's gone"
+    )
+    func clientAttributes() async throws {
+        let world = try World()
+        let device = try world.device("device")
+        let userInfo: [String: PropertyListValue] = ["colour": .string("red"), "size": .integer(3)]
+        let registration = try await Self.register(device) {
+            $0.clientDescription = "first words"
+            $0.userInfo = userInfo
+        }.value
+        let change: (inout ApplicationRegistrationRequest) -> Void = {
+            $0.clientDescription = "second words"
+            $0.userInfo = [:]
+        }
+        _ = try await Self.register(device, change).value
+        let client = try #require(try await device.status().value.clients.first)
+        #expect(client.client == registration.client)
+        #expect(client.description == "first words")
+        #expect(client.userInfo == userInfo)
+
+        try await device.backend.remove(registration.hierarchy.clientDirectory(registration.client))
+        #expect(try await Self.register(device, change).value.client == registration.client)
+        #expect(try await Self.deviceInfo(of: registration, device).description == "second words")
+    }
+
+    @Test("R38, H4, H19: the client's file is deviceInfo.plist, and salt and test belong in Encryption")
+    func decidedContradictions() throws {
+        let hierarchy = ApplicationHierarchy(try RemoteIdentifier("app"))
+        let client = try RemoteIdentifier("client")
+        #expect("\(hierarchy.deviceInfo(client))".hasSuffix("app/ClientDevices/client/deviceInfo.plist"))
+        #expect("\(hierarchy.salt)".hasSuffix("app/Encryption/salt.ticdsync"))
+        #expect("\(hierarchy.passwordTest)".hasSuffix("app/Encryption/test.ticdsync"))
+    }
+
+    @Test("H7–H14: a document has the original's directories, and its info is its first registrant's")
+    func documentStructure() async throws {
+        let world = try World()
+        let (first, second) = (try world.device("first"), try world.device("second"))
+        var registrations: [DocumentRegistration] = []
+        for device in [first, second] {
+            let request = DocumentRegistrationRequest(
+                document: world.document,
+                description: "\(device.name).sqlite",
+                userInfo: ["by": .string(device.name)]
+            )
+            let handle = device.register().then { registered in
+                DocumentRegistrationOperation(
+                    request,
+                    application: registered,
+                    backend: device.backend,
+                    state: device.state
+                ) { _ in true }
+            }
+            registrations.append(try await handle.value)
+        }
+        let status = try await first.status().value
+        let document = try #require(status.documents.first)
+        #expect(document.description == "first.sqlite")
+        #expect(document.userInfo == ["by": .string("first")])
+        #expect(status.clients.allSatisfy { $0.documents == [world.document] })
+        let hierarchy = Self.document(world)
+        let bytes = try #require(try await first.backend.smallFile(at: hierarchy.documentInfo))
+        let info = try DocumentInfo(bytes, at: hierarchy.documentInfo)
+        #expect(info.originalDevice == registrations[0].application.client.rawValue)
+        #expect(info.originalDeviceDescription == "first")
+
+        let root = world.share.appending(path: "\(world.application)/Documents/notes")
+        var expected: Set = [
+            "documentInfo.plist", "IntegrityKey", "IntegrityKey/\(registrations[0].integrityKey)", "DeletedClients",
+            "RecentSyncs", "SyncChanges", "SyncCommands", "TemporaryFiles", "TemporaryFiles/WholeStore", "WholeStore",
+        ]
+        for registration in registrations {
+            expected.insert("SyncChanges/\(registration.application.client)")
+            expected.insert("SyncCommands/\(registration.application.client)")
+        }
+        #expect(try Set(FileManager.default.subpathsOfDirectory(atPath: root.path)) == expected)
+    }
+
+    @Test(
+        "H10: a client that was removed from a document replaces its store before it pushes, and is removed no longer"
+    )
+    func removedFromDocument() async throws {
+        let world = try World()
+        let (first, second) = (try world.device("first"), try world.device("second"))
+        try first.write("one")
+        _ = try await first.push().value
+        let client = try await second.pull().value.client
+        let note = Self.document(world).deletedClient(client)
+        try await first.backend.write(
+            DeviceInfo(client: client.rawValue, description: "", userInfo: [:]).xml,
+            to: note,
+            when: .always
+        )
+        try second.write("two")
+        for _ in 1...2 { #expect(await code { try await second.push().value } == .documentReplaced) }
+        _ = try await second.pull(overwrite: true).value
+        try second.write("three")
+        _ = try await second.push().value
+        #expect(try await first.backend.status(of: note) == nil)
+        _ = try await first.pull().value
+        #expect(try first.notes() == ["one", "three"])
+    }
+
+    // MARK: Whole stores
+
+    @Test("H15–H18: every store travels with both files of applied sets, under the original's fixed names too")
+    func appliedSetsTravel() async throws {
+        let world = try World()
+        let (first, second) = (try world.device("first"), try world.device("second"))
+        try first.write("one")
+        let push = try await first.push().value
+        let hierarchy = Self.document(world)
+        let store = world.share.appending(path: "\(hierarchy.wholeStores(push.client))")
+        // What is applied to a store is known of its uploads: as a synchronization would leave it.
+        _ = try await second.pull().value
+        for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] {
+            let queue = try DatabaseQueue(path: try Self.appliedSets(of: second, file).path)
+            try await queue.write { db in
+                try db.execute(sql: "INSERT INTO appliedSet VALUES (?, 'today')", arguments: [file.rawValue])
+            }
+            try queue.close()
+        }
+        try second.write("two")
+        let changed = try await second.push().value
+        _ = try await first.pull().value
+        for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] {
+            let queue = try DatabaseQueue(path: try Self.appliedSets(of: first, file).path)
+            let applied = try await queue.read { try String.fetchAll($0, sql: "SELECT identifier FROM appliedSet") }
+            #expect(applied == [file.rawValue])
+            try queue.close()
+        }
+        let directory = world.share.appending(path: "\(hierarchy.wholeStores(changed.client))")
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        let upload = try #require(names.first { UploadName(client: changed.client, directoryName: $0) != nil })
+        for file in WholeStoreFile.allCases {
+            let fixed = try Data(contentsOf: directory.appending(path: file.rawValue))
+            #expect(try fixed == Data(contentsOf: directory.appending(path: "\(upload)/\(file.rawValue)")))
+        }
+        #expect(FileManager.default.fileExists(atPath: store.path))
+    }
+
+    @Test("H17: a store may be any file")
+    func anyStore() async throws {
+        let world = try World()
+        let (first, second) = (try world.device("first"), try world.device("second"))
+        for content in [Data(), Data("plain".utf8), Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })] {
+            try content.write(to: first.store)
+            _ = try await first.push().value
+            _ = try await second.pull().value
+            #expect(try Data(contentsOf: second.store) == content)
+        }
+    }
+
+    private static func appliedSets(of device: Device, _ file: WholeStoreFile) throws -> URL {
+        let state = device.store.deletingLastPathComponent().appending(path: "state/applied")
+        let directory = try #require(try FileManager.default.contentsOfDirectory(atPath: state.path).first)
+        return state.appending(path: "\(directory)/\(file.rawValue)")
+    }
+}
