@@ -70,6 +70,8 @@ public actor WholeStoreDownloadOperation: Operation {
     private let hooks: any WholeStoreDownloadHooks
     private let state: StateDirectory
     private let key: DocumentKey
+    /// Called at every step of the replacement: where tests look at what a crash would leave.
+    private let faultPoint: StoreReplacement.FaultPoint
 
     /// Creates an operation.
     ///
@@ -84,12 +86,23 @@ public actor WholeStoreDownloadOperation: Operation {
         backend: any RemoteBackend,
         state: StateDirectory
     ) {
+        self.init(request, document: document, backend: backend, state: state, faultPoint: { _ in })
+    }
+
+    init(
+        _ request: WholeStoreDownloadRequest,
+        document: DocumentRegistration,
+        backend: any RemoteBackend,
+        state: StateDirectory,
+        faultPoint: @escaping StoreReplacement.FaultPoint
+    ) {
         self.request = request
         self.document = document
         hierarchy = document.hierarchy
         hooks = backend.wholeStoreDownloadHooks
         self.state = state
         key = document.application.key(backend, document.document)
+        self.faultPoint = faultPoint
     }
 
     /// Downloads.
@@ -228,7 +241,7 @@ public actor WholeStoreDownloadOperation: Operation {
             try await context.blocking { [state] in try state.beginPull(future) }
             try Task.checkCancellation()
             let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
-            try await context.blocking { [mode, faultPoint = Self.faultPoint] in
+            try await context.blocking { [mode, faultPoint] in
                 try StoreReplacement.replace(
                     store,
                     with: arrival,
@@ -243,9 +256,6 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         try? context.fileManager.removeItem(at: arrival)
     }
-
-    /// Called at every step of the replacement: where tests look at what a crash would leave.
-    @TaskLocal package static var faultPoint: @Sendable (String) throws -> Void = { _ in }
 
     /// Downloads one file and checks that it is what was uploaded.
     private func fetch(

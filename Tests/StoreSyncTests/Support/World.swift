@@ -37,19 +37,25 @@ final class World: Sendable {
     var share: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
 
     /// A device with a state directory and a store path of its own; the same name is the same device.
+    ///
+    /// `hook` is called around every request to the shared folder, every change of the device's memory, and every step in
+    /// which its store is replaced.
     func device(
         _ name: String,
         backend: (any RemoteBackend)? = nil,
         simulation: Simulation? = nil,
-        stateHook: @escaping StateDirectory.WriteHook = { _ in }
+        capabilities: RemoteCapabilities? = nil,
+        hook: (@Sendable (String) throws -> Void)? = nil
     ) throws -> Device {
         let home = folder.appending(path: name, directoryHint: .isDirectory)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
+        let folder = LocalFolderBackend(root: share, executor: simulation?.executor)
+        let shared: any RemoteBackend = hook.map { ObservedBackend(folder, capabilities, $0) } ?? folder
         return Device(
             name: name,
             store: home.appending(path: "store.sqlite"),
-            state: try StateDirectory(url: home.appending(path: "state"), hook: stateHook),
-            backend: backend ?? LocalFolderBackend(root: share, executor: simulation?.executor),
+            state: try StateDirectory(url: home.appending(path: "state"), hook: hook ?? { _ in }),
+            backend: backend ?? shared,
             supervisor: OperationSupervisor(
                 simulation.map {
                     OperationSupervisor.Configuration(
@@ -60,7 +66,8 @@ final class World: Sendable {
                 } ?? OperationSupervisor.Configuration()
             ),
             application: application,
-            document: document
+            document: document,
+            hook: hook ?? { _ in }
         )
     }
 }
@@ -74,6 +81,7 @@ struct Device: Sendable {
     let supervisor: OperationSupervisor
     let application: RemoteIdentifier
     let document: RemoteIdentifier
+    var hook: @Sendable (String) throws -> Void = { _ in }
 
     func registration(
         mayCreate: Bool = true,
@@ -132,7 +140,8 @@ struct Device: Sendable {
                 ),
                 document: registered,
                 backend: backend,
-                state: state
+                state: state,
+                faultPoint: hook
             )
         }
     }
@@ -194,4 +203,13 @@ func code(
         Issue.record("\(error)", sourceLocation: sourceLocation)
     }
     return nil
+}
+
+extension Store {
+    static func setJournalMode(_ mode: String, of url: URL) throws {
+        let queue = try DatabaseQueue(path: url.path)
+        defer { try? queue.close() }
+        let now = try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode = \(mode)") }
+        #expect(now == mode)
+    }
 }

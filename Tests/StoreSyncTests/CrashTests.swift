@@ -1,0 +1,255 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+/// Dying between any two steps: what a death leaves is what is on the disk at that moment.
+///
+/// So an operation runs once, undisturbed, and at every request to the remote, every change of the device's memory and
+/// every step of the store's replacement an image of all folders is taken from outside. Then each image in turn is put in
+/// place, looked at by a device that has nothing to do with it, and the operation is run again on the device that died.
+@Suite("Dying between any two steps", .serialized, .timeLimit(.minutes(10)))
+struct CrashTests {
+    /// An operation and what must be found around it.
+    struct Scenario: Sendable, CustomTestStringConvertible {
+        var name: String
+        var capabilities: RemoteCapabilities?
+        /// Brings about what is there before, without being observed.
+        var prepare: @Sendable (World) async throws -> Void
+        /// What is run, and dies; run again, it must complete. On the device "a".
+        var act: @Sendable (Device) async throws -> Void
+        /// What another device may pull from an image; `nil` stands for nothing published.
+        var mayBePulled: [Set<String>?]
+        /// What another device pulls when all is done; `nil` if nothing was pushed.
+        var pulledAtEnd: Set<String>?
+        /// What is in the store of "a" when all is done.
+        var inStoreAtEnd: Set<String>?
+        /// Fewer points than this and the enumeration has missed something.
+        var leastPoints: Int
+
+        var testDescription: String { name }
+    }
+
+    private static let one: Set<String> = ["one"]
+    private static let two: Set<String> = ["one", "two"]
+    private static let three: Set<String> = ["one", "two", "three"]
+
+    static let scenarios: [Scenario] = [
+        Scenario(
+            name: "the first registration of an application",
+            prepare: { _ in },
+            act: { _ = try await $0.register().value },
+            mayBePulled: [nil],
+            pulledAtEnd: nil,
+            inStoreAtEnd: nil,
+            leastPoints: 25
+        ),
+        Scenario(
+            name: "the first registration where directories can't be moved exclusively",
+            capabilities: RemoteCapabilities.all.subtracting(.exclusiveDirectoryMove),
+            prepare: { _ in },
+            act: { _ = try await $0.register().value },
+            mayBePulled: [nil],
+            pulledAtEnd: nil,
+            inStoreAtEnd: nil,
+            leastPoints: 20
+        ),
+        Scenario(
+            name: "the first registration of a document",
+            prepare: { _ = try await $0.device("b").register().value },
+            act: { _ = try await $0.registerDocument().value },
+            mayBePulled: [nil],
+            pulledAtEnd: nil,
+            inStoreAtEnd: nil,
+            leastPoints: 40
+        ),
+        Scenario(
+            name: "the first push, with nothing there",
+            prepare: { try $0.device("a").write("one") },
+            act: { _ = try await $0.push().value },
+            mayBePulled: [nil, one],
+            pulledAtEnd: one,
+            inStoreAtEnd: one,
+            leastPoints: 80
+        ),
+        Scenario(
+            name: "a later push, which removes an old generation",
+            prepare: { world in
+                let a = try world.device("a")
+                for note in ["one", "two"] {
+                    try a.write(note)
+                    _ = try await a.push().value
+                }
+                try a.write("three")
+            },
+            act: { _ = try await $0.push().value },
+            mayBePulled: [two, three],
+            pulledAtEnd: three,
+            inStoreAtEnd: three,
+            leastPoints: 40
+        ),
+        Scenario(
+            name: "the first pull on a new device",
+            prepare: { world in
+                try world.device("b").write("one")
+                _ = try await world.device("b").push().value
+            },
+            act: { _ = try await $0.pull().value },
+            mayBePulled: [one],
+            pulledAtEnd: one,
+            inStoreAtEnd: one,
+            leastPoints: 30
+        ),
+        Scenario(
+            name: "a pull that replaces a store",
+            prepare: { world in
+                let (a, b) = (try world.device("a"), try world.device("b"))
+                try b.write("one")
+                _ = try await b.push().value
+                _ = try await a.pull().value
+                try Store.setJournalMode("wal", of: a.store)
+                try b.write("two")
+                _ = try await b.push().value
+            },
+            act: { _ = try await $0.pull().value },
+            mayBePulled: [two],
+            pulledAtEnd: two,
+            inStoreAtEnd: two,
+            leastPoints: 30
+        ),
+        Scenario(
+            name: "the registration and push of a document that was deleted",
+            prepare: { world in
+                let (a, b) = (try world.device("a"), try world.device("b"))
+                try b.write("one")
+                _ = try await b.push().value
+                _ = try await a.pull().value
+                let folder = LocalFolderBackend(root: world.share)
+                let hierarchy = ApplicationHierarchy(world.application)
+                let note = try await folder.bytes(at: hierarchy.document(world.document).documentInfo) ?? []
+                try await folder.write(note, to: hierarchy.deletedDocument(world.document), when: .always)
+                try await folder.remove(hierarchy.document(world.document).root)
+                try FileManager.default.removeItem(at: a.store)
+                try a.write("one", "two")
+            },
+            act: { device in
+                // What it had belongs to the deleted document, so a store that was never synchronized is pushed.
+                let fresh = device.store.deletingLastPathComponent().appending(path: "fresh.sqlite")
+                if !FileManager.default.fileExists(atPath: fresh.path) {
+                    try Store.write(["one", "two"], to: fresh)
+                }
+                _ = try await device.push(fresh, recreates: true).value
+            },
+            mayBePulled: [nil, two],
+            pulledAtEnd: two,
+            inStoreAtEnd: two,
+            leastPoints: 60
+        ),
+    ]
+
+    @Test(
+        "D10 D13 F2 F10 F20: the former state or the new one is found whole, and run again it completes",
+        arguments: scenarios
+    )
+    func everyPoint(scenario: Scenario) async throws {
+        let world = try World()
+        try await scenario.prepare(world)
+        let images = try Images(of: world.folder)
+        try await scenario.act(world.device("a", capabilities: scenario.capabilities) { try images.take($0) })
+        #expect(images.count >= scenario.leastPoints)
+        print("crash points of \(scenario.name): \(images.count)")
+        for point in images.points {
+            try images.restore(point)
+            try await look(at: world, scenario, "before it was run again, died \(point.name)")
+            let a = try world.device("a", capabilities: scenario.capabilities) { _ in }
+            do {
+                try await scenario.act(a)
+            } catch {
+                Issue.record("died \(point.name): run again it failed: \(error)")
+                continue
+            }
+            try await checkEnd(of: world, a, scenario, "died \(point.name)")
+        }
+    }
+
+    /// What a device finds that has nothing to do with it.
+    private func look(at world: World, _ scenario: Scenario, _ comment: String) async throws {
+        let spectator = try world.device("spectator")
+        do {
+            _ = try await spectator.pull().value
+            let notes = try spectator.notes()
+            #expect(scenario.mayBePulled.contains(notes), "\(comment): \(notes)")
+        } catch let error as StoreSyncError {
+            let nothing: Set<StoreSyncError.Code> = [
+                .applicationMissing, .applicationIncomplete, .documentNotFound, .documentDeleted, .noUploadedStore,
+            ]
+            #expect(scenario.mayBePulled.contains(nil) && nothing.contains(error.code), "\(comment): \(error)")
+        }
+    }
+
+    private func checkEnd(of world: World, _ a: Device, _ scenario: Scenario, _ comment: String) async throws {
+        _ = try await a.verify(repairs: true).value
+        let report = try await a.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(comment): \(report)")
+        let shared = try FileManager.default.contentsOfDirectory(atPath: world.share.path)
+        #expect(shared == [world.application.rawValue], "\(comment): \(shared)")
+        let home = try FileManager.default.contentsOfDirectory(atPath: a.store.deletingLastPathComponent().path)
+        #expect(!home.contains { $0.contains(".storesync-") }, "\(comment): \(home)")
+        if let expected = scenario.inStoreAtEnd {
+            #expect(try a.notes() == expected, "\(comment)")
+        }
+        guard let expected = scenario.pulledAtEnd else { return }
+        let latecomer = try world.device("latecomer")
+        _ = try await latecomer.pull().value
+        #expect(try latecomer.notes() == expected, "\(comment)")
+    }
+}
+
+/// Copies of a folder, taken while something works in it, to be put in its place one after the other.
+private final class Images: Sendable {
+    struct Point: Sendable {
+        var name: String
+        var url: URL
+    }
+
+    private let folder: URL
+    private let store: URL
+    private let taken = Locked<[Point]>([])
+
+    init(of folder: URL) throws {
+        self.folder = folder
+        store = FileManager.default.temporaryDirectory.appending(path: "storesync-images-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: store, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: store)
+    }
+
+    var points: [Point] { taken.withLock { $0 } }
+    var count: Int { points.count }
+
+    /// Takes an image. By another process: closing an SQLite file in this one would drop the locks on it.
+    func take(_ name: String) throws {
+        // One at a time, since requests run side by side: an image shows the others in the middle, as a death does.
+        try taken.withLock { taken in
+            let url = store.appending(path: "\(taken.count)")
+            let copy = Process()
+            copy.executableURL = URL(fileURLWithPath: "/bin/cp")
+            copy.arguments = ["-a", folder.path, url.path]
+            copy.standardError = FileHandle.nullDevice
+            try copy.run()
+            copy.waitUntilExit()
+            taken.append(Point(name: name, url: url))
+        }
+    }
+
+    /// Puts an image in the folder's place; it's used up by that.
+    func restore(_ point: Point) throws {
+        try FileManager.default.removeItem(at: folder)
+        try FileManager.default.moveItem(at: point.url, to: folder)
+    }
+}
