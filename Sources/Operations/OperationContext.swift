@@ -63,7 +63,7 @@ public struct OperationContext: Sendable {
     ///
     /// It is removed with all its content whichever way the operation ends, after the ending phase.
     ///
-    /// - Returns: The directory's location, under the system's temporary directory.
+    /// - Returns: The directory's location, in the supervisor's place for them, else the system's.
     /// - Throws: A `CocoaError` if it can't be made.
     public func temporaryDirectory() async throws -> URL {
         try await run.temporaryDirectory()

@@ -19,7 +19,9 @@ struct CrashTests {
         var capabilities: RemoteCapabilities?
         /// Brings about what is there before, without being observed.
         var prepare: @Sendable (World) async throws -> Void
-        /// What is run, and dies; run again, it must complete. On the device "a".
+        /// What is run, and dies; run again, it must complete.
+        ///
+        /// On the device "a".
         var act: @Sendable (Device) async throws -> Void
         /// What another device may pull from an image; `nil` stands for nothing published.
         var mayBePulled: [Set<String>?]
@@ -232,7 +234,9 @@ private final class Images: Sendable {
     var points: [Point] { taken.withLock { $0 } }
     var count: Int { points.count }
 
-    /// Takes an image. By another process: closing an SQLite file in this one would drop the locks on it.
+    /// Takes an image.
+    ///
+    /// By another process: closing an SQLite file in this one would drop the locks on it.
     func take(_ name: String) throws {
         // One at a time, since requests run side by side: an image shows the others in the middle, as a death does.
         try taken.withLock { taken in

@@ -41,8 +41,8 @@ final class OperationRun: Sendable {
     /// The run's own directory, made when it's first asked for.
     func temporaryDirectory() async throws -> URL {
         if let existing = state.withLock({ $0.temporaryDirectory }) { return existing }
-        let made = try await runBlocking(on: environment.blockingExecutor) {
-            let url = FileManager.default.temporaryDirectory
+        let made = try await runBlocking(on: environment.blockingExecutor) { [place = environment.temporaryDirectory] in
+            let url = (place ?? FileManager.default.temporaryDirectory)
                 .appending(path: "operation-\(UUID().uuidString)", directoryHint: .isDirectory)
             try FileManager.default.createDirectory(
                 at: url,

@@ -1,5 +1,11 @@
 public import Logging
 
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
 /// Runs operations: as many at once as its width allows, in the order of their dependencies, priorities and age.
 ///
 /// ```swift
@@ -36,6 +42,11 @@ public actor OperationSupervisor {
         /// A simulation puts its executor here.
         public var blockingExecutor: (any TaskExecutor)?
 
+        /// Where operations' temporary directories are made; the system's place where this is `nil`.
+        ///
+        /// A whole store may be copied there: choose a volume with room for it.
+        public var temporaryDirectory: URL?
+
         /// Creates a configuration.
         public init(
             width: Int = 4,
@@ -43,7 +54,8 @@ public actor OperationSupervisor {
             logger: Logger = Logger(label: "Operations", factory: { _ in SwiftLogNoOpLogHandler() }),
             clock: any Clock<Duration> = ContinuousClock(),
             executor: (any TaskExecutor)? = nil,
-            blockingExecutor: (any TaskExecutor)? = nil
+            blockingExecutor: (any TaskExecutor)? = nil,
+            temporaryDirectory: URL? = nil
         ) {
             self.width = width
             self.isSuspended = isSuspended
@@ -51,6 +63,7 @@ public actor OperationSupervisor {
             self.clock = clock
             self.executor = executor
             self.blockingExecutor = blockingExecutor
+            self.temporaryDirectory = temporaryDirectory
         }
     }
 

@@ -26,12 +26,17 @@ final class World: Sendable {
         let isInMemory = isVolatile && FileManager.default.isWritableFile(atPath: memory.path)
         folder = (isInMemory ? memory : FileManager.default.temporaryDirectory)
             .appending(path: "storesync-test-\(UUID().uuidString)", directoryHint: .isDirectory)
-        try FileManager.default.createDirectory(at: share, withIntermediateDirectories: true)
+        for directory in [share, temporary] {
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        }
     }
 
     deinit {
         try? FileManager.default.removeItem(at: folder)
     }
+
+    /// Where operations have their temporary directories.
+    var temporary: URL { folder.appending(path: "temporary", directoryHint: .isDirectory) }
 
     /// The shared folder.
     var share: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
@@ -61,9 +66,10 @@ final class World: Sendable {
                     OperationSupervisor.Configuration(
                         clock: $0.clock,
                         executor: $0.executor,
-                        blockingExecutor: $0.executor
+                        blockingExecutor: $0.executor,
+                        temporaryDirectory: temporary
                     )
-                } ?? OperationSupervisor.Configuration()
+                } ?? OperationSupervisor.Configuration(temporaryDirectory: temporary)
             ),
             application: application,
             document: document,

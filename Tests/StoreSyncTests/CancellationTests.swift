@@ -1,0 +1,178 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Synchronization
+import Testing
+
+@testable import StoreSync
+
+@Suite("Cancelling an operation anywhere", .timeLimit(.minutes(5)))
+struct CancellationTests {
+    /// An operation that is cancelled, in a world that is made for it.
+    struct Scenario: Sendable, CustomTestStringConvertible {
+        var name: String
+        var prepare: @Sendable (World) throws -> Void
+        var act: @Sendable (Device) -> any OperationReference
+        /// What is in the store of "a" before, and after an operation that wasn't cancelled.
+        var before: Set<String>?
+        var after: Set<String>?
+
+        var testDescription: String { name }
+    }
+
+    static let scenarios: [Scenario] = [
+        Scenario(name: "registering an application", prepare: { _ in }, act: { $0.register() }),
+        Scenario(name: "registering a document", prepare: { _ in }, act: { $0.registerDocument() }),
+        Scenario(
+            name: "pushing",
+            prepare: { try $0.device("a").write("one") },
+            act: { $0.push() },
+            before: ["one"],
+            after: ["one"]
+        ),
+        Scenario(
+            name: "pulling",
+            prepare: { world in
+                try Simulation.run(seed: 0) { simulation in
+                    let (a, b) = (
+                        try world.device("a", simulation: simulation), try world.device("b", simulation: simulation)
+                    )
+                    try b.write("one")
+                    _ = try await b.push().value
+                    _ = try await a.pull().value
+                    try b.write("two")
+                    _ = try await b.push().value
+                }
+            },
+            act: { $0.pull() },
+            before: ["one"],
+            after: ["one", "two"]
+        ),
+    ]
+
+    /// When the cancellation comes.
+    enum Moment: Sendable {
+        /// Before the job of this number, counted from the operation's start.
+        case step(Int)
+        /// At the report of this number.
+        case report(Int)
+    }
+
+    /// Runs a scenario and cancels it at a moment.
+    ///
+    /// Returns whether the moment came before the end.
+    private func run(_ scenario: Scenario, _ moment: Moment, seed: UInt64) throws -> Bool {
+        let world = try World(isVolatile: true)
+        try scenario.prepare(world)
+        let target = Mutex<(operation: any OperationReference, supervisor: OperationSupervisor)?>(nil)
+        let reports = Mutex(0)
+        let wasCancelled = Mutex(false)
+        let cancel: @Sendable () -> Void = {
+            guard let (operation, supervisor) = target.withLock({ $0 }), !operation.isFinished else { return }
+            wasCancelled.withLock { $0 = true }
+            // All of a pipeline, as an interrupted command does.
+            supervisor.cancelAll()
+        }
+        var step = 0
+        let state = try Simulation.run(
+            seed: seed,
+            beforeStep: { _ in
+                guard target.withLock({ $0 }) != nil else { return }
+                if case .step(step) = moment { cancel() }
+                step += 1
+            },
+            { simulation in
+                let device = try world.device("a", simulation: simulation)
+                let handle = scenario.act(device)
+                target.withLock { $0 = (handle, device.supervisor) }
+                if case .report(let number) = moment {
+                    await Self.watch(device, reports, number, cancel)
+                }
+                try await device.supervisor.drain()
+                return handle.state
+            }
+        )
+        try check(world, scenario, state, "\(scenario.name), \(moment), seed \(seed)", seed)
+        return wasCancelled.withLock { $0 }
+    }
+
+    /// Cancels at a report of any operation of the pipeline.
+    private static func watch(
+        _ device: Device,
+        _ reports: borrowing Mutex<Int>,
+        _ number: Int,
+        _ cancel: @escaping @Sendable () -> Void
+    ) async {
+        var last: [OperationID: Double] = [:]
+        while !device.supervisor.operations.isEmpty {
+            for operation in device.supervisor.operations {
+                let fraction = operation.progress.fractionCompleted
+                guard fraction > last[operation.id, default: 0] else { continue }
+                last[operation.id] = fraction
+                let count = reports.withLock { count in
+                    count += 1
+                    return count
+                }
+                if count == number { cancel() }
+            }
+            await Task.yield()
+        }
+    }
+
+    private func check(
+        _ world: World,
+        _ scenario: Scenario,
+        _ state: OperationState,
+        _ comment: String,
+        _ seed: UInt64
+    ) throws {
+        #expect(state == .finished || state == .cancelled, "\(comment): \(state)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: world.temporary.path).isEmpty, "\(comment)")
+        let home = world.folder.appending(path: "a")
+        let files = try FileManager.default.contentsOfDirectory(atPath: home.path).sorted()
+        #expect(files.allSatisfy { ["state", "store.sqlite"].contains($0) }, "\(comment): \(files)")
+        try Simulation.run(seed: seed) { simulation in
+            let device = try world.device("a", simulation: simulation)
+            if let before = scenario.before, let after = scenario.after {
+                let notes = try device.notes()
+                #expect(notes == before || notes == after, "\(comment): \(notes)")
+            }
+            // Nothing is left that a repair doesn't clear, and run again it completes.
+            let stagings = try FileManager.default.contentsOfDirectory(atPath: world.share.path)
+            if stagings.contains(world.application.rawValue) { _ = try await device.verify(repairs: true).value }
+            let again = scenario.act(device)
+            try await device.supervisor.drain()
+            #expect(again.state == .finished, "\(comment): \(String(describing: again.error))")
+            let report = try await device.verify().value
+            #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(comment): \(report)")
+            let left = try FileManager.default.contentsOfDirectory(atPath: world.share.path)
+            #expect(left == [world.application.rawValue], "\(comment): \(left)")
+            if let after = scenario.after { #expect(try device.notes() == after, "\(comment)") }
+        }
+    }
+
+    @Test(
+        "F17 D1: at every suspension point: it ends once, nothing is left behind, and run again it completes",
+        arguments: scenarios
+    )
+    func everyStep(scenario: Scenario) throws {
+        for seed in 1...3 as ClosedRange<UInt64> {
+            var step = 0
+            // Until the operation ends before the moment comes.
+            while try run(scenario, .step(step), seed: seed) { step += 1 }
+            #expect(step > 10)
+            print("cancelled \(scenario.name) at \(step) steps")
+        }
+    }
+
+    @Test(
+        "F17: at every progress report: it ends once, nothing is left behind, and run again it completes",
+        arguments: scenarios
+    )
+    func everyReport(scenario: Scenario) throws {
+        var number = 1
+        while try run(scenario, .report(number), seed: 7) { number += 1 }
+        #expect(number > 2)
+    }
+}
