@@ -27,7 +27,10 @@ public struct Simulation: Sendable {
         }
     }
 
-    /// Runs `scenario` to its end on the calling thread.
+    /// A simulation computes without a pause, for long: it has a thread of its own, or tests beside it would starve.
+    private static let thread = BlockingExecutor(label: "swift-store-sync.simulation", isSerial: true)
+
+    /// Runs `scenario` to its end, on a thread that simulations share and nobody else.
     ///
     /// - Parameters:
     ///   - seed: Decides the order of jobs.
@@ -37,7 +40,15 @@ public struct Simulation: Sendable {
     /// - Throws: What the scenario throws, or ``Stuck``.
     public static func run<Output: Sendable>(
         seed: UInt64,
-        beforeStep: (_ step: Int) -> Void = { _ in },
+        beforeStep: @escaping @Sendable (_ step: Int) -> Void = { _ in },
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Output
+    ) async throws -> Output {
+        try await runBlocking(on: thread) { try runHere(seed: seed, beforeStep: beforeStep, scenario) }
+    }
+
+    private static func runHere<Output: Sendable>(
+        seed: UInt64,
+        beforeStep: (_ step: Int) -> Void,
         _ scenario: @escaping @Sendable (Simulation) async throws -> Output
     ) throws -> Output {
         let simulation = Simulation(executor: SimulatedExecutor(seed: seed), clock: SimulatedClock(), seed: seed)

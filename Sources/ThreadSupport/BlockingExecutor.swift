@@ -13,9 +13,11 @@ package final class BlockingExecutor: TaskExecutor {
 
     /// Creates an executor with its own threads, made as they are needed.
     ///
-    /// - Parameter label: What the threads are called in a debugger.
-    package init(label: String = "swift-store-sync.blocking") {
-        queue = DispatchQueue(label: label, attributes: .concurrent)
+    /// - Parameters:
+    ///   - label: What the threads are called in a debugger.
+    ///   - isSerial: Whether it runs one job at a time.
+    package init(label: String = "swift-store-sync.blocking", isSerial: Bool = false) {
+        queue = DispatchQueue(label: label, attributes: isSerial ? [] : .concurrent)
     }
 
     package func enqueue(_ job: consuming ExecutorJob) {

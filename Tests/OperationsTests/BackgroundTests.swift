@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Operations while the app is in the background", .timeLimit(.minutes(1)))
+@Suite("Operations while the app is in the background", .timeLimit(.minutes(15)))
 struct BackgroundTests {
     /// Hands out assertions and counts them, as UIApplication would.
     final class Provider: BackgroundActivityProvider {
@@ -30,10 +30,10 @@ struct BackgroundTests {
     }
 
     @Test("P27 P28: only what may continue starts, under one assertion, which is given back in the foreground")
-    func background() throws {
+    func background() async throws {
         for seed in 0..<200 as Range<UInt64> {
             let provider = Provider()
-            try Simulation.run(seed: seed) { simulation in
+            try await Simulation.run(seed: seed) { simulation in
                 let supervisor = OperationSupervisor(.init(simulation, isSuspended: true))
                 let ordinary = supervisor.add(Probe { _ in })
                 let upload = supervisor.add(
@@ -53,10 +53,10 @@ struct BackgroundTests {
     }
 
     @Test("P27: when the grace or the assertion ends, what runs is cancelled and the assertion is given back")
-    func expiry() throws {
+    func expiry() async throws {
         for systemLosesPatience in [true, false] {
             let provider = Provider()
-            try Simulation.run(seed: 3) { simulation in
+            try await Simulation.run(seed: 3) { simulation in
                 let supervisor = OperationSupervisor(.init(simulation))
                 let gate = Gate()
                 let upload = supervisor.add(

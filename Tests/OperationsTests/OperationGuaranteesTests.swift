@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The guarantees of a run, over seeded orders", .timeLimit(.minutes(5)))
+@Suite("The guarantees of a run, over seeded orders", .timeLimit(.minutes(15)))
 struct OperationGuaranteesTests {
     /// Checks the journal of one run against the promised order; `nil` is a good one.
     private func violation(in journal: [String], ended state: OperationState) -> String? {
@@ -41,7 +41,7 @@ struct OperationGuaranteesTests {
     private static let seeds = 20_000
 
     @Test("D1: start, progress, exactly one ending, nothing overlaps or follows it: in every order, cancelled anywhere")
-    func guarantees() throws {
+    func guarantees() async throws {
         var outcomes: [OperationState: Int] = [:]
         for seed in 0..<UInt64(Self.seeds) {
             var generator = SplitMix64(seed: seed ^ 0xFEED)
@@ -51,7 +51,7 @@ struct OperationGuaranteesTests {
             let pauses = Bool.random(using: &generator)
             let journal = Journal()
             let cancel = Mutex<(@Sendable () -> Void)?>(nil)
-            let state = try Simulation.run(
+            let state = try await Simulation.run(
                 seed: seed,
                 beforeStep: { step in if step == cancelAt { cancel.withLock { $0 }?() } },
                 { simulation in
@@ -86,11 +86,11 @@ struct OperationGuaranteesTests {
     }
 
     @Test("F17: cancelled at each of its steps, an operation ends once and the supervisor goes on")
-    func cancelEverywhere() throws {
+    func cancelEverywhere() async throws {
         for cancelAt in 0..<40 {
             let journal = Journal()
             let cancel = Mutex<(@Sendable () -> Void)?>(nil)
-            try Simulation.run(
+            try await Simulation.run(
                 seed: 1,
                 beforeStep: { step in if step == cancelAt { cancel.withLock { $0 }?() } },
                 { simulation in

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The supervisor", .timeLimit(.minutes(5)))
+@Suite("The supervisor", .timeLimit(.minutes(15)))
 struct OperationSupervisorTests {
     /// How a dependency can end.
     enum Ending: CaseIterable, Sendable { case finish, fail, cancel }
@@ -88,14 +88,14 @@ struct OperationSupervisorTests {
     }
 
     @Test("D5: no more than the width run at once, also while it changes and operations pause and are cancelled")
-    func width() throws {
+    func width() async throws {
         for seed in 0..<300 as Range<UInt64> {
             let running = Locked((now: 0, most: 0))
             let enter: @Sendable () -> Void = {
                 running.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
             }
             let leave: @Sendable () -> Void = { running.withLock { $0.now -= 1 } }
-            try Simulation.run(seed: seed) { simulation in
+            try await Simulation.run(seed: seed) { simulation in
                 let supervisor = OperationSupervisor(.init(simulation, width: 3))
                 let handles = (0..<20).map { number in
                     supervisor.add(
@@ -244,9 +244,9 @@ struct OperationSupervisorTests {
     }
 
     @Test("D7: all operations' progress never falls while some are added, and is whole when all have ended")
-    func aggregateProgress() throws {
+    func aggregateProgress() async throws {
         for seed in 0..<100 as Range<UInt64> {
-            try Simulation.run(seed: seed) { simulation in
+            try await Simulation.run(seed: seed) { simulation in
                 let supervisor = OperationSupervisor(.init(simulation))
                 #expect(supervisor.progress.fractionCompleted == 0)
                 var last = 0.0

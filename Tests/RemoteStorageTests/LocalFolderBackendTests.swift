@@ -4,7 +4,7 @@ import Testing
 
 @testable import RemoteStorage
 
-@Suite("A folder", .timeLimit(.minutes(1)))
+@Suite("A folder", .timeLimit(.minutes(15)))
 struct LocalFolderBackendTests {
     @Test("that isn't there is an error, and isn't made")
     func missingRoot() async throws {

@@ -28,7 +28,7 @@ actor WordCount: Operation {
 }
 // README: end
 
-@Suite("The README", .timeLimit(.minutes(1)))
+@Suite("The README", .timeLimit(.minutes(15)))
 struct ReadmeTests {
     @Test("its library example compiles and does what it says")
     func libraryExample() async throws {

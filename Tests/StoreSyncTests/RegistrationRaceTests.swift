@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Devices that come first at the same moment", .timeLimit(.minutes(5)))
+@Suite("Devices that come first at the same moment", .timeLimit(.minutes(15)))
 struct RegistrationRaceTests {
     private static let deviceCount = 8
     private static let rounds = UInt64(200)
@@ -31,9 +31,9 @@ struct RegistrationRaceTests {
         "F2, R3, R16–R18: devices that register first at once make one application, and one document",
         arguments: Place.allCases
     )
-    func registeringFirst(_ place: Place) throws {
+    func registeringFirst(_ place: Place) async throws {
         for seed in 0..<Self.rounds {
-            try Simulation.run(seed: seed) { simulation in
+            try await Simulation.run(seed: seed) { simulation in
                 let world = try World(isVolatile: true)
                 let backend = place.backend(world, simulation)
                 let devices = try Self.devices(in: world, backend, simulation)
@@ -57,9 +57,9 @@ struct RegistrationRaceTests {
         "F2: devices that push first at once make one application, one document, and all their stores",
         arguments: Place.allCases
     )
-    func pushingFirst(_ place: Place) throws {
+    func pushingFirst(_ place: Place) async throws {
         for seed in 0..<40 as Range<UInt64> {
-            try Simulation.run(seed: seed) { simulation in
+            try await Simulation.run(seed: seed) { simulation in
                 let world = try World(isVolatile: true)
                 let backend = place.backend(world, simulation)
                 let devices = try Self.devices(in: world, backend, simulation)

@@ -68,7 +68,7 @@ actor DistantBackend: RemoteBackend {
     }
 }
 
-@Suite("The depth in round trips", .timeLimit(.minutes(2)))
+@Suite("The depth in round trips", .timeLimit(.minutes(15)))
 struct RoundTripDepthTests {
     /// How many requests waited for each other while `body` ran.
     private func depth(
@@ -76,8 +76,8 @@ struct RoundTripDepthTests {
         _ name: String,
         _ near: InMemoryBackend,
         _ body: @escaping @Sendable (Device) async throws -> Void
-    ) throws -> Int64 {
-        try Simulation.run(seed: 1) { simulation in
+    ) async throws -> Int64 {
+        try await Simulation.run(seed: 1) { simulation in
             let device = try world.device(
                 name,
                 backend: DistantBackend(near, simulation.clock),
@@ -93,19 +93,19 @@ struct RoundTripDepthTests {
         "registering, pushing and looking stay within their limits, with and without an exclusive move",
         arguments: [RemoteCapabilities.all, .all.subtracting(.exclusiveDirectoryMove)]
     )
-    func limits(capabilities: RemoteCapabilities) throws {
+    func limits(capabilities: RemoteCapabilities) async throws {
         let world = try World()
         let near = InMemoryBackend(capabilities: capabilities)
-        let first = try depth(of: world, "a", near) { _ = try await $0.register().value }
+        let first = try await depth(of: world, "a", near) { _ = try await $0.register().value }
         #expect(first <= 6)
-        let known = try depth(of: world, "a", near) { _ = try await $0.register().value }
+        let known = try await depth(of: world, "a", near) { _ = try await $0.register().value }
         #expect(known <= 2)
         try world.device("a", backend: near).write("one")
-        let push = try depth(of: world, "a", near) { _ = try await $0.push().value }
+        let push = try await depth(of: world, "a", near) { _ = try await $0.push().value }
         try world.device("a", backend: near).write("two")
-        let again = try depth(of: world, "a", near) { _ = try await $0.push().value }
+        let again = try await depth(of: world, "a", near) { _ = try await $0.push().value }
         try world.device("b", backend: near).write("other")
-        let pull = try depth(of: world, "c", near) { _ = try await $0.pull().value }
+        let pull = try await depth(of: world, "c", near) { _ = try await $0.pull().value }
         #expect(push <= 12)
         // Six up to the commit; refreshing the fixed names comes after it, the store before the applied sets.
         #expect(again <= 6 + 2)
@@ -113,19 +113,19 @@ struct RoundTripDepthTests {
     }
 
     @Test("a push with nothing known stays within its limit")
-    func everythingNew() throws {
+    func everythingNew() async throws {
         let world = try World()
         let near = InMemoryBackend(capabilities: .all)
         try world.device("a", backend: near).write("one")
-        let push = try depth(of: world, "a", near) { _ = try await $0.push().value }
+        let push = try await depth(of: world, "a", near) { _ = try await $0.push().value }
         #expect(push <= 16)
     }
 
     @Test("the status of 100 documents is four round trips deep")
-    func status() throws {
+    func status() async throws {
         let world = try World()
         let near = InMemoryBackend()
-        try Simulation.run(seed: 2) { simulation in
+        try await Simulation.run(seed: 2) { simulation in
             let device = try world.device("a", backend: near, simulation: simulation)
             try device.write("one")
             let upload = try await device.push().value
@@ -137,7 +137,7 @@ struct RoundTripDepthTests {
                 try await Self.copy(near, template, to: copy)
             }
         }
-        let status = try depth(of: world, "a", near) { device in
+        let status = try await depth(of: world, "a", near) { device in
             let status = try await device.status().value
             #expect(status.documents.count == 100)
             #expect(status.documents.allSatisfy { $0.stores.count == 1 })

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The state directory", .timeLimit(.minutes(1)))
+@Suite("The state directory", .timeLimit(.minutes(15)))
 struct StateDirectoryTests {
     private let fixture: StateFixture
 
