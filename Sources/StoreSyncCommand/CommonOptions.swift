@@ -70,7 +70,8 @@ struct EncryptionOptions: ParsableArguments {
 extension CommonOptions {
     /// The value of an option, or of its environment variable.
     private func value(_ option: String?, _ variable: String, _ name: String) throws -> String {
-        if let value = option ?? ProcessInfo.processInfo.environment[variable], !value.isEmpty { return value }
+        if let option { return option }
+        if let value = ProcessInfo.processInfo.environment[variable], !value.isEmpty { return value }
         throw ValidationError("Missing \(name): give it as an option or in \(variable).")
     }
 

@@ -27,14 +27,14 @@ struct Demo: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await Session.run(output) { supervisor in
+        try await Session.run(output) { interruption in
             let start = ContinuousClock.now
             let report = Report(output)
             let folder = FileManager.default.temporaryDirectory
                 .appending(path: "storesync-demo-\(UUID().uuidString)", directoryHint: .isDirectory)
             let world = try DemoWorld(folder)
             defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
-            let (upload, equal) = try await show(world, supervisor, report)
+            let (upload, equal) = try await show(world, interruption, report)
             report.result(
                 Result(
                     generation: upload.generation,
@@ -52,22 +52,23 @@ struct Demo: AsyncParsableCommand {
 
     private func show(
         _ world: DemoWorld,
-        _ supervisor: OperationSupervisor,
+        _ interruption: Interruption,
         _ report: Report
     ) async throws -> (upload: WholeStoreUpload, equal: Bool) {
         report.step("1. A shared folder, and two devices: a laptop and a desktop.")
-        let laptop = try await world.device("laptop", supervisor)
-        let desktop = try await world.device("desktop", supervisor)
+        let laptop = try await world.device("laptop", interruption.supervisor)
+        let desktop = try await world.device("desktop", interruption.supervisor)
         report.step(
             "2. The laptop has a store: an SQLite database with \(DemoWorld.rows) notes, open while it is synchronized."
         )
         let open = try world.makeStore()
         defer { try? open.close() }
-        let upload = try await laptop.document.upload(storeAt: world.laptopStore).value
+        let upload = try await interruption.value(of: laptop.document.upload(storeAt: world.laptopStore))
         report.step(
             "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, \(ByteCount(upload.bytes))."
         )
-        let download = try await desktop.document.download(WholeStoreDownloadRequest(url: world.desktopStore)).value
+        let request = WholeStoreDownloadRequest(url: world.desktopStore)
+        let download = try await interruption.value(of: desktop.document.download(request))
         report.step(
             "4. The desktop pulled it: generation \(download.generation), verified, \(ByteCount(download.bytes))."
         )

@@ -31,13 +31,15 @@ struct Pull: AsyncParsableCommand {
     @OptionGroup var options: CommonOptions
 
     func run() async throws {
-        try await Session.run(options.output) { supervisor in
+        try await Session.run(options.output) { interruption in
             let start = ContinuousClock.now
-            let session = try await Session(options, encryption: encryption, supervisor: supervisor)
+            // Before the session, which makes the state directory: bad arguments leave no trace.
             let document = try RemoteIdentifier(document)
+            let from = try from.map { try RemoteIdentifier($0) }
+            let session = try await Session(options, encryption: encryption, interruption: interruption)
             let request = WholeStoreDownloadRequest(
                 url: URL(fileURLWithPath: store),
-                client: try from.map { try RemoteIdentifier($0) },
+                client: from,
                 overwritesLocalChanges: overwrite,
                 acceptsRollback: acceptRollback
             )

@@ -25,15 +25,16 @@ struct Push: AsyncParsableCommand {
     @OptionGroup var options: CommonOptions
 
     func run() async throws {
-        try await Session.run(options.output) { supervisor in
+        try await Session.run(options.output) { interruption in
             let start = ContinuousClock.now
+            // Before the session, which makes the state directory: bad arguments leave no trace.
+            let document = try RemoteIdentifier(document)
             let session = try await Session(
                 options,
                 encryption: encryption,
                 recreates: recreate,
-                supervisor: supervisor
+                interruption: interruption
             )
-            let document = try RemoteIdentifier(document)
             let handle = session.manager.document(document).upload(storeAt: URL(fileURLWithPath: store))
             let upload = try await session.value(of: handle)
             for warning in upload.warnings { session.report.warning(warning) }

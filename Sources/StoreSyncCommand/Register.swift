@@ -24,8 +24,8 @@ struct Register: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await Session.run(options.output) { supervisor in
-            let session = try await Session(options, encryption: encryption, supervisor: supervisor)
+        try await Session.run(options.output) { interruption in
+            let session = try await Session(options, encryption: encryption, interruption: interruption)
             let registration = try await session.value(of: session.manager.register(startsAnew: again))
             session.report.result(
                 Result(

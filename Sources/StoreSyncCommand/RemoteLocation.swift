@@ -21,6 +21,8 @@ struct RemoteLocation {
             }
             let path = url.path(percentEncoded: false)
             guard path.hasPrefix("/") else { throw UsageError("The remote \(url) has no path: write file:///path.") }
+            // The file system takes a path up to the first NUL, which would be another folder.
+            guard !path.utf8.contains(0) else { throw UsageError("The remote \(url) contains a NUL. Leave %00 out.") }
             return LocalFolderBackend(root: URL(fileURLWithPath: path, isDirectory: true))
         case "webdav", "webdavs", "s3":
             throw UsageError("This version knows no \(url.scheme ?? "") remotes yet. Use a folder: file:///path.")

@@ -10,12 +10,13 @@ struct Session: Sendable {
     let report: Report
     let progressBar: ProgressBar
     private let delegate: CommandDelegate
+    private let interruption: Interruption
 
     init(
         _ options: CommonOptions,
         encryption: EncryptionOptions? = nil,
         recreates: Bool = false,
-        supervisor: OperationSupervisor
+        interruption: Interruption
     ) async throws {
         let wanted = encryption?.encrypt ?? (options.hasPassword ? true : nil)
         if encryption?.encrypt == false, options.hasPassword {
@@ -28,9 +29,10 @@ struct Session: Sendable {
             requiresEncryption: wanted == true,
             backend: try options.backend(),
             state: try options.stateDirectory(),
-            supervisor: supervisor,
+            supervisor: interruption.supervisor,
             delegate: delegate
         )
+        self.interruption = interruption
         report = Report(options.output)
         progressBar = ProgressBar(options.output)
     }
@@ -40,18 +42,18 @@ struct Session: Sendable {
         await progressBar.follow(handle.events)
         // The manager holds the delegate weakly, so it's held here until the operation has ended.
         defer { withExtendedLifetime(delegate) {} }
-        return try await handle.value
+        return try await interruption.value(of: handle)
     }
 
     /// Runs a command's body with a supervisor that signals cancel, reports what goes wrong and exits with its status.
     static func run(
         _ output: OutputOptions,
-        _ body: @Sendable (OperationSupervisor) async throws -> Void
+        _ body: @Sendable (Interruption) async throws -> Void
     ) async throws {
         let supervisor = OperationSupervisor(OperationSupervisor.Configuration(logger: output.logger))
         let interruption = Interruption(cancelling: supervisor)
         do {
-            try await body(supervisor)
+            try await body(interruption)
         } catch let code as ExitCode {
             throw code
         } catch {

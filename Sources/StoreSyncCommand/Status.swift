@@ -13,8 +13,8 @@ struct Status: AsyncParsableCommand {
     @OptionGroup var options: CommonOptions
 
     func run() async throws {
-        try await Session.run(options.output) { supervisor in
-            let session = try await Session(options, supervisor: supervisor)
+        try await Session.run(options.output) { interruption in
+            let session = try await Session(options, interruption: interruption)
             let status = try await session.value(of: session.manager.status())
             session.report.result(Result(status), lines: lines(status))
         }
@@ -56,7 +56,10 @@ struct Status: AsyncParsableCommand {
             let stores: [Store]
         }
 
-        var command = "status"
+        private enum CodingKeys: CodingKey {
+            case application, client, encrypted, clients, documents
+        }
+
         let application: String
         let client: String?
         let encrypted: Bool
@@ -88,6 +91,16 @@ struct Status: AsyncParsableCommand {
                     }
                 )
             }
+        }
+
+        // Not the synthesized one, which would leave out the client of a device that isn't registered.
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(application, forKey: .application)
+            try container.encode(client, forKey: .client)
+            try container.encode(encrypted, forKey: .encrypted)
+            try container.encode(clients, forKey: .clients)
+            try container.encode(documents, forKey: .documents)
         }
     }
 }

@@ -28,8 +28,8 @@ struct Verify: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await Session.run(options.output) { supervisor in
-            let session = try await Session(options, supervisor: supervisor)
+        try await Session.run(options.output) { interruption in
+            let session = try await Session(options, interruption: interruption)
             let report = try await session.value(of: session.manager.verify(repairs: repair))
             session.report.result(
                 Result(

@@ -34,7 +34,9 @@ extension StoreSyncError {
     /// What an error of the storage means for whoever synchronizes.
     package init(_ error: RemoteError) {
         let place = error.path.map { " (\($0) on the remote)" } ?? ""
-        self.init(Self.code(for: error.code), error.message + place, cause: error)
+        // A root that is no folder isn't a remote that something can be written to or read from.
+        let isNoRemote = error.code == .wrongKind && error.path == .root
+        self.init(isNoRemote ? .remoteUnavailable : Self.code(for: error.code), error.message + place, cause: error)
     }
 
     private static func code(for code: RemoteError.Code) -> Code {

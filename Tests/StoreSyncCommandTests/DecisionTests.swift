@@ -1,0 +1,95 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    @Suite("Whether to encrypt is decided, never guessed")
+    struct DecisionTests {
+        private func expectRefusal(
+            _ world: World,
+            _ arguments: [String],
+            _ code: String,
+            environment: [String: String] = [:],
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) async throws -> String {
+            let before = try Listing(of: world.share)
+            let result = try await world.run(arguments + ["--json"], environment: environment)
+            #expect(result.status == 64, "\(result)", sourceLocation: sourceLocation)
+            #expect(try result.errorCode() == code, sourceLocation: sourceLocation)
+            #expect(try Listing(of: world.share) == before, sourceLocation: sourceLocation)
+            return try result.errorMessage()
+        }
+
+        @Test("The first registration without a decision and without a terminal names both options")
+        func undecided() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try device.write("one")
+            let push = ["push", device.store.path, "--document", "notes"] + device.options
+            for arguments in [push, ["register"] + device.options] {
+                let message = try await expectRefusal(world, arguments, "encryptionUndecided")
+                #expect(message.contains("--encrypt"))
+                #expect(message.contains("--no-encrypt"))
+            }
+            #expect(try Listing(of: world.share).isEmpty)
+        }
+
+        @Test("Encryption, asked for by option, password file or environment, is refused while there is none")
+        func encryption() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try device.write("one")
+            let file = device.home.appending(path: "password").path
+            try Data("secret\n".utf8).write(to: URL(fileURLWithPath: file))
+            let push = ["push", device.store.path, "--document", "notes"] + device.options
+            for arguments in [push, ["register"] + device.options] {
+                _ = try await expectRefusal(world, arguments + ["--encrypt"], "encryptionUnavailable")
+                _ = try await expectRefusal(world, arguments + ["--password-file", file], "encryptionUnavailable")
+                let environment = ["STORESYNC_PASSWORD": "secret"]
+                _ = try await expectRefusal(world, arguments, "encryptionUnavailable", environment: environment)
+            }
+            #expect(try Listing(of: world.share).isEmpty)
+        }
+
+        @Test("A password and --no-encrypt contradict each other")
+        func contradiction() async throws {
+            let world = try World()
+            let arguments = ["register", "--no-encrypt"] + (try world.device("laptop").options)
+            let environment = ["STORESYNC_PASSWORD": "secret"]
+            _ = try await expectRefusal(world, arguments, "usage", environment: environment)
+            #expect(try Listing(of: world.folder).paths == ["home", "laptop", "share", "temporary"])
+        }
+
+        @Test("Joining an unencrypted application needs --no-encrypt the first time, not the second")
+        func joining() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let pull = ["pull", desktop.store.path, "--document", "notes"] + desktop.options
+            #expect(try await expectRefusal(world, pull, "encryptionUndecided").contains("--no-encrypt"))
+            #expect(!FileManager.default.fileExists(atPath: desktop.store.path))
+            #expect(try await world.run(pull + ["--no-encrypt"]).status == 0)
+            #expect(try await world.run(pull).status == 0)
+            let push = ["push", laptop.store.path, "--document", "notes"] + laptop.options
+            #expect(try await world.run(push).status == 0)
+        }
+
+        @Test("A password or --encrypt against an unencrypted application is an error, joined or not")
+        func mismatch() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            for device in [laptop, desktop] {
+                let before = try Listing(of: device.home).withoutState
+                for command in ["push", "pull"] {
+                    let arguments = [command, device.store.path, "--document", "notes"] + device.options
+                    _ = try await expectRefusal(world, arguments + ["--encrypt"], "encryptionMismatch")
+                    let environment = ["STORESYNC_PASSWORD": "secret"]
+                    _ = try await expectRefusal(world, arguments, "encryptionMismatch", environment: environment)
+                }
+                #expect(try Listing(of: device.home).withoutState == before)
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    @Suite("With --json, a command prints one object")
+    struct JSONTests {
+        private static let transferKeys: Set = [
+            "command", "application", "client", "document", "generation", "bytes", "storedBytes", "encrypted",
+            "seconds",
+        ]
+
+        @Test("Push and pull report what they transferred, and an unchanged push keeps its generation")
+        func transfer() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+
+            let push = try await laptop.push()
+            #expect(push.status == 0, "\(push)")
+            let pushed = try push.json()
+            #expect(pushed.keys == Self.transferKeys)
+            #expect(pushed["command"]?.string == "push")
+            #expect(pushed["application"]?.string == "org.example.notes")
+            #expect(pushed["document"]?.string == "notes")
+            #expect(pushed["generation"]?.number == 1)
+            #expect(pushed["encrypted"]?.boolean == false)
+            let size = try FileManager.default.attributesOfItem(atPath: laptop.store.path)[.size] as? Int
+            #expect(pushed["bytes"]?.number == size.map(Double.init))
+            #expect(push.errorOutput.isEmpty)
+
+            let again = try await laptop.push().json()
+            #expect(again.keys == Self.transferKeys.union(["unchanged"]))
+            #expect(again["unchanged"]?.boolean == true)
+            #expect(again["generation"]?.number == 1)
+
+            let pull = try await desktop.pull()
+            #expect(pull.status == 0, "\(pull)")
+            let pulled = try pull.json()
+            #expect(pulled.keys == Self.transferKeys.union(["from"]))
+            #expect(pulled["command"]?.string == "pull")
+            #expect(pulled["from"] == pushed["client"])
+            #expect(pulled["client"] != pushed["client"])
+            #expect(try desktop.notes() == ["one"])
+            #expect(try Listing(of: world.temporary).isEmpty)
+        }
+
+        @Test("Register says whether this client made the application")
+        func register() async throws {
+            let world = try World()
+            let first = try await world.device("laptop").run("register", "--no-encrypt").json()
+            #expect(first.keys == ["command", "application", "client", "encrypted", "created"])
+            #expect(first["command"]?.string == "register")
+            #expect(first["created"]?.boolean == true)
+            let second = try await world.device("desktop").run("register", "--no-encrypt").json()
+            #expect(second["created"]?.boolean == false)
+            #expect(second["client"] != first["client"])
+        }
+
+        @Test("Status lists clients, documents and stores, with times in ISO 8601 and UTC")
+        func status() async throws {
+            let world = try World()
+            let laptop = try world.device("laptop")
+            try laptop.write("one")
+            _ = try await laptop.push("--description", "a laptop")
+
+            let status = try await laptop.run("status").json()
+            let statusKeys: Set = ["application", "client", "encrypted", "clients", "documents"]
+            #expect(status.keys == statusKeys)
+            let client = try #require(status["client"]?.string)
+            #expect(status["clients"]?.array?.count == 1)
+            #expect(status["clients"]?[0]?.keys == ["client", "description", "documents"])
+            #expect(status["clients"]?[0]?["client"]?.string == client)
+            #expect(status["clients"]?[0]?["description"]?.string == "a laptop")
+            #expect(status["clients"]?[0]?["documents"] == .array([.string("notes")]))
+            let document = try #require(status["documents"]?[0])
+            #expect(document.keys == ["document", "description", "stores"])
+            let store = try #require(document["stores"]?[0])
+            #expect(store.keys == ["client", "generation", "bytes", "modified"])
+            #expect(store["client"]?.string == client)
+            let time = try #require(store["modified"]?.string)
+            #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/) != nil, "\(time)")
+
+            let stranger = try await world.device("stranger").run("status").json()
+            #expect(stranger.keys == statusKeys)
+            #expect(stranger["client"] == .null)
+        }
+
+        @Test("Verify counts files and bytes")
+        func verify() async throws {
+            let world = try World()
+            let laptop = try world.device("laptop")
+            try laptop.write("one")
+            _ = try await laptop.push()
+            let result = try await laptop.run("verify")
+            #expect(result.status == 0)
+            let report = try result.json()
+            #expect(report.keys == ["command", "files", "bytes", "problems", "warnings", "repaired"])
+            #expect(report["command"]?.string == "verify")
+            #expect(try #require(report["files"]?.number) > 5)
+            #expect(report["problems"] == .array([]))
+            #expect(report["warnings"] == .array([]))
+            #expect(report["repaired"] == .array([]))
+        }
+
+        @Test("The demo too prints one object")
+        func demo() async throws {
+            let world = try World()
+            let result = try await world.run(["demo", "--json"])
+            #expect(result.status == 0, "\(result)")
+            #expect(try result.json()["command"]?.string == "demo")
+        }
+
+        @Test(
+            "Bad arguments are an error object with the code usage",
+            arguments: [
+                ["push"], ["push", "store"], ["pull"], ["register", "--nonsense"], ["status", "surplus"],
+                ["verify", "--repair=maybe"], ["nonsense"], [], ["push", "store", "--document", "notes"],
+                ["push", "store", "--document", "notes", "--encrypt", "--no-encrypt"],
+            ]
+        )
+        func usage(arguments: [String]) async throws {
+            let world = try World()
+            let result = try await world.run(arguments + ["--json"])
+            #expect(result.status == 64, "\(result)")
+            #expect(try result.errorCode() == "usage")
+            #expect(try !result.errorMessage().isEmpty)
+        }
+
+        @Test(
+            "A remote that makes no sense is an error object with the code usage",
+            arguments: [
+                "", "nonsense", "/tmp", "gopher://host/path", "file://host/path", "file:relative", "file:///tmp/a%00b",
+                "file:///tmp/%ff", "file://",
+            ]
+        )
+        func remote(url: String) async throws {
+            let world = try World()
+            let result = try await world.run(
+                ["register", "--no-encrypt", "--app", "org.example.notes", "--remote", url, "--json"]
+            )
+            #expect(result.status == 64, "\(result)")
+            #expect(try result.errorCode() == "usage")
+            #expect(try Listing(of: world.folder).paths == ["home", "share", "temporary"])
+        }
+
+        @Test("Without --json, an error is a sentence on standard error, and standard output stays empty")
+        func sentences() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            let result = try await world.run(device.pushArguments + device.options)
+            #expect(result.status == 66)
+            #expect(result.output.isEmpty)
+            #expect(result.errorOutput.contains("[storeNotFound]"))
+        }
+
+        @Test("Warnings go to standard error, beside the one object")
+        func warnings() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            try desktop.write("other")
+            _ = try await laptop.push()
+            let push = try await desktop.push()
+            #expect(push.status == 0)
+            #expect(try push.json()["command"]?.string == "push")
+            #expect(push.errorOutput.contains("warning:"))
+            try desktop.write("more")
+            let quiet = try await desktop.push("--quiet")
+            #expect(quiet.status == 0)
+            #expect(quiet.errorOutput.isEmpty)
+        }
+    }
+}

@@ -1,0 +1,263 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    @Suite("Pull replaces a store only where nothing is lost")
+    struct PullTests {
+        private func expectFailure(
+            _ result: CommandResult,
+            _ status: Int32,
+            _ code: String,
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            #expect(result.status == status, "\(result)", sourceLocation: sourceLocation)
+            #expect(try result.errorCode() == code, sourceLocation: sourceLocation)
+        }
+
+        @Test("It makes no application, and no document, and there must be a store")
+        func createsNothing() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try expectFailure(try await desktop.pull(), 66, "applicationMissing")
+            #expect(try Listing(of: world.share).isEmpty)
+            #expect(try await laptop.run("register", "--no-encrypt").status == 0)
+            try expectFailure(try await desktop.pull(), 66, "documentNotFound")
+            #expect(try Listing(of: world.share).paths.filter { $0.contains("Documents/") }.isEmpty)
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let client = try #require(try await desktop.run("register").json()["client"]?.string)
+            try expectFailure(try await desktop.pull("--from", client), 66, "noUploadedStore")
+            try FileManager.default.removeItem(at: world.share.appending(path: try #require(world.manifests().first)))
+            for name in ["WholeStore.ticdsync"] {
+                for path in try Listing(of: world.share).paths where path.hasSuffix("/\(name)") {
+                    try FileManager.default.removeItem(at: world.share.appending(path: path))
+                }
+            }
+            try expectFailure(try await desktop.pull(), 66, "noUploadedStore")
+            #expect(!FileManager.default.fileExists(atPath: desktop.store.path))
+            #expect(try Listing(of: desktop.home).withoutState.isEmpty)
+        }
+
+        @Test("Status and verify register nobody and make nothing", arguments: ["status", "verify"])
+        func looking(command: String) async throws {
+            let world = try World()
+            let (laptop, stranger) = (try world.device("laptop"), try world.device("stranger"))
+            try expectFailure(try await stranger.run(command), 66, "applicationMissing")
+            #expect(try Listing(of: world.share).isEmpty)
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let before = try Listing(of: world.share)
+            #expect(try await stranger.run(command).status == 0)
+            #expect(try await laptop.run(command).status == 0)
+            #expect(try Listing(of: world.share) == before)
+            let status = try await stranger.run("status").json()
+            #expect(status["client"] == .null)
+            #expect(status["clients"]?.array?.count == 1)
+        }
+
+        @Test("Local changes are kept unless --overwrite gives them up")
+        func localChanges() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            try desktop.write("never synchronized")
+            let before = try Listing(of: desktop.home).withoutState
+            try expectFailure(try await desktop.pull(), 65, "localChanges")
+            #expect(try Listing(of: desktop.home).withoutState == before)
+            #expect(try await desktop.pull("--overwrite").status == 0)
+            #expect(try desktop.notes() == ["one"])
+            try desktop.write("changed")
+            try laptop.write("two")
+            #expect(try await laptop.push().status == 0)
+            try expectFailure(try await desktop.pull(), 65, "localChanges")
+            #expect(try desktop.notes() == ["one", "changed"])
+            #expect(try await desktop.pull("--overwrite").json()["generation"]?.number == 2)
+            #expect(try desktop.notes() == ["one", "two"])
+        }
+
+        @Test("Stores that diverged are named with their clients, and --from chooses")
+        func diverged() async throws {
+            let world = try World()
+            let (laptop, desktop, phone) = (
+                try world.device("laptop"), try world.device("desktop"), try world.device("phone")
+            )
+            try laptop.write("laptop")
+            try desktop.write("desktop")
+            let first = try #require(try await laptop.push().json()["client"]?.string)
+            let second = try #require(try await desktop.push().json()["client"]?.string)
+            let pull = try await phone.pull()
+            try expectFailure(pull, 65, "diverged")
+            #expect(try pull.errorMessage().contains(first))
+            #expect(try pull.errorMessage().contains(second))
+            #expect(try pull.errorMessage().contains("--from"))
+            #expect(!FileManager.default.fileExists(atPath: phone.store.path))
+            let chosen = try await phone.pull("--from", second)
+            #expect(chosen.status == 0, "\(chosen)")
+            #expect(try chosen.json()["from"]?.string == second)
+            #expect(try phone.notes() == ["desktop"])
+        }
+
+        @Test("A share that was put back to an older state is refused, and --accept-rollback takes it")
+        func rollback() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let backup = world.folder.appending(path: "backup")
+            try FileManager.default.copyItem(at: world.share, to: backup)
+            try laptop.write("two")
+            #expect(try await laptop.push().status == 0)
+            #expect(try await desktop.pull().status == 0)
+            try FileManager.default.removeItem(at: world.share)
+            try FileManager.default.moveItem(at: backup, to: world.share)
+
+            try expectFailure(try await desktop.pull(), 65, "rolledBack")
+            #expect(try desktop.notes() == ["one", "two"])
+            let accepted = try await desktop.pull("--accept-rollback")
+            #expect(accepted.status == 0, "\(accepted)")
+            #expect(try accepted.json()["generation"]?.number == 1)
+            #expect(try desktop.notes() == ["one"])
+            #expect(try await desktop.pull().status == 0)
+        }
+
+        @Test("A store that was damaged on the remote is refused, and the local one stays")
+        func damaged() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            try world.flipByte(at: 100, of: world.uploaded("WholeStore.ticdsync"))
+            try expectFailure(try await desktop.pull(), 65, "corrupt")
+            #expect(try Listing(of: desktop.home).withoutState.isEmpty)
+        }
+    }
+
+    @Suite("Verify says what is wrong, and repairs what is this device's own")
+    struct VerifyTests {
+        @Test("A flipped byte of a store is a problem, with its path, and the status is 65")
+        func flippedByte() async throws {
+            let world = try World()
+            let laptop = try world.device("laptop")
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let file = try world.uploaded("WholeStore.ticdsync")
+            try world.flipByte(at: 100, of: file)
+            let result = try await laptop.run("verify")
+            #expect(result.status == 65, "\(result)")
+            let problems = try #require(try result.json()["problems"]?.array)
+            let path = String(file.path.dropFirst(world.share.path.count + 1))
+            #expect(problems.contains { $0["path"]?.string == path && $0["code"]?.string == "corrupt" }, "\(problems)")
+            #expect(problems.allSatisfy { $0.keys == ["path", "code", "message"] })
+            // Text for people says the same.
+            let text = try await world.run(["verify"] + laptop.options)
+            #expect(text.status == 65)
+            #expect(text.output.contains(path))
+            // Pushing a new store makes it good: the damaged one goes with the push after that.
+            for note in ["two", "three"] {
+                try laptop.write(note)
+                #expect(try await laptop.push().status == 0)
+            }
+            #expect(try await laptop.run("verify").status == 0)
+        }
+
+        @Test("Any file that is cut off or gone is a problem or repaired, and the command says which")
+        func damage() async throws {
+            let template = try World()
+            let laptop = try template.device("laptop")
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let upload = try template.uploaded("WholeStore.ticdsync")
+            let manifest = template.share.appending(path: try #require(template.manifests().first))
+            for file in [upload, manifest] {
+                let content = try Data(contentsOf: file)
+                try content.prefix(content.count / 2).write(to: file)
+                let result = try await laptop.run("verify")
+                #expect(result.status == 65, "\(result)")
+                let path = String(file.path.dropFirst(template.share.path.count + 1))
+                #expect(try #require(try result.json()["problems"]?.array).contains { $0["path"]?.string == path })
+                try content.write(to: file)
+                #expect(try await laptop.run("verify", "--repair").status == 0)
+            }
+        }
+
+        @Test("What file managers and synchronizing folders leave are warnings, and no client sees them")
+        func strangers() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let files = FileManager.default
+            let directories = try Listing(of: world.share).directories + [""]
+            for directory in directories {
+                let url = world.share.appending(path: directory)
+                try Data("\0\0\0\u{1}Bud1".utf8).write(to: url.appending(path: ".DS_Store"))
+                try files.createDirectory(at: url.appending(path: ".stfolder"), withIntermediateDirectories: false)
+            }
+            let manifest = world.share.appending(path: try #require(world.manifests().first))
+            let name = manifest.deletingPathExtension().lastPathComponent
+            for copy in [
+                "\(name) (laptop's conflicted copy 2026-01-01).plist",
+                "\(name).sync-conflict-20260101-120000-ABCDEFG.plist",
+                "\(name) 2.plist",
+            ] {
+                try files.copyItem(at: manifest, to: manifest.deletingLastPathComponent().appending(path: copy))
+            }
+            let store = try world.uploaded("WholeStore.ticdsync")
+            try files.copyItem(
+                at: store,
+                to: store.deletingLastPathComponent().appending(path: "WholeStore (conflicted copy).ticdsync")
+            )
+            for arguments in [["verify"], ["verify", "--repair"]] {
+                let result = try await world.run(arguments + laptop.options + ["--json"])
+                #expect(result.status == 0, "\(result)")
+                let report = try result.json()
+                #expect(report["problems"] == .array([]))
+                #expect(report["repaired"] == .array([]))
+                let warnings = try #require(report["warnings"]?.array).compactMap(\.string)
+                #expect(warnings.contains { $0.contains(".DS_Store") })
+                #expect(warnings.contains { $0.contains("sync-conflict") })
+            }
+            let status = try await laptop.run("status").json()
+            #expect(status["clients"]?.array?.count == 1)
+            #expect(status["documents"]?.array?.count == 1)
+            let pull = try await desktop.pull()
+            #expect(pull.status == 0, "\(pull)")
+            #expect(try desktop.notes() == ["one"])
+            try desktop.write("two")
+            #expect(try await desktop.push().status == 0)
+            #expect(try await laptop.pull().status == 0)
+            #expect(try laptop.notes() == ["one", "two"])
+        }
+
+        @Test("--repair makes the parts that are missing, and refreshes the names that others read")
+        func repair() async throws {
+            let world = try World()
+            let laptop = try world.device("laptop")
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let before = try Listing(of: world.share)
+            let root = world.share.appending(path: "org.example.notes")
+            let files = FileManager.default
+            try files.removeItem(at: root.appending(path: "Information/DeletedClients"))
+            try files.removeItem(at: root.appending(path: "Documents/notes/RecentSyncs"))
+            let client = try #require(try await laptop.run("status").json()["client"]?.string)
+            let fixed = root.appending(path: "Documents/notes/WholeStore/\(client)/WholeStore.ticdsync")
+            try files.removeItem(at: fixed)
+            try Data("stale".utf8).write(to: fixed)
+
+            let verify = try await laptop.run("verify")
+            #expect(verify.status == 65)
+            // Another device may say so, but what isn't its own isn't touched.
+            let damaged = try Listing(of: world.share)
+            #expect(try await world.device("stranger").run("verify", "--repair").status == 65)
+            #expect(try Listing(of: world.share) == damaged)
+
+            let repair = try await laptop.run("verify", "--repair")
+            #expect(repair.status == 0, "\(repair)")
+            #expect(try #require(try repair.json()["repaired"]?.array).count == 3)
+            #expect(try Listing(of: world.share) == before)
+            #expect(try await laptop.run("verify").json()["warnings"] == .array([]))
+        }
+    }
+}

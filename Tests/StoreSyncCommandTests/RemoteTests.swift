@@ -1,0 +1,178 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    @Suite("A remote that can't be used is told apart, and both sides stay as they were")
+    struct RemoteTests {
+        private func expectFailures(_ device: Device, _ status: Int32, _ code: String, _ side: String) async throws {
+            let before = try Listing(of: device.world.folder).withoutState(of: device)
+            for arguments in [device.pushArguments, device.pullArguments, ["register", "--no-encrypt"]] {
+                let result = try await device.world.run(arguments + device.options + ["--json"])
+                #expect(result.status == status, "\(result)")
+                #expect(try result.errorCode() == code)
+                #expect(try result.errorMessage().contains(side), "\(result)")
+                #expect(try Listing(of: device.world.folder).withoutState(of: device) == before)
+            }
+        }
+
+        @Test("A folder that is missing is unavailable, for every command, and isn't made")
+        func missing() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try device.write("one")
+            try FileManager.default.removeItem(at: world.share)
+            try await expectFailures(device, 69, "remoteUnavailable", world.share.path)
+            for command in ["status", "verify"] {
+                let result = try await device.run(command)
+                #expect(result.status == 69, "\(result)")
+                #expect(try result.errorCode() == "remoteUnavailable")
+            }
+            #expect(!FileManager.default.fileExists(atPath: world.share.path))
+        }
+
+        @Test("A file in the folder's place is unavailable, for every command, and stays")
+        func file() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try device.write("one")
+            try FileManager.default.removeItem(at: world.share)
+            try Data("a file".utf8).write(to: URL(fileURLWithPath: world.share.path))
+            try await expectFailures(device, 69, "remoteUnavailable", world.share.path)
+            for command in ["status", "verify"] {
+                let result = try await device.run(command)
+                #expect(result.status == 69, "\(result)")
+                #expect(try result.errorCode() == "remoteUnavailable")
+            }
+        }
+
+        @Test("A share that vanishes is not taken for an empty one")
+        func unmounted() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try device.write("one")
+            #expect(try await device.push().status == 0)
+            try FileManager.default.moveItem(at: world.share, to: world.folder.appending(path: "unplugged"))
+            try FileManager.default.createDirectory(at: world.share, withIntermediateDirectories: false)
+            try device.write("two")
+            let push = try await device.push()
+            #expect(push.status == 66, "\(push)")
+            #expect(try push.errorCode() == "applicationMissing")
+            #expect(try Listing(of: world.share).isEmpty)
+        }
+
+        @Test("A read-only folder can't be written, and says so", .enabled(if: Mount.isPossible))
+        func readOnly() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            let mount = try await Mount(at: world.share, options: "ro,size=1m")
+            // Pull has nothing to write where there is no application.
+            let before = try Listing(of: world.folder).withoutState(of: laptop)
+            for arguments in [laptop.pushArguments, ["register", "--no-encrypt"]] {
+                let result = try await world.run(arguments + laptop.options + ["--json"])
+                #expect(result.status == 73, "\(result)")
+                #expect(try result.errorCode() == "cannotWrite")
+                #expect(try result.errorMessage().contains("on the remote"))
+                #expect(try Listing(of: world.folder).withoutState(of: laptop) == before)
+            }
+            try await mount.remount("rw")
+            #expect(try await laptop.push().status == 0)
+            try await mount.remount("ro")
+            let pull = try await desktop.pull()
+            #expect(pull.status == 73, "\(pull)")
+            #expect(try pull.errorCode() == "cannotWrite")
+            #expect(try await laptop.run("status").status == 0)
+            #expect(try await laptop.run("verify").status == 0)
+            // A device that is registered needn't write to pull.
+            try laptop.write("two")
+            #expect(try await laptop.pull("--overwrite").status == 0)
+            #expect(try laptop.notes() == ["one"])
+            try await mount.unmount()
+        }
+
+        @Test("On a full folder nothing is published, and the next push works", .enabled(if: Mount.isPossible))
+        func full() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            let mount = try await Mount(at: world.share, options: "size=1m")
+            #expect(try await laptop.push().status == 0)
+            let manifests = try world.manifests()
+            try laptop.write("two", bytes: 2_000_000)
+            let before = try Listing(of: laptop.home).withoutState
+            for _ in 1...2 {
+                let push = try await laptop.push()
+                #expect(push.status == 73, "\(push)")
+                #expect(try push.errorCode() == "cannotWrite")
+                #expect(try push.errorMessage().contains("on the remote"))
+                #expect(try world.manifests() == manifests)
+                #expect(try Listing(of: laptop.home).withoutState == before)
+                #expect(try Listing(of: world.temporary).isEmpty)
+            }
+            // What others find is the former store, whole.
+            #expect(try await desktop.pull().status == 0)
+            #expect(try desktop.notes() == ["one"])
+
+            try await mount.remount("size=20m")
+            let push = try await laptop.push()
+            #expect(push.status == 0, "\(push)")
+            #expect(push.errorOutput.isEmpty)
+            let verify = try await laptop.run("verify")
+            #expect(try verify.json()["warnings"] == .array([]), "\(verify)")
+            #expect(try await desktop.pull().status == 0)
+            #expect(try desktop.notes() == ["one", "two"])
+            try await mount.unmount()
+        }
+
+        @Test(
+            "Where the local side is full, the store stays and the error names this device",
+            .enabled(if: Mount.isPossible)
+        )
+        func fullHere() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            #expect(try await desktop.run("register", "--no-encrypt").status == 0)
+
+            let folder = desktop.home.appending(path: "full", directoryHint: .isDirectory)
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+            let mount = try await Mount(at: folder, options: "size=1m")
+            let store = folder.appending(path: "store.sqlite").path
+            let arguments = ["pull", store, "--document", "notes", "--json"] + desktop.options
+            #expect(try await world.run(arguments).status == 0)
+            try laptop.write("two", bytes: 2_000_000)
+            #expect(try await laptop.push().status == 0)
+            let (before, share) = (try Listing(of: folder), try Listing(of: world.share))
+            let pull = try await world.run(arguments)
+            #expect(pull.status == 73, "\(pull)")
+            #expect(try pull.errorCode() == "cannotWrite")
+            #expect(try pull.errorMessage().contains("on this device"))
+            #expect(try Listing(of: folder) == before)
+            #expect(try Listing(of: world.share) == share)
+
+            let temporary = try await Mount(at: world.temporary, options: "size=1m")
+            try laptop.write("three")
+            let push = try await laptop.push()
+            #expect(push.status == 73, "\(push)")
+            #expect(try push.errorCode() == "cannotWrite")
+            #expect(try push.errorMessage().contains("this device"))
+            #expect(try Listing(of: world.share) == share)
+            #expect(try Listing(of: world.temporary).isEmpty)
+            try await temporary.unmount()
+            try await mount.unmount()
+        }
+
+        @Test("A state directory that can't be made names this device")
+        func state() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try Data().write(to: device.state)
+            let result = try await device.run("register", "--no-encrypt")
+            #expect(result.status == 73, "\(result)")
+            #expect(try result.errorCode() == "cannotWrite")
+            #expect(try result.errorMessage().contains("on this device"))
+            #expect(try Listing(of: world.share).isEmpty)
+        }
+    }
+}

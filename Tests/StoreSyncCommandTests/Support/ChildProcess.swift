@@ -1,0 +1,177 @@
+import Foundation
+import Synchronization
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// What a child process printed, and how it ended.
+struct CommandResult: Sendable, CustomStringConvertible {
+    var status: Int32
+    /// The signal that ended it, where it didn't exit by itself.
+    var signal: Int32?
+    var output: String
+    var errorOutput: String
+
+    /// The status as a shell reports it.
+    var shellStatus: Int32 { signal.map { 128 + $0 } ?? status }
+
+    var description: String { "status \(status), signal \(signal ?? 0)\n\(output)\n\(errorOutput)" }
+}
+
+/// A process that a test starts, feeds, signals and waits for.
+///
+/// Its pipes are read on threads of their own from the start, so that however much it prints, nobody waits for anybody.
+final class ChildProcess: Sendable {
+    /// Is told everything that was printed so far, whenever that grows.
+    typealias Observer = @Sendable (ChildProcess, String) -> Void
+
+    /// What was printed so far.
+    private final class Collected: Sendable {
+        private let data = Mutex(Data())
+
+        var text: String { data.withLock { String(decoding: $0, as: UTF8.self) } }
+
+        func append(_ chunk: Data) {
+            data.withLock { $0 += chunk }
+        }
+    }
+
+    private let process = Process()
+    private let ended = DispatchGroup()
+    private let output = Collected()
+    private let errorOutput = Collected()
+    private let input: FileHandle
+
+    /// Starts a process.
+    ///
+    /// - Parameters:
+    ///   - executable: The program.
+    ///   - arguments: Its arguments.
+    ///   - environment: Its whole environment.
+    ///   - onTerminal: Whether standard input and standard error are a terminal.
+    ///   - observer: Is called with standard error as it grows; on a terminal, with all that is shown there.
+    init(
+        _ executable: URL,
+        _ arguments: [String],
+        environment: [String: String],
+        onTerminal: Bool = false,
+        observer: Observer? = nil
+    ) throws {
+        process.executableURL = executable
+        process.arguments = arguments
+        process.environment = environment
+        let standardOutput = Pipe()
+        process.standardOutput = standardOutput
+        let errors: FileHandle
+        var terminal: FileHandle?
+        if onTerminal {
+            let (ours, theirs) = try Self.openTerminal()
+            process.standardInput = theirs
+            process.standardError = theirs
+            (input, errors, terminal) = (ours, ours, theirs)
+        } else {
+            let (standardInput, standardError) = (Pipe(), Pipe())
+            process.standardInput = standardInput
+            process.standardError = standardError
+            (input, errors) = (standardInput.fileHandleForWriting, standardError.fileHandleForReading)
+        }
+        ended.enter()
+        process.terminationHandler = { [ended] _ in ended.leave() }
+        do {
+            try process.run()
+        } catch {
+            ended.leave()
+            throw error
+        }
+        try terminal?.close()
+        collect(standardOutput.fileHandleForReading) { [output] in output.append($0) }
+        collect(errors) { [errorOutput, weak self] chunk in
+            errorOutput.append(chunk)
+            if let self { observer?(self, errorOutput.text) }
+        }
+    }
+
+    private func collect(_ handle: FileHandle, _ body: @escaping @Sendable (Data) -> Void) {
+        DispatchQueue.global().async(group: ended) {
+            var buffer = [UInt8](repeating: 0, count: 1 << 16)
+            while true {
+                let count = read(handle.fileDescriptor, &buffer, buffer.count)
+                if count < 0, errno == EINTR { continue }
+                // A terminal ends with an error when its last user has gone.
+                guard count > 0 else { return }
+                body(Data(buffer[..<count]))
+            }
+        }
+    }
+
+    private static func openTerminal() throws -> (ours: FileHandle, theirs: FileHandle) {
+        #if canImport(Darwin)
+        let ours = posix_openpt(O_RDWR | O_NOCTTY)
+        guard ours >= 0, grantpt(ours) == 0, unlockpt(ours) == 0, let path = ptsname(ours) else {
+            throw POSIXError(.ENXIO)
+        }
+        let name = String(cString: path)
+        #else
+        // What Glibc's posix_openpt, unlockpt and ptsname do, which Swift doesn't see: TIOCSPTLCK and TIOCGPTN.
+        let ours = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        var (lock, number): (Int32, UInt32) = (0, 0)
+        guard ours >= 0, ioctl(ours, 0x4004_5431, &lock) == 0, ioctl(ours, 0x8004_5430, &number) == 0 else {
+            throw POSIXError(.ENXIO)
+        }
+        let name = "/dev/pts/\(number)"
+        #endif
+        let theirs = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)
+        guard theirs >= 0 else { throw POSIXError(.ENXIO) }
+        return (
+            FileHandle(fileDescriptor: ours, closeOnDealloc: true),
+            FileHandle(fileDescriptor: theirs, closeOnDealloc: true)
+        )
+    }
+
+    /// What it has printed so far.
+    var outputSoFar: String { output.text }
+
+    /// Types something, or writes it to its standard input.
+    func send(_ text: String) {
+        try? input.write(contentsOf: Data(text.utf8))
+    }
+
+    /// Signals it, and nothing else, as long as it runs.
+    func signal(_ number: Int32) {
+        if process.isRunning { kill(process.processIdentifier, number) }
+    }
+
+    /// Waits until it has ended and everything that it printed was read.
+    func finish() async -> CommandResult {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                ended.notify(queue: .global()) { continuation.resume() }
+            }
+        } onCancel: {
+            signal(SIGKILL)
+        }
+        return CommandResult(
+            status: process.terminationReason == .exit ? process.terminationStatus : -1,
+            signal: process.terminationReason == .exit ? nil : process.terminationStatus,
+            output: outputSoFar,
+            errorOutput: errorOutput.text
+        )
+    }
+
+    /// The program beside the tests.
+    static let storesync: URL = {
+        #if os(macOS)
+        let tests = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
+        #else
+        let tests: URL? = nil
+        #endif
+        let bundle = tests ?? URL(fileURLWithPath: CommandLine.arguments[0])
+        return bundle.deletingLastPathComponent().appending(path: "storesync")
+    }()
+}
+
+/// What tools of the system, and the command too, may know of this process's environment.
+let toolEnvironment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin:/usr/sbin:/sbin"]
