@@ -88,9 +88,12 @@ extension CommonOptions {
         if let path = state ?? environment["STORESYNC_STATE"], !path.isEmpty {
             return try StateDirectory(url: URL(fileURLWithPath: path, isDirectory: true))
         }
-        let base =
-            environment["XDG_STATE_HOME"].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
-            ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".local/state")
+        func directory(_ variable: String) -> URL? {
+            environment[variable].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
+        }
+        // HOME first: what Foundation calls the home is the one in the user database.
+        let home = directory("HOME") ?? FileManager.default.homeDirectoryForCurrentUser
+        let base = directory("XDG_STATE_HOME") ?? home.appending(path: ".local/state")
         return try StateDirectory(url: base.appending(path: "storesync", directoryHint: .isDirectory))
     }
 

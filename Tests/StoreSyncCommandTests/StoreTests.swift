@@ -186,8 +186,9 @@ extension CommandTests {
                     connection.close()
                     """, device.store.path, statement,
                 ],
-                environment: toolEnvironment
-            ) { _, text in if text.contains("holding") { continuation.finish() } }
+                environment: toolEnvironment,
+                reaction: ChildProcess.Reaction(text: "holding") { _ in continuation.finish() }
+            )
             for await _ in holds {}
             return child
         }

@@ -25,8 +25,11 @@ struct CommandResult: Sendable, CustomStringConvertible {
 ///
 /// Its pipes are read on threads of their own from the start, so that however much it prints, nobody waits for anybody.
 final class ChildProcess: Sendable {
-    /// Is told everything that was printed so far, whenever that grows.
-    typealias Observer = @Sendable (ChildProcess, String) -> Void
+    /// What to do, once, when some text has been printed.
+    struct Reaction: Sendable {
+        var text: String
+        var body: @Sendable (ChildProcess) -> Void
+    }
 
     /// What was printed so far.
     private final class Collected: Sendable {
@@ -36,6 +39,18 @@ final class ChildProcess: Sendable {
 
         func append(_ chunk: Data) {
             data.withLock { $0 += chunk }
+        }
+    }
+
+    private final class Once: Sendable {
+        private let isDone = Mutex(false)
+
+        func run(_ body: () -> Void) {
+            let isFirst = isDone.withLock { isDone in
+                defer { isDone = true }
+                return !isDone
+            }
+            if isFirst { body() }
         }
     }
 
@@ -52,13 +67,14 @@ final class ChildProcess: Sendable {
     ///   - arguments: Its arguments.
     ///   - environment: Its whole environment.
     ///   - onTerminal: Whether standard input and standard error are a terminal.
-    ///   - observer: Is called with standard error as it grows; on a terminal, with all that is shown there.
+    ///   - reaction: What to do when a text shows on standard error; on a terminal, when it shows there.
+    /// - Throws: What keeps the process from starting, or a terminal from being made.
     init(
         _ executable: URL,
         _ arguments: [String],
         environment: [String: String],
         onTerminal: Bool = false,
-        observer: Observer? = nil
+        reaction: Reaction? = nil
     ) throws {
         process.executableURL = executable
         process.arguments = arguments
@@ -88,9 +104,11 @@ final class ChildProcess: Sendable {
         }
         try terminal?.close()
         collect(standardOutput.fileHandleForReading) { [output] in output.append($0) }
+        let once = Once()
         collect(errors) { [errorOutput, weak self] chunk in
             errorOutput.append(chunk)
-            if let self { observer?(self, errorOutput.text) }
+            guard let self, let reaction, errorOutput.text.contains(reaction.text) else { return }
+            once.run { reaction.body(self) }
         }
     }
 

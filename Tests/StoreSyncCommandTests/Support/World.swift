@@ -49,14 +49,14 @@ final class World: Sendable {
         _ arguments: [String],
         environment added: [String: String] = [:],
         onTerminal: Bool = false,
-        observer: ChildProcess.Observer? = nil
+        reaction: ChildProcess.Reaction? = nil
     ) throws -> ChildProcess {
         try ChildProcess(
             ChildProcess.storesync,
             arguments,
             environment: environment.merging(added) { $1 },
             onTerminal: onTerminal,
-            observer: observer
+            reaction: reaction
         )
     }
 

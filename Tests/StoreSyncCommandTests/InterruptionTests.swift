@@ -1,0 +1,137 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    @Suite("SIGINT and SIGTERM end a command with 130 and 143, and leave everything whole")
+    struct InterruptionTests {
+        static let signals = [SIGINT, SIGTERM]
+        private static let megabytes = 32
+
+        /// What an interrupted command may end with: interrupted before the commit, or done.
+        private func expectStatus(_ result: CommandResult, _ signal: Int32) throws {
+            #expect([0, 128 + signal].contains(result.shellStatus), "\(result)")
+            // A signal that comes before the command has set up anything ends the process as it ends any other.
+            guard result.signal == nil else { return }
+            let object = try result.json()
+            #expect((object["error"] == nil) == (result.status == 0))
+            if result.status != 0 { #expect(try result.errorCode() == "interrupted") }
+        }
+
+        /// Nothing is left that `verify --repair` doesn't clean, and nothing is wrong then.
+        private func expectSound(_ device: Device) async throws {
+            let repair = try await device.run("verify", "--repair")
+            #expect(repair.status == 0 || (try? repair.errorCode()) == "applicationMissing", "\(repair)")
+            guard repair.status == 0 else { return }
+            let verify = try await device.run("verify")
+            #expect(try verify.json()["problems"] == .array([]), "\(verify)")
+            #expect(try verify.json()["warnings"] == .array([]), "\(verify)")
+        }
+
+        @Test("A push that is interrupted at any moment publishes all or nothing", arguments: signals)
+        func push(signal: Int32) async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            for attempt in 1...8 {
+                try laptop.write("note \(attempt)", bytes: 400_000 * attempt)
+                let before = try world.manifests()
+                let child = try world.start(laptop.pushArguments + laptop.options + ["--json"])
+                // More and more work is done by then, since connecting to the file system takes its own time.
+                for _ in 1..<attempt { _ = try await world.run(["--version"]) }
+                child.signal(signal)
+                let result = await child.finish()
+                try expectStatus(result, signal)
+                if result.status != 0 { #expect(try world.manifests() == before) }
+                try await expectSound(laptop)
+            }
+            #expect(try await laptop.push().status == 0)
+            #expect(try await desktop.pull().status == 0)
+            #expect(try desktop.notes() == laptop.notes())
+            #expect(try Listing(of: laptop.home).withoutState.paths == ["store.sqlite"])
+        }
+
+        @Test("A pull that is interrupted at any moment replaces the store or leaves it", arguments: signals)
+        func pull(signal: Int32) async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("old")
+            #expect(try await laptop.push().status == 0)
+            #expect(try await desktop.pull().status == 0)
+            for attempt in 1...8 {
+                try laptop.write("note \(attempt)", bytes: 400_000 * attempt)
+                #expect(try await laptop.push().status == 0)
+                let before = try desktop.notes()
+                let child = try world.start(desktop.pullArguments + desktop.options + ["--json"])
+                for _ in 1..<attempt { _ = try await world.run(["--version"]) }
+                child.signal(signal)
+                let result = await child.finish()
+                try expectStatus(result, signal)
+                #expect(try desktop.notes() == (result.status == 0 ? laptop.notes() : before))
+                try await expectSound(desktop)
+            }
+            #expect(try await desktop.pull().status == 0)
+            #expect(try desktop.notes() == laptop.notes())
+            #expect(try Listing(of: desktop.home).withoutState.paths == ["store.sqlite"])
+        }
+
+        @Test(
+            "In the middle of a transfer, a push stops, cleans up its temporary files and can be done again",
+            arguments: signals
+        )
+        func uploading(signal: Int32) async throws {
+            let world = try World()
+            let laptop = try world.device("laptop")
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            try laptop.write("big", bytes: Self.megabytes << 20)
+            let before = try world.manifests()
+            let child = try world.start(
+                laptop.pushArguments + laptop.options + ["--json"],
+                onTerminal: true,
+                reaction: ChildProcess.Reaction(text: "uploading") { $0.signal(signal) }
+            )
+            let result = await child.finish()
+            try expectStatus(result, signal)
+            if result.status != 0 { #expect(try world.manifests() == before) }
+            #expect(try Listing(of: world.temporary).isEmpty)
+            try await expectSound(laptop)
+            #expect(try await laptop.push().status == 0)
+        }
+
+        @Test("In the middle of a transfer, a pull stops and leaves nothing beside the store", arguments: signals)
+        func downloading(signal: Int32) async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try desktop.write("before")
+            try laptop.write("big", bytes: Self.megabytes << 20)
+            #expect(try await laptop.push().status == 0)
+            let before = try Listing(of: desktop.home).withoutState
+            let arguments = desktop.pullArguments + desktop.options + ["--overwrite", "--json"]
+            let child = try world.start(
+                arguments,
+                onTerminal: true,
+                reaction: ChildProcess.Reaction(text: "downloading") { $0.signal(signal) }
+            )
+            let result = await child.finish()
+            try expectStatus(result, signal)
+            if result.status != 0 { #expect(try Listing(of: desktop.home).withoutState == before) }
+            #expect(try Listing(of: desktop.home).withoutState.paths == ["store.sqlite"])
+            #expect(try Listing(of: world.temporary).isEmpty)
+            #expect(try await desktop.pull("--overwrite").status == 0)
+        }
+
+        @Test("A question that nobody answers ends too, and nothing was made", arguments: signals)
+        func question(signal: Int32) async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            let child = try world.start(
+                ["register"] + device.options + ["--json"],
+                onTerminal: true,
+                reaction: ChildProcess.Reaction(text: "[y/n]") { $0.signal(signal) }
+            )
+            let result = await child.finish()
+            #expect(result.status == 128 + signal, "\(result)")
+            #expect(try result.errorCode() == "interrupted")
+            #expect(try Listing(of: world.share).isEmpty)
+        }
+    }
+}

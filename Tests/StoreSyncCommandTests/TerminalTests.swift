@@ -1,0 +1,178 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    @Suite("On a terminal, the command asks and shows how far it has come")
+    struct TerminalTests {
+        private func answer(_ world: World, _ arguments: [String], _ answers: String...) async throws -> CommandResult {
+            let child = try world.start(arguments, onTerminal: true)
+            // Typed ahead: the terminal keeps it until it's asked for.
+            child.send(answers.map { "\($0)\n" }.joined())
+            return await child.finish()
+        }
+
+        @Test("Whether to encrypt a new application is asked; no makes it unencrypted, other answers ask again")
+        func newApplication() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            let result = try await answer(world, ["register"] + device.options + ["--json"], "perhaps", "", "N")
+            #expect(result.status == 0, "\(result)")
+            #expect(try result.json()["encrypted"]?.boolean == false)
+            #expect(result.errorOutput.components(separatedBy: "[y/n]").count == 4)
+        }
+
+        @Test("Yes wants encryption, which this version refuses")
+        func encrypted() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            let result = try await answer(world, ["register"] + device.options + ["--json"], "y")
+            #expect(result.status == 64, "\(result)")
+            #expect(try result.errorCode() == "encryptionUnavailable")
+            #expect(try Listing(of: world.share).isEmpty)
+        }
+
+        @Test("Joining an unencrypted application is asked; yes joins, no doesn't")
+        func joining() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let before = try Listing(of: world.share)
+            let pull = ["pull", desktop.store.path, "--document", "notes", "--json"] + desktop.options
+            let refused = try await answer(world, pull, "no")
+            #expect(refused.status == 64, "\(refused)")
+            #expect(try refused.errorCode() == "encryptionUndecided")
+            #expect(try Listing(of: world.share) == before)
+            let joined = try await answer(world, pull, "yes")
+            #expect(joined.status == 0, "\(joined)")
+            #expect(try desktop.notes() == ["one"])
+            // Asked once.
+            #expect(try await world.run(pull).status == 0)
+        }
+
+        @Test("A progress bar is drawn on a terminal, unless --quiet, and nowhere else")
+        func progress() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try device.write("one", bytes: 1_000_000)
+            let arguments = device.pushArguments + device.options
+            let shown = await (try world.start(arguments, onTerminal: true)).finish()
+            #expect(shown.status == 0, "\(shown)")
+            #expect(shown.errorOutput.contains("█") || shown.errorOutput.contains("░"), "\(shown)")
+            #expect(shown.output.contains("Pushed notes, generation 1"))
+
+            try device.write("two", bytes: 1_000_000)
+            let quiet = await (try world.start(arguments + ["--quiet"], onTerminal: true)).finish()
+            #expect(quiet.status == 0, "\(quiet)")
+            #expect(quiet.errorOutput.isEmpty)
+            #expect(quiet.output.isEmpty)
+
+            try device.write("three", bytes: 1_000_000)
+            let piped = try await world.run(arguments)
+            #expect(piped.status == 0)
+            #expect(piped.errorOutput.isEmpty)
+        }
+    }
+
+    @Suite("Options come from the command line, the environment or a default")
+    struct OptionsTests {
+        @Test("Remote, application and state may be environment variables, which options outrank")
+        func environment() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try device.write("one")
+            let environment = [
+                "STORESYNC_REMOTE": "file://\(world.share.path)", "STORESYNC_APP": "org.example.notes",
+                "STORESYNC_STATE": device.state.path,
+            ]
+            let arguments = device.pushArguments + ["--json"]
+            let push = try await world.run(arguments, environment: environment)
+            #expect(push.status == 0, "\(push)")
+            #expect(try push.json()["application"]?.string == "org.example.notes")
+            #expect(FileManager.default.fileExists(atPath: device.state.path))
+            let other = try await world.run(arguments + ["--app", "org.example.other"], environment: environment)
+            #expect(try other.json()["application"]?.string == "org.example.other")
+            let nowhere = try await world.run(
+                arguments + ["--remote", "file:///nowhere/at/all"],
+                environment: environment
+            )
+            #expect(nowhere.status == 69)
+        }
+
+        @Test("The state directory is below XDG_STATE_HOME, else the home, and for its owner alone")
+        func defaultState() async throws {
+            let world = try World()
+            let arguments = [
+                "register", "--no-encrypt", "--json", "--app", "org.example.notes", "--remote",
+                "file://\(world.share.path)",
+            ]
+            #expect(try await world.run(arguments).status == 0)
+            #expect(
+                try await world.run(arguments, environment: ["XDG_STATE_HOME": ""]).json()["created"]?.boolean == false
+            )
+            for path in ["home/state-home/storesync", "home/.local/state/storesync"] {
+                let directory = world.folder.appending(path: path).path
+                let mode = try FileManager.default.attributesOfItem(atPath: directory)[.posixPermissions] as? Int
+                #expect(mode == 0o700)
+            }
+        }
+
+        @Test(
+            "Help and version exit with 0",
+            arguments: ["--help", "--version", "push --help", "verify -h", "help pull"]
+        )
+        func help(arguments: String) async throws {
+            let world = try World()
+            let result = try await world.run(arguments.split(separator: " ").map(String.init))
+            #expect(result.status == 0, "\(result)")
+            #expect(!result.output.isEmpty)
+            #expect(try Listing(of: world.folder).paths == ["home", "share", "temporary"])
+        }
+    }
+
+    @Suite("The demo does the whole job")
+    struct DemoTests {
+        @Test("It prints each step and leaves nothing behind, neither in the temporary directory nor at home")
+        func demo() async throws {
+            let world = try World()
+            let result = try await world.run(["demo"])
+            #expect(result.status == 0, "\(result)")
+            #expect(result.output.contains("Both devices hold the same"))
+            #expect(result.errorOutput.isEmpty)
+            #expect(try Listing(of: world.folder).paths == ["home", "share", "temporary"])
+        }
+
+        @Test("With --keep it leaves everything, and says where")
+        func keep() async throws {
+            let world = try World()
+            let result = try await world.run(["demo", "--keep", "--json"])
+            #expect(result.status == 0, "\(result)")
+            let kept = try #require(try result.json()["kept"]?.string)
+            #expect(kept.hasPrefix(world.temporary.path))
+            let paths = try Listing(of: URL(fileURLWithPath: kept, isDirectory: true)).paths
+            #expect(paths.contains("laptop/notes.sqlite"))
+            #expect(paths.contains("desktop/notes.sqlite"))
+        }
+
+        @Test("With --quiet it prints nothing")
+        func quiet() async throws {
+            let result = try await World().run(["demo", "--quiet"])
+            #expect(result.status == 0)
+            #expect(result.output.isEmpty)
+            #expect(result.errorOutput.isEmpty)
+        }
+
+        @Test("Interrupted, it leaves nothing behind either")
+        func interrupted() async throws {
+            let world = try World()
+            for delay in 0...4 {
+                let child = try world.start(["demo", "--json"])
+                for _ in 0..<delay { _ = try await world.run(["--version"]) }
+                child.signal(SIGTERM)
+                let result = await child.finish()
+                #expect([0, 143].contains(result.shellStatus), "\(result)")
+                #expect(try Listing(of: world.folder).paths == ["home", "share", "temporary"])
+            }
+        }
+    }
+}
