@@ -53,7 +53,8 @@ public struct Simulation: Sendable {
     ) throws -> Output {
         let simulation = Simulation(executor: SimulatedExecutor(seed: seed), clock: SimulatedClock(), seed: seed)
         let result = Locked<Result<Output, any Error>?>(nil)
-        let task = Task.detached(executorPreference: simulation.executor) {
+        // Not detached: it inherits task-local values, by which what fails in it is told to be of the running test.
+        let task = Task(executorPreference: simulation.executor) {
             let outcome: Result<Output, any Error>
             do {
                 outcome = .success(try await scenario(simulation))
