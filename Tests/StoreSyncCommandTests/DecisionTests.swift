@@ -78,7 +78,7 @@ extension CommandTests {
         func mismatch() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
-            try laptop.write("one")
+            for device in [laptop, desktop] { try device.write("one") }
             #expect(try await laptop.push().status == 0)
             for device in [laptop, desktop] {
                 let before = try Listing(of: device.home).withoutState

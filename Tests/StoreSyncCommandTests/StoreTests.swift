@@ -11,8 +11,10 @@ extension CommandTests {
             sourceLocation: SourceLocation = #_sourceLocation
         ) async throws {
             let before = try Listing(of: device.home).withoutState
+            let remote = try Listing(of: device.world.share)
             let result = try await device.push()
             #expect(result.status == status, "\(result)", sourceLocation: sourceLocation)
+            #expect(try Listing(of: device.world.share) == remote, sourceLocation: sourceLocation)
             #expect(try result.errorCode() == code, sourceLocation: sourceLocation)
             #expect(try Listing(of: device.home).withoutState == before, sourceLocation: sourceLocation)
             #expect(try device.world.manifests().isEmpty, sourceLocation: sourceLocation)

@@ -23,9 +23,7 @@ struct StoreSnapshot: Sendable {
     /// - Returns: The copy.
     /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `storeChanged`, `unsupportedFormat`, `cannotWrite`.
     static func take(of store: LocalStore, at destination: URL) throws -> StoreSnapshot {
-        guard try store.exists else {
-            throw StoreSyncError(.storeNotFound, "There is no store at \(store.path) on this device. Check the path.")
-        }
+        try checkExists(store)
         if let database = try store.openDatabase(timeout: 10) {
             defer { try? database.close() }
             try database.inDatabase { try copy($0, of: store, to: destination) }
@@ -33,6 +31,41 @@ struct StoreSnapshot: Sendable {
             try copyFile(store, to: destination)
         }
         return try StoreSnapshot(at: destination)
+    }
+
+    /// Checks, without copying it, that a store can be copied.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameter store: The store.
+    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `unsupportedFormat`.
+    static func checkSource(_ store: LocalStore) throws {
+        try checkExists(store)
+        if let database = try store.openDatabase(timeout: 10) {
+            try? database.close()
+        } else {
+            try refuseSideFiles(of: store)
+        }
+    }
+
+    private static func checkExists(_ store: LocalStore) throws {
+        guard try store.exists else {
+            throw StoreSyncError(.storeNotFound, "There is no store at \(store.path) on this device. Check the path.")
+        }
+        guard access(store.path, R_OK) == 0 else {
+            throw StoreSyncError(.storeNotFound, "\(store.path) can't be read on this device. Check its permissions.")
+        }
+    }
+
+    private static func refuseSideFiles(of store: LocalStore) throws {
+        guard let file = store.sideFiles.first else { return }
+        throw StoreSyncError(
+            .unsupportedFormat,
+            """
+            Beside \(store.path) stands \(file), but the store isn't an SQLite database that can be read. \
+            Nothing was copied: part of it may be in that file. Close it in the program that it belongs to.
+            """
+        )
     }
 
     init(at url: URL) throws {
@@ -78,15 +111,7 @@ struct StoreSnapshot: Sendable {
     }
 
     private static func copyFile(_ store: LocalStore, to destination: URL) throws {
-        guard store.sideFiles.isEmpty else {
-            throw StoreSyncError(
-                .unsupportedFormat,
-                """
-                Beside \(store.path) stands \(store.sideFiles[0]), but the store isn't an SQLite database that can be read. \
-                Nothing was copied: part of it may be in that file. Close it in the program that it belongs to.
-                """
-            )
-        }
+        try refuseSideFiles(of: store)
         let before = store.fingerprint
         do {
             try FileManager.default.copyItem(at: store.url, to: destination)

@@ -127,14 +127,17 @@ public actor ApplicationSyncManager {
         mayCreate: Bool = true,
         startsAnew: Bool = false
     ) -> OperationHandle<ApplicationRegistration> {
+        supervisor.add(registration(mayCreate: mayCreate, startsAnew: startsAnew))
+    }
+
+    nonisolated func registration(mayCreate: Bool, startsAnew: Bool = false) -> ApplicationRegistrationOperation {
         var request = request
         request.mayCreateApplication = mayCreate
         request.startsAnew = startsAnew
-        let operation = ApplicationRegistrationOperation(request, backend: backend, state: state) {
+        return ApplicationRegistrationOperation(request, backend: backend, state: state) {
             [asker, application] question in
             try await asker.ask { try await $0.decideEncryption(question, of: application) }
         }
-        return supervisor.add(operation)
     }
 
     /// The manager of one of the application's documents.

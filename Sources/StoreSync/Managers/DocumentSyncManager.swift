@@ -24,24 +24,36 @@ public actor DocumentSyncManager {
         description: String? = nil,
         mayCreate: Bool = true
     ) -> OperationHandle<DocumentRegistration> {
+        register(description: description, mayCreate: mayCreate, after: manager.register(mayCreate: mayCreate))
+    }
+
+    private nonisolated func register(
+        description: String?,
+        mayCreate: Bool,
+        after application: OperationHandle<ApplicationRegistration>
+    ) -> OperationHandle<DocumentRegistration> {
         let request = DocumentRegistrationRequest(
             document: document,
             description: description ?? document.rawValue,
             mayCreateDocument: mayCreate
         )
-        return manager.register(request, after: manager.register(mayCreate: mayCreate))
+        return manager.register(request, after: application)
     }
 
     /// Uploads a store, which may be open, as the document's next generation.
     ///
-    /// Makes application and document if needed.
+    /// Makes application and document if needed, but nothing before there is a store that can be read.
     ///
     /// - Parameter url: The store.
     /// - Returns: The upload's handle; its failure is that of whichever operation failed.
     @discardableResult
     public nonisolated func upload(storeAt url: URL) -> OperationHandle<WholeStoreUpload> {
         let (backend, state) = (manager.backend, manager.state)
-        return register(description: url.lastPathComponent).then { registered in
+        let application = manager.supervisor.add(StoreCheckOperation(url)).then { [manager] in
+            manager.registration(mayCreate: true)
+        }
+        let document = register(description: url.lastPathComponent, mayCreate: true, after: application)
+        return document.then { registered in
             WholeStoreUploadOperation(store: url, document: registered, backend: backend, state: state)
         }
     }

@@ -1,0 +1,15 @@
+import Foundation
+import Operations
+
+/// Looks whether there is a store that can be uploaded, before anything is made on the remote for it.
+actor StoreCheckOperation: Operation {
+    private let url: URL
+
+    init(_ url: URL) {
+        self.url = url
+    }
+
+    func main(_ context: OperationContext) async throws {
+        try await context.blocking { [url] in try StoreSnapshot.checkSource(LocalStore(url)) }
+    }
+}
