@@ -27,13 +27,32 @@ enum SQLiteHeader {
     }
 
     /// Sets whether a database, which nobody has open, is opened with a write-ahead log.
-    ///
-    /// Which journal a store has is a device's own affair: it isn't part of what is synchronized.
     static func setUsesLog(_ usesLog: Bool, in url: URL) throws {
         let version: UInt8 = usesLog ? 2 : 1
+        try overwrite(url, [(versions, [version, version])])
+    }
+
+    /// Takes out of a database, which nobody has open, what says nothing of its content.
+    ///
+    /// So equal content has equal bytes on every device: the journal mode is a device's own affair; the counters of changes
+    /// and of changes of the schema tell connections of one file when their caches are outdated, and this is a new file;
+    /// the last two fields say which SQLite wrote last, and at which count, without which the file's length in the header
+    /// would not be believed.
+    static func normalize(_ url: URL) throws {
+        let one: [UInt8] = [0, 0, 0, 1]
+        // Version 3.7.0 was the first to write the last two.
+        try overwrite(
+            url,
+            [(versions, [1, 1]), (24, one), (40, one), (92, one), (96, [0, 0x2D, 0xE2, 0x18])]
+        )
+    }
+
+    private static func overwrite(_ url: URL, _ fields: [(offset: UInt64, bytes: [UInt8])]) throws {
         let handle = try FileHandle(forUpdating: url)
         defer { try? handle.close() }
-        try handle.seek(toOffset: versions)
-        try handle.write(contentsOf: [version, version])
+        for field in fields {
+            try handle.seek(toOffset: field.offset)
+            try handle.write(contentsOf: field.bytes)
+        }
     }
 }

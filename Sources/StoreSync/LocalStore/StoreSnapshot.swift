@@ -10,7 +10,7 @@ struct StoreSnapshot: Sendable {
     var byteCount: Int64
     /// Its digest.
     ///
-    /// Two snapshots of a store that wasn't changed have the same.
+    /// Two snapshots of equal content have the same, on whatever device and with whatever version of SQLite.
     var contentRoot: ContentRoot
 
     /// Copies a store, which may be open and written to meanwhile.
@@ -87,8 +87,8 @@ struct StoreSnapshot: Sendable {
 
     /// Copies a database through an open connection to it.
     ///
-    /// In one read transaction and in one step: a backup in steps would begin again whenever somebody writes. The copy has a
-    /// rollback journal, whatever the source has.
+    /// In one read transaction and in one step: a backup in steps would begin again whenever somebody writes. What
+    /// the header says of the device rather than of the content is set to fixed values.
     static func copy(_ source: Database, of store: LocalStore, to destination: URL) throws {
         do {
             var configuration = Configuration()
@@ -104,7 +104,7 @@ struct StoreSnapshot: Sendable {
                     return .commit
                 }
             }
-            try SQLiteHeader.setUsesLog(false, in: destination)
+            try SQLiteHeader.normalize(destination)
         } catch {
             throw StoreSyncError(database: error, at: store.path)
         }

@@ -179,6 +179,28 @@ struct StoreReplacementTests {
         #expect(try Store.notes(in: url) == new.union(["later"]))
     }
 
+    @Test("a connection that knows the old tables reads the new ones", arguments: ["wal", "delete"])
+    func cachedSchema(journalMode: String) throws {
+        try Store.write(old.sorted(), to: url)
+        let queue = try DatabaseQueue(path: url.path)
+        let notes: (Database) throws -> Set<String> = { db in
+            try String.fetchSet(db.cachedStatement(sql: "SELECT text FROM note"))
+        }
+        _ = try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode = \(journalMode)") }
+        #expect(try queue.inDatabase(notes) == old)
+        let source = world.folder.appending(path: "source")
+        try DatabaseQueue(path: source.path).inDatabase { db in
+            try db.execute(sql: "CREATE TABLE note (other TEXT DEFAULT 'other', text TEXT NOT NULL)")
+            for note in new { try db.execute(sql: "INSERT INTO note (text) VALUES (?)", arguments: [note]) }
+        }
+        // Snapshots all have the same counters: it takes SQLite to raise those of the store that is written into.
+        let download = StoreReplacement.temporaryURL(for: try LocalStore(url))
+        _ = try StoreSnapshot.take(of: LocalStore(source), at: download)
+        try StoreReplacement.replace(LocalStore(url), with: download, expecting: .anything, mode: .writeIntoOpenStore)
+        #expect(try queue.inDatabase(notes) == new)
+        #expect(try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA integrity_check") } == "ok")
+    }
+
     @Test("one row changed since is told, and the store keeps it and its journal mode", arguments: ["wal", "delete"])
     func changed(journalMode: String) throws {
         try Store.write(old.sorted(), to: url)
