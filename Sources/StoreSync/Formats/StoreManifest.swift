@@ -25,6 +25,8 @@ struct StoreManifest: Hashable, Sendable {
     var seen: [String: Int]
 
     private static let formatVersion = 1
+    /// No file is larger, and the sum of several is still a number.
+    fileprivate static let sizes = 0...(1 << 53)
 
     init(name: UploadName, created: Date, files: [File], includes: GenerationVector, seen: [String: Int]) {
         self.name = name
@@ -57,7 +59,8 @@ struct StoreManifest: Hashable, Sendable {
             throw .corrupt(path, "its list of files isn't whole")
         }
         guard let includes = values["includes"].flatMap(GenerationVector.init), let created = values["created"]?.date,
-            let seen = values["seen"]?.dictionary?.mapValues({ $0.integer ?? -1 }), seen.values.allSatisfy({ $0 >= 0 })
+            let seen = values["seen"]?.dictionary?.mapValues({ $0.integer ?? -1 }),
+            seen.values.allSatisfy(GenerationVector.Entry.floors.contains)
         else { throw .corrupt(path, "what it includes can't be read") }
         self.init(name: name, created: created, files: files, includes: includes, seen: seen)
     }
@@ -80,7 +83,8 @@ extension StoreManifest.File {
     fileprivate init?(_ value: PropertyListValue) {
         guard let values = value.dictionary, let file = values["name"]?.string.flatMap(WholeStoreFile.init),
             let size = values["size"]?.integer, let storedSize = values["storedSize"]?.integer,
-            let root = values["contentRoot"]?.string.flatMap(ContentRoot.init(hex:)), size >= 0, storedSize >= 0
+            let root = values["contentRoot"]?.string.flatMap(ContentRoot.init(hex:)),
+            StoreManifest.sizes.contains(size), StoreManifest.sizes.contains(storedSize)
         else { return nil }
         self.init(file: file, size: Int64(size), storedSize: Int64(storedSize), contentRoot: root)
     }

@@ -20,7 +20,8 @@ struct UploadName: Hashable, Sendable, CustomStringConvertible {
     /// Reads the name of an upload's folder; `nil` for anything else, such as the conflict copy of a synced folder.
     init?(client: RemoteIdentifier, directoryName name: String) {
         let parts = name.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, let generation = Int(parts[0]), generation > 0, String(generation) == parts[0],
+        guard parts.count == 2, let generation = Int(parts[0]),
+            UploadReference.generations.contains(generation), String(generation) == parts[0],
             UUID(uuidString: String(parts[1]))?.uuidString == String(parts[1])
         else { return nil }
         self.init(client: client, generation: generation, upload: String(parts[1]))

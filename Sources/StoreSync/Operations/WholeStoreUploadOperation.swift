@@ -225,8 +225,17 @@ public actor WholeStoreUploadOperation: Operation {
             (try state.uploads(for: key, client: client.rawValue).map(\.reference.generation)
                 + [state.rollbackMemory(for: key).highestGeneration]).max() ?? 0
         }
-        let highest = (published.published + published.folders).map(\.generation).max() ?? 0
-        return UploadName(client: client, generation: max(highest, remembered) + 1, upload: UUID().uuidString)
+        let highest = max((published.published + published.folders).map(\.generation).max() ?? 0, remembered)
+        guard highest < UploadReference.generations.upperBound else {
+            throw StoreSyncError(
+                .corrupt,
+                """
+                Generation \(highest) of \(document.document) is the last that there can be, so it was forged or damaged on \
+                the remote. Push the store as another document.
+                """
+            )
+        }
+        return UploadName(client: client, generation: highest + 1, upload: UUID().uuidString)
     }
 
     private func manifest(

@@ -4,6 +4,31 @@ struct UploadReference: Hashable, Sendable, Codable {
     var generation: Int
     /// A UUID.
     var upload: String
+
+    /// The generations that there can be.
+    ///
+    /// Anybody may write a name into the storage. Up to here every program reads the number exactly, and one more is still
+    /// a number.
+    static let generations = 1...(1 << 53)
+}
+
+extension UploadReference {
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        generation = try values.decode(Int.self, forKey: .generation)
+        upload = try values.decode(String.self, forKey: .upload)
+        try decoder.require(Self.generations.contains(generation))
+    }
+}
+
+extension Decoder {
+    /// Refuses a value that no version of this program wrote.
+    func require(_ isValid: Bool) throws {
+        guard !isValid else { return }
+        throw DecodingError.dataCorrupted(
+            DecodingError.Context(codingPath: codingPath, debugDescription: "a generation out of range")
+        )
+    }
 }
 
 /// What a store contains: of each client, which of its uploads.
@@ -18,6 +43,8 @@ struct GenerationVector: Hashable, Sendable, Codable {
         var uploads: [UploadReference] = []
         /// Every generation up to this one is contained; 0 if that's unknown.
         var floor = 0
+
+        static let floors = 0...UploadReference.generations.upperBound
     }
 
     private(set) var entries: [String: Entry] = [:]
@@ -72,6 +99,15 @@ struct GenerationVector: Hashable, Sendable, Codable {
     }
 }
 
+extension GenerationVector.Entry {
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        uploads = try values.decode([UploadReference].self, forKey: .uploads)
+        floor = try values.decode(Int.self, forKey: .floor)
+        try decoder.require(Self.floors.contains(floor))
+    }
+}
+
 // MARK: - In manifests
 
 extension GenerationVector {
@@ -81,12 +117,13 @@ extension GenerationVector {
     init?(_ value: PropertyListValue) {
         guard let clients = value.dictionary, clients.count <= Self.mostClients else { return nil }
         for (client, value) in clients {
-            guard let floor = value.dictionary?["floor"]?.integer, floor >= 0,
+            guard let floor = value.dictionary?["floor"]?.integer, Entry.floors.contains(floor),
                 let list = value.dictionary?["uploads"]?.array, list.count <= Self.namedUploads
             else { return nil }
             var entry = Entry(floor: floor)
             for item in list {
-                guard let generation = item.dictionary?["generation"]?.integer, generation > 0,
+                guard let generation = item.dictionary?["generation"]?.integer,
+                    UploadReference.generations.contains(generation),
                     let upload = item.dictionary?["upload"]?.string
                 else { return nil }
                 entry.uploads.append(UploadReference(generation: generation, upload: upload))

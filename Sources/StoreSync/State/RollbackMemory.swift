@@ -29,3 +29,13 @@ struct RollbackMemory: Hashable, Sendable, Codable {
         open(client: client, reference, includes: includes)
     }
 }
+
+extension RollbackMemory {
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        opened = try values.decode([String: Int].self, forKey: .opened)
+        superseded = try values.decode([String: Int].self, forKey: .superseded)
+        let numbers = [opened, superseded].flatMap(\.values)
+        try decoder.require(numbers.allSatisfy(GenerationVector.Entry.floors.contains))
+    }
+}

@@ -1,0 +1,151 @@
+import Foundation
+import GRDB
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+/// Whoever can write to the storage can name any generation: it must not bring a device down.
+@Suite("Generations that nobody can have pushed", .timeLimit(.minutes(15)))
+struct HostileGenerationTests {
+    /// Where the number stands.
+    enum Place: String, CaseIterable {
+        case name, folder, floor, upload, seen, size
+    }
+
+    private static let tooHigh = [Int.max, UploadReference.generations.upperBound + 1]
+
+    /// A document that `a` pushed and `b` pulled, with an upload of somebody else beside it.
+    private struct Scene {
+        let world: World
+        let a: Device
+        let b: Device
+        let stranger: RemoteIdentifier
+
+        init() async throws {
+            world = try World()
+            (a, b) = (try world.device("a"), try world.device("b"))
+            stranger = try RemoteIdentifier("stranger")
+            try a.write("one")
+            _ = try await a.push().value
+            _ = try await b.pull().value
+        }
+
+        private var hierarchy: DocumentHierarchy { ApplicationHierarchy(world.application).document(world.document) }
+
+        private func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
+
+        /// Uploads what `a` has pushed once more, as somebody else, with `number` in one place.
+        func forge(_ number: Int, in place: Place) async throws {
+            let hooks = a.backend.wholeStoreDownloadHooks
+            let published = try await PublishedStores.list(hooks, hierarchy).published
+            let manifests = try await PublishedStores.readManifests(published, hooks, hierarchy).manifests
+            var manifest = try #require(manifests.first)
+            let original = hierarchy.upload(manifest.name)
+            let generation = [.name, .folder].contains(place) ? number : 2
+            manifest.name = UploadName(client: stranger, generation: generation, upload: UUID().uuidString)
+            let (upload, path) = (hierarchy.upload(manifest.name), hierarchy.manifest(manifest.name))
+            try FileManager.default.createDirectory(
+                at: url(hierarchy.wholeStores(stranger)),
+                withIntermediateDirectories: true
+            )
+            try FileManager.default.copyItem(at: url(original), to: url(upload))
+            guard place != .folder else { return }
+            manifest.includes.insert(client: stranger.rawValue, manifest.name.reference)
+            try Data(Self.xml(of: manifest, with: number, in: place)).write(to: url(path))
+        }
+
+        private static func xml(of manifest: StoreManifest, with number: Int, in place: Place) throws -> [UInt8] {
+            var manifest = manifest
+            let forged = UploadReference(generation: number, upload: UUID().uuidString)
+            switch place {
+            case .name, .folder: break
+            case .upload: manifest.includes.insert(client: "victim", forged)
+            case .seen: manifest.seen["victim"] = number
+            case .size: manifest.files[0].storedSize = Int64(number)
+            case .floor:
+                var values = try #require(try PropertyListValue(xml: manifest.xml).dictionary)
+                var includes = try #require(values["includes"]?.dictionary)
+                includes["victim"] = .dictionary(["floor": .integer(number), "uploads": .array([])])
+                values["includes"] = .dictionary(includes)
+                return PropertyListValue.dictionary(values).xml
+            }
+            return manifest.xml
+        }
+
+        /// The code of the error that every command ends with; none where it succeeds.
+        func commands() async throws -> [String: StoreSyncError.Code?] {
+            try a.write("two")
+            func outcome(_ body: () async throws -> some Any) async throws -> StoreSyncError.Code? {
+                do {
+                    _ = try await body()
+                    return nil
+                } catch let error as StoreSyncError {
+                    return error.code
+                }
+            }
+            return [
+                "push": try await outcome { try await a.push().value },
+                "pull": try await outcome { try await b.pull().value },
+                "pull of the stranger": try await outcome { try await b.pull(from: stranger, overwrite: true).value },
+                "status": try await outcome { try await b.status().value },
+                "verify": try await outcome { try await b.verify().value },
+            ]
+        }
+    }
+
+    @Test("one that is too high, wherever it stands, isn't taken for one", arguments: Place.allCases, tooHigh)
+    func outOfRange(place: Place, number: Int) async throws {
+        let scene = try await Scene()
+        try await scene.forge(number, in: place)
+        let outcomes = try await scene.commands()
+        let expected: [String: StoreSyncError.Code?] = [
+            "push": nil, "pull": nil, "status": nil, "verify": nil,
+            "pull of the stranger": [.name, .folder].contains(place) ? .noUploadedStore : .corrupt,
+        ]
+        #expect(outcomes == expected)
+        #expect(try scene.b.notes() == ["one", "two"])
+    }
+
+    @Test("the last that there can be is read, and nothing can be pushed after it")
+    func last() async throws {
+        let last = UploadReference.generations.upperBound
+        let scene = try await Scene()
+        try await scene.forge(last, in: .name)
+        let outcomes = try await scene.commands()
+        #expect(outcomes["push"] == .corrupt)
+        #expect(outcomes["pull of the stranger"] == .some(nil))
+        let error = await #expect(throws: StoreSyncError.self) { try await scene.a.push().value }
+        #expect(error?.message.contains("Push the store as another document") == true)
+        try scene.b.write("three")
+        #expect(await code { try await scene.b.push().value } == .corrupt, "it's remembered too")
+    }
+
+    @Test("in the device's own memory they are damage")
+    func memory() throws {
+        let fixture = try StateFixture()
+        let state = try fixture.open()
+        let opened = (client: "laptop", reference: StateFixture.upload(6), includes: GenerationVector())
+        try state.commitPull(StateFixture.store(), opened: opened, acceptsRollback: false)
+        try state.recordUpload(StateFixture.record(6))
+        try DatabaseQueue(path: fixture.database.path).write { db in
+            try db.execute(sql: "UPDATE fact SET value = replace(value, '6', '\(Int.max)')")
+            try db.execute(sql: "UPDATE store SET value = replace(value, '\"floor\":0', '\"floor\":\(Int.max)')")
+            try db.execute(
+                sql: "UPDATE upload SET value = replace(value, '\"generation\":6', '\"generation\":\(Int.max)')"
+            )
+        }
+        func isDamage(_ body: () throws -> some Any) -> Bool {
+            do {
+                _ = try body()
+                return false
+            } catch {
+                return (error as? StoreSyncError)?.code == .corrupt
+            }
+        }
+        #expect(isDamage { try state.rollbackMemory(for: StateFixture.diary) })
+        #expect(isDamage { try state.store(at: "/data/diary.sqlite", document: StateFixture.diary) })
+        #expect(isDamage { try state.uploads(for: StateFixture.diary, client: "phone") })
+    }
+}
