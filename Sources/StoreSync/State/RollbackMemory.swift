@@ -19,7 +19,8 @@ struct RollbackMemory: Hashable, Sendable, Codable {
         for (other, entry) in includes.entries {
             // Of its own client, everything before this one.
             let contained = entry.uploads.map(\.generation).filter { other != client || $0 < reference.generation }
-            superseded[other] = max(superseded[other, default: 0], entry.floor, contained.max() ?? 0)
+            let floor = other == client ? min(entry.floor, reference.generation - 1) : entry.floor
+            superseded[other] = max(superseded[other, default: 0], floor, contained.max() ?? 0)
         }
     }
 

@@ -56,6 +56,16 @@ struct RollbackMemoryTests {
         #expect(!memory.isRolledBack(client: "phone", generation: 5))
     }
 
+    @Test("a floor that covers the head supersedes only what is below the head")
+    func ownFloor() throws {
+        let floor = PropertyListValue.dictionary(["floor": .integer(9), "uploads": .array([])])
+        let includes = try #require(GenerationVector(.dictionary(["phone": floor])))
+        var memory = RollbackMemory()
+        memory.open(OpenedManifest(client: "phone", upload: Fixture.upload(5), includes: includes))
+        #expect(memory.superseded["phone"] == 4)
+        #expect(!memory.isRolledBack(client: "phone", generation: 5))
+    }
+
     @Test("rises and never falls")
     func rises() {
         var memory = RollbackMemory()
