@@ -38,9 +38,9 @@ public final class StateDirectory: Sendable {
             // One process at a time makes the tables.
             let opening = try FileLock(waitingAt: url.appending(path: "locks/opening"))
             defer { opening.release() }
-            close(open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600))
-            chmod(file, 0o600)
+            // SQLite alone opens the file, since closing another descriptor would drop the locks of this process on it.
             database = try DatabaseQueue(path: file, configuration: configuration)
+            guard chmod(file, 0o600) == 0 else { throw StoreSyncError(writing: file, errno: errno) }
             try StateSchema.migrate(database)
         } catch {
             throw StoreSyncError(state: error, at: url)

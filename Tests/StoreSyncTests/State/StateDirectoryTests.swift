@@ -126,6 +126,30 @@ struct StateDirectoryTests {
         #expect(try other.integrityKey(for: StateFixture.diary) == "key")
     }
 
+    @Test("opened again, leaves the locks of this process on the database alone")
+    func keepsLocks() async throws {
+        _ = try fixture.open()
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let queue = try DatabaseQueue(path: fixture.database.path, configuration: configuration)
+        try queue.inDatabase { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        _ = try fixture.open()
+        let other = try PythonProcess(
+            """
+            import sqlite3, sys
+            db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=0)
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                print("taken")
+            except sqlite3.OperationalError as error:
+                print(error)
+            """,
+            [fixture.database.path]
+        )
+        #expect(try await other.line() == "database is locked")
+        try queue.inDatabase { try $0.execute(sql: "COMMIT") }
+    }
+
     @Test("a copy is the same device, and from then on a state of its own")
     func copied() throws {
         let state = try fixture.open()
