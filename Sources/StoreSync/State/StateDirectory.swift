@@ -31,8 +31,10 @@ public final class StateDirectory: Sendable {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.prepareDatabase { db in
-            // A rollback journal, not a WAL: a state directory that is copied while it's closed is one file.
-            try db.execute(sql: "PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL")
+            // A rollback journal, not a WAL: a state directory that is copied while it's closed is one file, but for an
+            // empty journal. A commit is the end of the journal. Its deletion may be undone by a power cut, since SQLite
+            // doesn't sync the directory after it, and the commit with it; its truncation is synced.
+            try db.execute(sql: "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL")
         }
         do {
             // One process at a time makes the tables.

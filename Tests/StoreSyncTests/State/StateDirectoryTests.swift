@@ -94,9 +94,11 @@ struct StateDirectoryTests {
         expect(.unsupportedFormat, "newer version")
     }
 
-    @Test("writes to the disk before it returns, and into one file")
+    @Test("writes into one file; its journal stays, emptied, since its deletion could be undone")
     func journal() throws {
-        _ = try fixture.open()
+        let state = try fixture.open()
+        _ = try state.clientIdentifier(for: StateFixture.notes)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: fixture.database.path + "-journal")).isEmpty)
         let header = try Data(contentsOf: fixture.database).prefix(20)
         #expect(header[18] == 1 && header[19] == 1, "not WAL")
         let files = try FileManager.default.contentsOfDirectory(atPath: fixture.url.path)
