@@ -37,7 +37,8 @@ struct LocalStore: Sendable {
         return String(cString: resolved)
     }
 
-    private var status: stat? {
+    /// What the file system says of the file.
+    var status: stat? {
         var status = stat()
         return lstat(path, &status) == 0 ? status : nil
     }
@@ -64,6 +65,13 @@ struct LocalStore: Sendable {
     /// What tells one state of a file that isn't SQLite's from another.
     struct Fingerprint: Equatable {
         private let numbers: [Int64]
+        private let changed: TimeInterval
+
+        /// Whether a change from now on shows.
+        ///
+        /// A file system's clock ticks every few milliseconds, and some every two seconds: a file that was just written may
+        /// be written again under the same time.
+        var isSettled: Bool { Date().timeIntervalSince1970 - changed > 2 }
 
         fileprivate init(_ status: stat) {
             #if canImport(Darwin)
@@ -76,13 +84,11 @@ struct LocalStore: Sendable {
                 Int64(status.st_size), Int64(changed.tv_sec), Int64(changed.tv_nsec), Int64(modified.tv_sec),
                 Int64(modified.tv_nsec),
             ]
+            self.changed = TimeInterval(changed.tv_sec)
         }
     }
 
     var fingerprint: Fingerprint? { status.map(Fingerprint.init) }
-
-    /// The permissions of the file.
-    var mode: mode_t? { status.map { $0.st_mode & 0o7777 } }
 
     /// The files beside the store that belong to it while it's open, or was left by a process that died.
     var sideFiles: [String] {
@@ -111,6 +117,9 @@ struct LocalStore: Sendable {
         }
     }
 
+    /// The directory that the store is in.
+    var directory: URL { url.deletingLastPathComponent() }
+
     private func open(readonly: Bool, _ timeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.readonly = readonly
@@ -119,51 +128,5 @@ struct LocalStore: Sendable {
         // SQLite looks at the file when it reads it first.
         try queue.inDatabase { _ = try Int.fetchOne($0, sql: "PRAGMA schema_version") }
         return queue
-    }
-}
-
-extension StoreSyncError {
-    /// What an error of SQLite means for a local store.
-    init(database error: any Error, at path: String) {
-        switch (error as? DatabaseError)?.resultCode {
-        case .SQLITE_BUSY, .SQLITE_LOCKED:
-            self.init(.busy, "\(path) is being used by another program. Close it there, or try again.", cause: error)
-        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
-            self.init(
-                .corrupt,
-                "\(path) on this device is a damaged SQLite database. Recover it, or pull with --overwrite.",
-                cause: error
-            )
-        case .SQLITE_FULL, .SQLITE_IOERR:
-            self.init(
-                .cannotWrite,
-                "There is no room, or the disk fails, beside \(path) or in the temporary directory of this device.",
-                cause: error
-            )
-        default:
-            self.init(
-                .storeNotFound,
-                "\(path) can't be opened on this device. Check its permissions.",
-                cause: error
-            )
-        }
-    }
-
-    /// What an error of this device's file system means when `url` was to be written.
-    init(writing url: URL, _ error: any Error) {
-        let reason = (error as NSError).localizedFailureReason ?? (error as NSError).localizedDescription
-        self.init(
-            .cannotWrite,
-            "\(url.path) can't be written on this device: \(reason) Make room or check the permissions.",
-            cause: error
-        )
-    }
-
-    /// What an error number of this device's file system means when `path` was to be written.
-    init(writing path: String, errno code: Int32) {
-        self.init(
-            .cannotWrite,
-            "\(path) can't be written on this device: \(String(cString: strerror(code))). Make room or check the permissions."
-        )
     }
 }

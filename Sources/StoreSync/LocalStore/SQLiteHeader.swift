@@ -48,11 +48,15 @@ enum SQLiteHeader {
     }
 
     private static func overwrite(_ url: URL, _ fields: [(offset: UInt64, bytes: [UInt8])]) throws {
-        let handle = try FileHandle(forUpdating: url)
-        defer { try? handle.close() }
-        for field in fields {
-            try handle.seek(toOffset: field.offset)
-            try handle.write(contentsOf: field.bytes)
+        do {
+            let handle = try FileHandle(forUpdating: url)
+            defer { try? handle.close() }
+            for field in fields {
+                try handle.seek(toOffset: field.offset)
+                try handle.write(contentsOf: field.bytes)
+            }
+        } catch {
+            throw StoreSyncError(writing: url, error)
         }
     }
 }

@@ -8,12 +8,12 @@ import SyncCryptography
 /// both. So the old store is opened by SQLite, which rolls back what a writer left that died, taken exclusively, compared
 /// with what was expected, checkpointed and brought to a mode in which it has no side files; then renamed over, with the
 /// lock still held. Whatever fails before the rename leaves the old store whole.
-enum StoreReplacement {
+struct StoreReplacement {
     /// What the local store must be for it to be replaced.
     enum Expectation: Sendable {
         /// Nothing is there.
         case absent
-        /// Its snapshot has one of these digests.
+        /// Its snapshot has one of these digests; or it has gone.
         case unchanged(acceptable: Set<ContentRoot>)
         /// Whatever it is, it's given up.
         case anything
@@ -22,6 +22,9 @@ enum StoreReplacement {
     /// How it's replaced.
     enum Mode: Sendable {
         /// By a rename. Nobody may have the store open.
+        ///
+        /// An idle connection to a store with a rollback journal has no lock and can't be noticed. It goes on reading the old
+        /// store; SQLite doesn't let it write any more.
         case rename
         /// By writing into it in one transaction, while others have it open.
         case writeIntoOpenStore
@@ -29,25 +32,29 @@ enum StoreReplacement {
 
     typealias FaultPoint = @Sendable (String) throws -> Void
 
+    let store: LocalStore
+    let download: URL
+    let expectation: Expectation
+    let faultPoint: FaultPoint
+
     private static func prefix(_ store: LocalStore) -> String { ".\(store.url.lastPathComponent).storesync-" }
 
     /// A new name beside the store, for a download.
     static func temporaryURL(for store: LocalStore) -> URL {
-        store.url.deletingLastPathComponent().appending(path: prefix(store) + UUID().uuidString)
+        store.directory.appending(path: prefix(store) + UUID().uuidString)
     }
 
     /// Removes downloads that a process left beside the store when it died.
     static func removeLeftovers(of store: LocalStore) throws {
-        let directory = store.url.deletingLastPathComponent()
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: store.directory.path)) ?? []
         for name in names where name.hasPrefix(prefix(store)) {
-            try? FileManager.default.removeItem(at: directory.appending(path: name))
+            try? FileManager.default.removeItem(at: store.directory.appending(path: name))
         }
     }
 
     /// Replaces the store.
     ///
-    /// Blocks.
+    /// Blocks. A cancellation is noticed while the store is compared, and while it's written into, which is then undone.
     ///
     /// - Parameters:
     ///   - store: The local store.
@@ -55,91 +62,93 @@ enum StoreReplacement {
     ///   - expectation: What the local store must be.
     ///   - mode: How to replace it.
     ///   - faultPoint: Called before and after every step that changes something.
-    /// - Throws: ``StoreSyncError``: `localChanges`, `busy`, `cannotWrite`.
+    /// - Throws: ``StoreSyncError``: `localChanges`, `busy`, `cannotWrite`, `unsupportedFormat`; `CancellationError`.
     static func replace(
         _ store: LocalStore,
         with download: URL,
         expecting expectation: Expectation,
         mode: Mode = .rename,
-        faultPoint: FaultPoint = { _ in }
+        faultPoint: @escaping FaultPoint = { _ in }
     ) throws {
-        guard try store.exists else {
-            try refuseSurvivors(of: store, expectation, faultPoint)
-            return try rename(download, over: store, faultPoint)
+        let replacement = StoreReplacement(
+            store: store,
+            download: download,
+            expectation: expectation,
+            faultPoint: faultPoint
+        )
+        do {
+            try replacement.run(mode)
+        } catch let error as DatabaseError {
+            throw StoreSyncError(database: error, at: store.path)
         }
-        if case .absent = expectation { throw localChanges(store) }
+    }
+
+    private func run(_ mode: Mode) throws {
+        guard access(store.directory.path, W_OK) == 0 else {
+            throw StoreSyncError(writing: store.directory.path, errno: errno)
+        }
+        guard try store.exists else { return try fillEmptyPlace() }
+        if case .absent = expectation { throw localChanges }
         let database: DatabaseQueue?
         do {
             database = try store.openDatabase(timeout: 2)
         } catch let error as StoreSyncError where error.code == .corrupt {
             guard case .anything = expectation else { throw error }
-            return try replaceFile(store, with: download, expectation, faultPoint)
+            return try replaceFile()
         }
-        guard let database else { return try replaceFile(store, with: download, expectation, faultPoint) }
         // Closed in every case; the locks go only then.
-        defer { try? database.close() }
-        switch mode {
-        case .rename:
-            try database.inDatabase { try replaceDatabase($0, store, download, expectation, faultPoint) }
-        case .writeIntoOpenStore:
-            try write(download, into: database, store, expectation, faultPoint)
+        defer { try? database?.close() }
+        switch (database, mode) {
+        case (let database?, .rename): try database.inDatabase(replaceDatabase)
+        case (let database?, .writeIntoOpenStore): try write(into: database)
+        case (nil, .rename): try replaceFile()
+        case (nil, .writeIntoOpenStore):
+            throw StoreSyncError(
+                .unsupportedFormat,
+                "\(store.path) isn't an SQLite database, so it can't be written into while it's open. Close it."
+            )
         }
     }
 
-    private static func localChanges(_ store: LocalStore) -> StoreSyncError {
+    /// The error of a store that its replacement would lose something of.
+    var localChanges: StoreSyncError {
         StoreSyncError(
             .localChanges,
             "\(store.path) was changed while its replacement was downloaded. Push it first, or pull with --overwrite to lose these changes."
         )
     }
 
-    // MARK: An SQLite store that nobody else has open
-
-    private static func replaceDatabase(
-        _ db: Database,
-        _ store: LocalStore,
-        _ download: URL,
-        _ expectation: Expectation,
-        _ faultPoint: FaultPoint
-    ) throws {
-        do {
-            // In this mode a lock once taken stays, across the end of transactions, until the connection is closed.
-            try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
-            try db.inTransaction(.exclusive) { .commit }
-        } catch {
-            throw StoreSyncError(database: error, at: store.path)
-        }
-        try faultPoint("store locked")
-        try check(db, store, download, expectation)
-        let journalMode = try String.fetchOne(db, sql: "PRAGMA journal_mode") ?? "delete"
-        do {
-            try removeSideFiles(db, store, faultPoint)
-            // The device keeps the kind of journal that it had.
-            if journalMode == "wal", SQLiteHeader.isAtStart(of: download) {
-                try SQLiteHeader.setUsesLog(true, in: download)
-            }
-            try rename(download, over: store, faultPoint)
-        } catch {
-            if journalMode == "wal" { try? db.execute(sql: "PRAGMA journal_mode = WAL") }
-            throw error is DatabaseError ? StoreSyncError(database: error, at: store.path) : error
-        }
-    }
-
-    /// Compares the store, which nobody else can change now, with what was expected.
-    private static func check(
-        _ db: Database,
-        _ store: LocalStore,
-        _ download: URL,
-        _ expectation: Expectation
-    ) throws {
+    /// Compares the store, which nobody else can change while `db` reads it, with what was expected.
+    func check(_ db: Database) throws {
         guard case .unchanged(let acceptable) = expectation else { return }
-        let copy = temporaryURL(for: store)
+        let copy = Self.temporaryURL(for: store)
         defer { try? FileManager.default.removeItem(at: copy) }
-        try StoreSnapshot.copy(db, of: store, to: copy)
-        guard acceptable.contains(try StoreSnapshot(at: copy).contentRoot) else { throw localChanges(store) }
+        guard acceptable.contains(try StoreSnapshot.copy(db, of: store, to: copy).contentRoot) else {
+            throw localChanges
+        }
     }
 
-    private static func removeSideFiles(_ db: Database, _ store: LocalStore, _ faultPoint: FaultPoint) throws {
+    // MARK: A database that nobody else has open
+
+    private func replaceDatabase(_ db: Database) throws {
+        // In this mode a lock once taken stays, across the end of transactions, until the connection is closed.
+        try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
+        try db.inTransaction(.exclusive) { .commit }
+        try faultPoint("store locked")
+        try check(db)
+        let usesLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
+        do {
+            try removeSideFiles(db)
+            // The device keeps the kind of journal that it had.
+            if usesLog, SQLiteHeader.isAtStart(of: download) { try SQLiteHeader.setUsesLog(true, in: download) }
+            try rename()
+        } catch {
+            if usesLog { try? db.execute(sql: "PRAGMA journal_mode = WAL") }
+            throw error
+        }
+    }
+
+    private func removeSideFiles(_ db: Database) throws {
         _ = try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
         try faultPoint("log checkpointed")
         let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
@@ -152,77 +161,27 @@ enum StoreReplacement {
         _ = try String.fetchOne(db, sql: "PRAGMA journal_mode = OFF")
         // What is left was emptied by the change of mode and is nobody's: the store is locked.
         for file in store.sideFiles { unlink(file) }
-        try syncDirectory(of: store)
+        try LocalFile.synchronize(store.directory.path)
         try faultPoint("side files removed")
-    }
-
-    // MARK: A store that others have open
-
-    private static func write(
-        _ download: URL,
-        into database: DatabaseQueue,
-        _ store: LocalStore,
-        _ expectation: Expectation,
-        _ faultPoint: FaultPoint
-    ) throws {
-        do {
-            let source = try DatabaseQueue(path: download.path)
-            defer { try? source.close() }
-            try database.inDatabase { db in
-                try refuseOtherPageSize(db, source, store)
-                // The comparison and the transaction that writes can't be one. What is written in between shows in the
-                // data version; a moment remains between the look at it and the write lock.
-                let version = try Int.fetchOne(db, sql: "PRAGMA data_version")
-                try check(db, store, download, expectation)
-                guard try Int.fetchOne(db, sql: "PRAGMA data_version") == version else {
-                    guard case .anything = expectation else { throw localChanges(store) }
-                    return
-                }
-            }
-            try faultPoint("before the transaction")
-            try source.inDatabase { from in try database.inDatabase { try from.backup(to: $0) } }
-            try faultPoint("after the transaction")
-        } catch let error as DatabaseError {
-            throw StoreSyncError(database: error, at: store.path)
-        }
-    }
-
-    private static func refuseOtherPageSize(_ db: Database, _ source: DatabaseQueue, _ store: LocalStore) throws {
-        guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return }
-        let own = try Int.fetchOne(db, sql: "PRAGMA page_size")
-        let other = try source.inDatabase { try Int.fetchOne($0, sql: "PRAGMA page_size") }
-        guard own != other else { return }
-        throw StoreSyncError(
-            .busy,
-            "\(store.path) has another page size than its replacement, so it can't be replaced while it's open. Close it."
-        )
     }
 
     // MARK: Files
 
-    private static func replaceFile(
-        _ store: LocalStore,
-        with download: URL,
-        _ expectation: Expectation,
-        _ faultPoint: FaultPoint
-    ) throws {
-        try refuseSurvivors(of: store, expectation, faultPoint)
+    private func replaceFile() throws {
+        try refuseSurvivors()
         if case .unchanged(let acceptable) = expectation {
-            let copy = temporaryURL(for: store)
-            defer { try? FileManager.default.removeItem(at: copy) }
-            guard acceptable.contains(try StoreSnapshot.take(of: store, at: copy).contentRoot) else {
-                throw localChanges(store)
-            }
+            guard acceptable.contains(try StoreSnapshot.read(store).root) else { throw localChanges }
         }
-        try rename(download, over: store, faultPoint)
+        try rename()
+    }
+
+    private func fillEmptyPlace() throws {
+        try refuseSurvivors()
+        try rename()
     }
 
     /// Side files of a store that isn't there, or can't be read, would be taken for those of the new one.
-    private static func refuseSurvivors(
-        of store: LocalStore,
-        _ expectation: Expectation,
-        _ faultPoint: FaultPoint
-    ) throws {
+    private func refuseSurvivors() throws {
         let survivors = store.sideFiles
         guard !survivors.isEmpty else { return }
         guard case .anything = expectation else {
@@ -232,38 +191,26 @@ enum StoreReplacement {
             )
         }
         for file in survivors { unlink(file) }
-        try syncDirectory(of: store)
+        try LocalFile.synchronize(store.directory.path)
         try faultPoint("side files removed")
     }
 
-    private static func rename(_ download: URL, over store: LocalStore, _ faultPoint: FaultPoint) throws {
-        let mode = store.mode ?? (0o666 & ~currentMask)
-        guard chmod(download.path, mode) == 0 else { throw StoreSyncError(writing: download.path, errno: errno) }
-        try syncFile(download.path, O_RDONLY)
+    private func rename() throws {
+        let former = store.status
+        if let former {
+            try LocalFile.adopt(former, download.path)
+        } else {
+            try LocalFile.adoptDefaults(download.path)
+        }
+        try LocalFile.synchronize(download.path)
         try faultPoint("before the rename")
-        guard Foundation.rename(download.path, store.path) == 0 else {
-            throw StoreSyncError(writing: store.path, errno: errno)
+        if former != nil {
+            try LocalFile.rename(download.path, to: store.path)
+        } else if try !LocalFile.renameExclusively(download.path, to: store.path) {
+            throw localChanges
         }
         try? faultPoint("after the rename")
         // Renamed is replaced: if the directory can't be synced, the new store is there all the same.
-        try? syncDirectory(of: store)
-    }
-
-    /// The process's mask for new files, which can only be read by setting it.
-    private static let currentMask: mode_t = {
-        let mask = umask(0)
-        umask(mask)
-        return mask
-    }()
-
-    private static func syncDirectory(of store: LocalStore) throws {
-        try syncFile(store.url.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY)
-    }
-
-    private static func syncFile(_ path: String, _ flags: Int32) throws {
-        let descriptor = open(path, flags | O_CLOEXEC)
-        guard descriptor >= 0 else { throw StoreSyncError(writing: path, errno: errno) }
-        defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
+        try? LocalFile.synchronize(store.directory.path)
     }
 }

@@ -19,18 +19,26 @@ struct StoreSnapshot: Sendable {
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - destination: Where the copy goes; nothing is there yet.
+    ///   - destination: Where the copy goes; nothing is there yet, nor after an error.
+    ///   - whileCopying: Called when a file that isn't SQLite's was copied, before it's checked: where tests write to it.
     /// - Returns: The copy.
-    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `storeChanged`, `unsupportedFormat`, `cannotWrite`.
-    static func take(of store: LocalStore, at destination: URL) throws -> StoreSnapshot {
+    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `storeChanged`, `unsupportedFormat`, `cannotWrite`;
+    ///   `CancellationError`.
+    static func take(
+        of store: LocalStore,
+        at destination: URL,
+        whileCopying: () throws -> Void = {}
+    ) throws -> StoreSnapshot {
         try checkExists(store)
-        if let database = try store.openDatabase(timeout: 10) {
+        switch try open(store) {
+        case .database(let database):
             defer { try? database.close() }
-            try database.inDatabase { try copy($0, of: store, to: destination) }
-        } else {
-            try copyFile(store, to: destination)
+            return try database.inDatabase { try copy($0, of: store, to: destination) }
+        case .databaseAtRest:
+            return try copyDatabaseAtRest(store, to: destination)
+        case .file:
+            return try copyFile(store, to: destination, whileCopying: whileCopying)
         }
-        return try StoreSnapshot(at: destination)
     }
 
     /// Checks, without copying it, that a store can be copied.
@@ -38,13 +46,13 @@ struct StoreSnapshot: Sendable {
     /// Blocks.
     ///
     /// - Parameter store: The store.
-    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `unsupportedFormat`.
+    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `unsupportedFormat`; `CancellationError`.
     static func checkSource(_ store: LocalStore) throws {
         try checkExists(store)
-        if let database = try store.openDatabase(timeout: 10) {
-            try? database.close()
-        } else {
-            try refuseSideFiles(of: store)
+        switch try open(store) {
+        case .database(let database): try? database.close()
+        case .databaseAtRest: break
+        case .file: try refuseSideFiles(of: store)
         }
     }
 
@@ -57,15 +65,35 @@ struct StoreSnapshot: Sendable {
         }
     }
 
-    private static func refuseSideFiles(of store: LocalStore) throws {
-        guard let file = store.sideFiles.first else { return }
-        throw StoreSyncError(
-            .unsupportedFormat,
-            """
-            Beside \(store.path) stands \(file), but the store isn't an SQLite database that can be read. \
-            Nothing was copied: part of it may be in that file. Close it in the program that it belongs to.
-            """
-        )
+    private enum Source {
+        case database(DatabaseQueue)
+        /// One that SQLite can't open where it is, and that the file is all of.
+        case databaseAtRest
+        case file
+    }
+
+    private static func open(_ store: LocalStore) throws -> Source {
+        do {
+            return try store.openDatabase(timeout: 10).map(Source.database) ?? .file
+        } catch let error as StoreSyncError
+            where [.storeNotFound, .cannotWrite].contains(error.code) && store.sideFiles.isEmpty
+        {
+            // To read a store in WAL mode SQLite makes a log beside it, which it can't in a directory that is read-only.
+            // Without a log there, nothing of the store is anywhere else.
+            return .databaseAtRest
+        }
+    }
+
+    private static func copyDatabaseAtRest(_ store: LocalStore, to destination: URL) throws -> StoreSnapshot {
+        let file = destination.appendingPathExtension("file")
+        defer { try? FileManager.default.removeItem(at: file) }
+        _ = try copyFile(store, to: file)
+        try SQLiteHeader.setUsesLog(false, in: file)
+        guard let database = try LocalStore(file).openDatabase(timeout: 0) else {
+            throw StoreSyncError(.storeChanged, "\(store.path) was written to while it was copied. Try again.")
+        }
+        defer { try? database.close() }
+        return try database.inDatabase { try copy($0, of: store, to: destination) }
     }
 
     init(at url: URL) throws {
@@ -79,7 +107,7 @@ struct StoreSnapshot: Sendable {
         }
     }
 
-    private init(url: URL, byteCount: Int64, contentRoot: ContentRoot) {
+    init(url: URL, byteCount: Int64, contentRoot: ContentRoot) {
         self.url = url
         self.byteCount = byteCount
         self.contentRoot = contentRoot
@@ -87,9 +115,10 @@ struct StoreSnapshot: Sendable {
 
     /// Copies a database through an open connection to it.
     ///
-    /// In one read transaction and in one step: a backup in steps would begin again whenever somebody writes. What
-    /// the header says of the device rather than of the content is set to fixed values.
-    static func copy(_ source: Database, of store: LocalStore, to destination: URL) throws {
+    /// In one read transaction: a backup without one would begin again whenever somebody writes. What the header says of
+    /// the device rather than of the content is set to fixed values.
+    static func copy(_ source: Database, of store: LocalStore, to destination: URL) throws -> StoreSnapshot {
+        try LocalFile.create(destination.path)
         do {
             var configuration = Configuration()
             // The copy has no past to go back to; it's made durable as a whole, or thrown away.
@@ -100,37 +129,15 @@ struct StoreSnapshot: Sendable {
                 try source.inTransaction(.deferred) {
                     // The first read pins the state that is copied.
                     _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_schema")
-                    try copy.inDatabase { try source.backup(to: $0) }
+                    try copy.inDatabase { try DatabaseCopy.run(from: source, to: $0) }
                     return .commit
                 }
             }
             try SQLiteHeader.normalize(destination)
+            return try StoreSnapshot(at: destination)
         } catch {
-            throw StoreSyncError(database: error, at: store.path)
-        }
-    }
-
-    private static func copyFile(_ store: LocalStore, to destination: URL) throws {
-        try refuseSideFiles(of: store)
-        let before = store.fingerprint
-        do {
-            try FileManager.default.copyItem(at: store.url, to: destination)
-        } catch let error as CocoaError
-            where [.fileReadNoPermission, .fileReadNoSuchFile, .fileNoSuchFile].contains(error.code)
-        {
-            throw StoreSyncError(
-                .storeNotFound,
-                "\(store.path) can't be read on this device. Check its permissions.",
-                cause: error
-            )
-        } catch {
-            throw StoreSyncError(writing: destination, error)
-        }
-        guard before == store.fingerprint else {
-            throw StoreSyncError(
-                .storeChanged,
-                "\(store.path) was written to while it was copied. Close it, or try again."
-            )
+            try? FileManager.default.removeItem(at: destination)
+            throw error is DatabaseError ? StoreSyncError(database: error, at: store.path) : error
         }
     }
 

@@ -1,0 +1,62 @@
+import Foundation
+
+/// What Foundation doesn't offer for files: exclusive, durable, and with an owner.
+enum LocalFile {
+    /// Makes an empty file; throws where there is something already.
+    static func create(_ path: String, mode: mode_t = 0o600) throws {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
+        guard descriptor >= 0 else { throw StoreSyncError(writing: path, errno: errno) }
+        close(descriptor)
+    }
+
+    /// Makes what was written to a file, or the names in a directory, outlive a power cut.
+    static func synchronize(_ path: String) throws {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw StoreSyncError(writing: path, errno: errno) }
+        defer { close(descriptor) }
+        #if canImport(Darwin)
+        // fsync leaves the data in the drive's cache there; not every file system has this.
+        if fcntl(descriptor, F_FULLFSYNC) == 0 { return }
+        #endif
+        guard fsync(descriptor) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
+    }
+
+    /// Gives a file another name, in place of what has it.
+    static func rename(_ path: String, to newPath: String) throws {
+        guard Foundation.rename(path, newPath) == 0 else { throw StoreSyncError(writing: newPath, errno: errno) }
+    }
+
+    /// Gives a file another name; `false` if something has it already.
+    static func renameExclusively(_ path: String, to newPath: String) throws -> Bool {
+        if link(path, newPath) == 0 {
+            unlink(path)
+            return true
+        }
+        guard errno != EEXIST else { return false }
+        // Where there are no hard links, nothing closes the gap between this look and the rename.
+        var status = stat()
+        guard lstat(newPath, &status) != 0 else { return false }
+        try rename(path, to: newPath)
+        return true
+    }
+
+    /// Gives a file the owner and the permissions of another one.
+    static func adopt(_ status: stat, _ path: String) throws {
+        // Only root may give files away, and then it must, or the store's owner is locked out of it.
+        if chown(path, status.st_uid, status.st_gid) != 0 { _ = chown(path, uid_t.max, status.st_gid) }
+        guard chmod(path, status.st_mode & 0o7777) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
+    }
+
+    /// Gives a file the permissions that new ones get in its directory.
+    ///
+    /// That's tried out: the process's mask can't be asked for without changing it for all threads.
+    static func adoptDefaults(_ path: String) throws {
+        let probe = path + "-mode"
+        try create(probe, mode: 0o666)
+        defer { unlink(probe) }
+        var status = stat()
+        guard stat(probe, &status) == 0, chmod(path, status.st_mode & 0o7777) == 0 else {
+            throw StoreSyncError(writing: path, errno: errno)
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import GRDB
+
+/// Writing into a store that others have open, in one transaction.
+///
+/// Nobody can change the store unseen between the comparison and the commit. With a rollback journal, the exclusive lock is
+/// held from before the one until after the other. With a write-ahead log nobody can have that lock, so another connection
+/// compares, and looks again once this one has the write lock: a commit in between shows in its data version.
+extension StoreReplacement {
+    func write(into destination: DatabaseQueue) throws {
+        guard SQLiteHeader.isAtStart(of: download) else {
+            throw StoreSyncError(
+                .unsupportedFormat,
+                "The downloaded store isn't an SQLite database, so it can't be written into \(store.path). Close that."
+            )
+        }
+        var configuration = Configuration()
+        configuration.readonly = true
+        let source = try DatabaseQueue(path: download.path, configuration: configuration)
+        defer { try? source.close() }
+        try source.read { source in
+            try destination.inDatabase { destination in
+                if try String.fetchOne(destination, sql: "PRAGMA journal_mode") == "wal" {
+                    try refuseOtherPageSize(source, destination)
+                    try writeBesideReaders(source, destination)
+                } else {
+                    try writeExclusively(source, destination)
+                }
+            }
+        }
+        try? faultPoint("after the transaction")
+    }
+
+    private func writeExclusively(_ source: Database, _ destination: Database) throws {
+        try destination.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
+        try destination.inTransaction(.exclusive) { .commit }
+        try check(destination)
+        try faultPoint("before the transaction")
+        try DatabaseCopy.run(from: source, to: destination)
+        // Under the exclusive lock SQLite keeps the journal, emptied. It removes it on the way from one mode to the other.
+        // Whether or not it can, the new content is there.
+        try? destination.execute(sql: "PRAGMA journal_mode = PERSIST")
+        try? destination.execute(sql: "PRAGMA locking_mode = NORMAL; PRAGMA journal_mode = DELETE")
+    }
+
+    private func writeBesideReaders(_ source: Database, _ destination: Database) throws {
+        guard case .unchanged = expectation, let witness = try store.openDatabase(timeout: 2) else {
+            try faultPoint("before the transaction")
+            return try DatabaseCopy.run(from: source, to: destination)
+        }
+        defer { try? witness.close() }
+        let version = try witness.inDatabase { db in
+            let version = try dataVersion(db)
+            try check(db)
+            return version
+        }
+        try faultPoint("before the transaction")
+        try DatabaseCopy.run(from: source, to: destination) {
+            guard try witness.inDatabase(dataVersion) == version else { throw localChanges }
+        }
+    }
+
+    /// A number that changes for a connection whenever somebody else commits.
+    private func dataVersion(_ db: Database) throws -> Int? {
+        try Int.fetchOne(db, sql: "PRAGMA data_version")
+    }
+
+    private func refuseOtherPageSize(_ source: Database, _ destination: Database) throws {
+        let sizes = try [source, destination].map { try Int.fetchOne($0, sql: "PRAGMA page_size") }
+        guard sizes[0] != sizes[1] else { return }
+        throw StoreSyncError(
+            .busy,
+            "\(store.path) has another page size than its replacement, so it can't be replaced while it's open. Close it."
+        )
+    }
+}

@@ -1,0 +1,89 @@
+import Foundation
+import SyncCryptography
+
+extension StoreSnapshot {
+    /// Throws where a file beside the store says that a database which can't be read is in use.
+    static func refuseSideFiles(of store: LocalStore) throws {
+        guard let file = store.sideFiles.first else { return }
+        throw StoreSyncError(
+            .unsupportedFormat,
+            """
+            Beside \(store.path) stands \(file), but the store isn't an SQLite database that can be read. \
+            Nothing was copied: part of it may be in that file. Close it in the program that it belongs to.
+            """
+        )
+    }
+
+    /// Copies a store as a file, and throws unless it rested meanwhile.
+    static func copyFile(
+        _ store: LocalStore,
+        to destination: URL,
+        whileCopying: () throws -> Void = {}
+    ) throws -> StoreSnapshot {
+        try LocalFile.create(destination.path)
+        do {
+            let target = try writing(destination) { try FileHandle(forWritingTo: destination) }
+            defer { try? target.close() }
+            let (byteCount, root) = try read(store, whileReading: whileCopying) { chunk in
+                try writing(destination) { try target.write(contentsOf: chunk) }
+            }
+            return StoreSnapshot(url: destination, byteCount: byteCount, contentRoot: root)
+        } catch {
+            try? FileManager.default.removeItem(at: destination)
+            throw error
+        }
+    }
+
+    /// Reads a store as a file, and throws unless it rested meanwhile.
+    static func read(
+        _ store: LocalStore,
+        whileReading: () throws -> Void = {},
+        _ body: (Data) throws -> Void = { _ in }
+    ) throws -> (byteCount: Int64, root: ContentRoot) {
+        try refuseSideFiles(of: store)
+        let before = store.fingerprint
+        let content = try digest(store, body)
+        try whileReading()
+        guard let before, before == store.fingerprint,
+            try before.isSettled || digest(store, { _ in }) == content
+        else {
+            throw StoreSyncError(
+                .storeChanged,
+                "\(store.path) was written to while it was copied. Close it, or try again."
+            )
+        }
+        try refuseSideFiles(of: store)
+        return content
+    }
+
+    private static func digest(
+        _ store: LocalStore,
+        _ body: (Data) throws -> Void
+    ) throws -> (byteCount: Int64, root: ContentRoot) {
+        let source = try reading(store) { try FileHandle(forReadingFrom: store.url) }
+        defer { try? source.close() }
+        var hasher = ContentRootHasher()
+        while let chunk = try reading(store, { try source.read(upToCount: ContentRoot.blockSize) }), !chunk.isEmpty {
+            try Task.checkCancellation()
+            hasher.update(Array(chunk))
+            try body(chunk)
+        }
+        return (hasher.byteCount, hasher.finalize())
+    }
+
+    private static func reading<Result>(_ store: LocalStore, _ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
+        } catch {
+            throw StoreSyncError(
+                .storeNotFound,
+                "\(store.path) can't be read on this device. Check its permissions.",
+                cause: error
+            )
+        }
+    }
+
+    private static func writing<Result>(_ url: URL, _ body: () throws -> Result) throws -> Result {
+        do { return try body() } catch { throw StoreSyncError(writing: url, error) }
+    }
+}

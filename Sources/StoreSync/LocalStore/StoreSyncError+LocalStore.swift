@@ -1,0 +1,54 @@
+import Foundation
+import GRDB
+
+extension StoreSyncError {
+    /// What an error of SQLite means for a local store.
+    init(database error: any Error, at path: String) {
+        switch (error as? DatabaseError)?.resultCode {
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            self.init(.busy, "\(path) is being used by another program. Close it there, or try again.", cause: error)
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+            self.init(
+                .corrupt,
+                "\(path) on this device is a damaged SQLite database. Recover it, or pull with --overwrite.",
+                cause: error
+            )
+        case .SQLITE_FULL, .SQLITE_IOERR:
+            self.init(
+                .cannotWrite,
+                "There is no room, or the disk fails, beside \(path) or in the temporary directory of this device.",
+                cause: error
+            )
+        case .SQLITE_READONLY:
+            self.init(
+                .cannotWrite,
+                "\(path), or its directory, can't be written on this device. Check the permissions of both.",
+                cause: error
+            )
+        default:
+            self.init(
+                .storeNotFound,
+                "\(path) can't be opened on this device. Check the permissions of the file and its directory.",
+                cause: error
+            )
+        }
+    }
+
+    /// What an error of this device's file system means when `url` was to be written.
+    init(writing url: URL, _ error: any Error) {
+        let reason = (error as NSError).localizedFailureReason ?? (error as NSError).localizedDescription
+        self.init(
+            .cannotWrite,
+            "\(url.path) can't be written on this device: \(reason) Make room or check the permissions.",
+            cause: error
+        )
+    }
+
+    /// What an error number of this device's file system means when `path` was to be written.
+    init(writing path: String, errno code: Int32) {
+        self.init(
+            .cannotWrite,
+            "\(path) can't be written on this device: \(String(cString: strerror(code))). Make room or check the permissions."
+        )
+    }
+}

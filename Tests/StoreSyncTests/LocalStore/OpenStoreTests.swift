@@ -1,0 +1,117 @@
+import Foundation
+import Testing
+
+@testable import StoreSync
+
+@Suite("Writing into a store that programs keep open", .timeLimit(.minutes(15)))
+struct OpenStoreTests {
+    private let store: TestStore
+
+    init() throws {
+        store = try TestStore()
+        try store.make("old")
+    }
+
+    private func write(
+        _ expectation: StoreReplacement.Expectation = .anything,
+        pageSize: Int = 4096,
+        faultPoint: @escaping StoreReplacement.FaultPoint = { _ in }
+    ) throws {
+        try store.replace(
+            expecting: expectation,
+            mode: .writeIntoOpenStore,
+            pageSize: pageSize,
+            faultPoint: faultPoint
+        )
+    }
+
+    private func code(_ body: () throws -> Void) -> StoreSyncError.Code? {
+        #expect(throws: StoreSyncError.self) { try body() }?.code
+    }
+
+    @Test("shows every open connection the new rows, and leaves the journal mode", arguments: ["DELETE", "WAL"])
+    func openConnection(mode: String) throws {
+        let root = try store.root()
+        let program = try SQLProgram(opening: store.url, mode: mode)
+        try program.sql("SELECT * FROM item")
+        try write(.unchanged(acceptable: [root]))
+        try program.run("assert set(store.execute('SELECT value FROM item')) == {('new',)}")
+        try program.sql("UPDATE item SET value = 'newer'")
+        try program.run("store.close()")
+        #expect(try store.names() == ["store"])
+        #expect(try store.journalMode() == mode.lowercased())
+        #expect(try store.content() == "newer")
+    }
+
+    @Test("makes a store that has the digest of what was written", arguments: ["DELETE", "WAL"])
+    func root(mode: String) throws {
+        let other = try TestStore()
+        try other.make("new")
+        let program = try SQLProgram(opening: store.url, mode: mode)
+        try program.sql("SELECT * FROM item")
+        try write()
+        #expect(try store.root() == other.root())
+    }
+
+    @Test("is refused as busy while a program writes, or reads with a rollback journal", arguments: ["DELETE", "WAL"])
+    func busy(mode: String) throws {
+        let program = try SQLProgram(opening: store.url, mode: mode)
+        try program.sql("BEGIN IMMEDIATE")
+        try program.sql("UPDATE item SET value = 'mine'")
+        #expect(code { try write() } == .busy)
+        try program.sql("COMMIT")
+        guard mode == "DELETE" else { return }
+        try program.run("rows = store.execute('SELECT * FROM item'); rows.fetchone()")
+        #expect(code { try write() } == .busy)
+        try program.run("rows.fetchall()")
+        #expect(try store.content() == "mine")
+    }
+
+    @Test("never overwrites a commit that comes between the comparison and the writing", arguments: ["DELETE", "WAL"])
+    func changedInBetween(mode: String) throws {
+        let root = try store.root()
+        let program = try SQLProgram(opening: store.url, mode: mode)
+        try program.sql("SELECT * FROM item")
+        let result = Result {
+            try write(.unchanged(acceptable: [root])) { point in
+                guard point == "before the transaction" else { return }
+                try? program.sql("UPDATE item SET value = 'mine'")
+            }
+        }
+        // With a rollback journal the lock keeps the program out; with a log its commit is noticed.
+        if mode == "WAL" {
+            #expect(code { try result.get() } == .localChanges)
+            #expect(try store.content() == "mine")
+        } else {
+            try result.get()
+            #expect(try store.content() == "new")
+        }
+    }
+
+    @Test("needs equal page sizes in WAL mode only")
+    func pageSizes() throws {
+        try write(pageSize: 1024)
+        #expect(try store.content() == "new")
+        try Store.setJournalMode("wal", of: store.url)
+        #expect(code { try write(pageSize: 8192) } == .busy)
+        #expect(try store.content() == "new")
+    }
+
+    @Test("is for SQLite stores only, and fills an empty place like a rename")
+    func otherKinds() throws {
+        try FileManager.default.removeItem(at: store.url)
+        try write(.absent)
+        #expect(try store.content() == "new")
+        let download = StoreReplacement.temporaryURL(for: try LocalStore(store.url))
+        try Data("text".utf8).write(to: download)
+        let mode = StoreReplacement.Mode.writeIntoOpenStore
+        #expect(
+            code {
+                try StoreReplacement.replace(LocalStore(store.url), with: download, expecting: .anything, mode: mode)
+            } == .unsupportedFormat
+        )
+        try Data("text".utf8).write(to: store.url)
+        #expect(code { try write() } == .unsupportedFormat)
+        #expect(try Data(contentsOf: store.url) == Data("text".utf8))
+    }
+}

@@ -1,0 +1,166 @@
+import Foundation
+import GRDB
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("The steps of a replacement", .timeLimit(.minutes(15)))
+struct ReplacementStepTests {
+    struct Cut: Error {}
+
+    /// A way to replace a store, and the store that is replaced.
+    struct Case: CustomTestStringConvertible, Sendable {
+        let state: TestStore.State
+        let mode: StoreReplacement.Mode
+        let compares: Bool
+
+        var testDescription: String { "\(state), \(mode), \(compares ? "compared" : "overwritten")" }
+        var commit: String { mode == .rename ? "after the rename" : "after the transaction" }
+
+        static let all = TestStore.State.allCases.flatMap { state in
+            [StoreReplacement.Mode.rename, .writeIntoOpenStore].flatMap { mode in
+                [true, false].map { Case(state: state, mode: mode, compares: $0) }
+            }
+        }
+
+        /// Makes the store in a new folder and replaces it.
+        func run(
+            _ faultPoint: @escaping @Sendable (String, TestStore) throws -> Void
+        ) throws -> (TestStore, (any Error)?) {
+            let store = try TestStore()
+            try store.make("old", in: state)
+            let root = try store.root()
+            do {
+                let expectation = compares ? StoreReplacement.Expectation.unchanged(acceptable: [root]) : .anything
+                try store.replace(expecting: expectation, mode: mode) { try faultPoint($0, store) }
+                return (store, nil)
+            } catch {
+                return (store, error)
+            }
+        }
+    }
+
+    @Test("a crash at any of them leaves the old store or the new, and the next run goes through", arguments: Case.all)
+    func crash(_ test: Case) throws {
+        let images = Locked<[(point: String, store: TestStore)]>([])
+        let (store, error) = try test.run { point, store in
+            let image = try store.image()
+            images.withLock { $0.append((point, image)) }
+        }
+        #expect(error == nil)
+        #expect(try store.names() == ["store"])
+        let taken = images.withLock { $0 }
+        #expect(taken.count == (test.mode == .rename ? 6 : 2))
+        for (point, image) in taken {
+            #expect(try image.content() == (point == test.commit ? "new" : "old"), "\(point)")
+            try StoreReplacement.removeLeftovers(of: LocalStore(image.url))
+            try image.replace(mode: test.mode)
+            #expect(try image.content() == "new", "\(point)")
+            #expect(try image.names() == ["store"], "\(point)")
+        }
+    }
+
+    @Test("an error at any of them leaves the old store, in its journal mode", arguments: Case.all)
+    func error(_ test: Case) throws {
+        let points = Locked<[String]>([])
+        _ = try test.run { point, _ in points.withLock { $0.append(point) } }
+        for point in points.withLock({ $0 }) where point != test.commit {
+            let (store, error) = try test.run { current, _ in if current == point { throw Cut() } }
+            #expect(error is Cut, "\(point)")
+            #expect(try store.journalMode() == test.state.journalMode, "\(point)")
+            #expect(try store.content() == "old", "\(point)")
+        }
+    }
+
+    @Test(
+        "programs are kept out from the comparison until the new store has the name",
+        arguments: TestStore.State.allCases
+    )
+    func keepsProgramsOut(state: TestStore.State) throws {
+        let store = try TestStore()
+        try store.make("old", in: state)
+        let root = try store.root()
+        let program = try SQLProgram(opening: store.url)
+        let outcomes = Locked<[Bool]>([])
+        try store.replace(expecting: .unchanged(acceptable: [root])) { _ in
+            let isCommitted = (try? program.sql("UPDATE item SET value = 'lost'")) != nil
+            outcomes.withLock { $0.append(isCommitted) }
+        }
+        #expect(outcomes.withLock { $0 } == Array(repeating: false, count: 6))
+        #expect(try store.content() == "new")
+        #expect(try store.journalMode() == state.journalMode)
+    }
+
+    @Test("an idle connection with a rollback journal stays with the old store, where SQLite lets it write nothing")
+    func idleConnection() throws {
+        let store = try TestStore()
+        try store.make("old")
+        let program = try SQLProgram(opening: store.url)
+        try program.sql("SELECT * FROM item")
+        try store.replace()
+        #expect(throws: SQLProgram.Failure.self) { try program.sql("UPDATE item SET value = 'lost'") }
+        #expect(try store.names() == ["store"])
+        #expect(try store.content() == "new")
+    }
+
+    @Test("a store that appears in an empty place at the last moment is never overwritten")
+    func appearing() throws {
+        let store = try TestStore()
+        for expectation in [StoreReplacement.Expectation.absent, .unchanged(acceptable: []), .anything] {
+            let error = #expect(throws: StoreSyncError.self) {
+                try store.replace(expecting: expectation) { point in
+                    if point == "before the rename" { try TestStore.make(store.url, "mine") }
+                }
+            }
+            #expect(error?.code == .localChanges)
+            #expect(try store.content() == "mine")
+            try FileManager.default.removeItem(at: store.url)
+        }
+        #expect(try store.names().isEmpty)
+    }
+
+    @Test("the new store has the owner of the old one", .enabled(if: geteuid() == 0, "only root may give files away"))
+    func owner() throws {
+        let store = try TestStore()
+        try store.make("old")
+        #expect(chown(store.url.path, 4321, 1234) == 0)
+        try store.replace()
+        let attributes = try FileManager.default.attributesOfItem(atPath: store.url.path)
+        #expect(attributes[.ownerAccountID] as? Int == 4321)
+        #expect(attributes[.groupOwnerAccountID] as? Int == 1234)
+    }
+
+    @Test("a cancellation in the middle of a copy is noticed, and nothing of the destination has changed")
+    func cancellation() async throws {
+        let store = try TestStore()
+        // More pages than are copied in one step.
+        try TestStore.make(store.url, String(repeating: "x", count: 1000), pageSize: 512)
+        let other = try TestStore()
+        try other.make("old")
+        let task = Task {
+            let (source, destination) = (
+                try DatabaseQueue(path: store.url.path), try DatabaseQueue(path: other.url.path)
+            )
+            #expect(try source.inDatabase { try Int.fetchOne($0, sql: "PRAGMA page_count") ?? 0 } > 4096)
+            try source.inDatabase { source in
+                try source.inTransaction(.deferred) {
+                    try destination.inDatabase { destination in
+                        try DatabaseCopy.run(from: source, to: destination) {
+                            withUnsafeCurrentTask { $0?.cancel() }
+                        }
+                    }
+                    return .commit
+                }
+            }
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(try other.content() == "old")
+        let snapshot = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            _ = try StoreSnapshot.take(of: LocalStore(store.url), at: store.file("copy"))
+        }
+        await #expect(throws: CancellationError.self) { try await snapshot.value }
+        #expect(try store.names() == ["store"])
+    }
+}

@@ -1,0 +1,59 @@
+import Foundation
+
+/// Another program that uses a store: Python's sqlite3, told over a pipe what to do, and waited for.
+final class SQLProgram: Sendable {
+    /// What Python raised.
+    struct Failure: Error {
+        let reply: String
+    }
+
+    private let process = Process()
+    private let input = Pipe()
+    private let output = Pipe()
+
+    /// Opens the store as `store`, without implicit transactions and without waiting for locks.
+    init(opening url: URL, mode: String? = nil) throws {
+        let loop = """
+            import json, sqlite3, sys
+            scope = {"sqlite3": sqlite3}
+            for line in sys.stdin:
+                try:
+                    exec(json.loads(line)[0], scope)
+                    print("done", flush=True)
+                except Exception as error:
+                    print(error, flush=True)
+            """
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["python3", "-c", loop]
+        process.standardInput = input
+        process.standardOutput = output
+        try process.run()
+        try run("store = sqlite3.connect('\(url.path)', isolation_level=None, timeout=0)")
+        if let mode { try sql("PRAGMA journal_mode = \(mode)") }
+    }
+
+    deinit { kill() }
+
+    /// Runs Python and returns when it has.
+    func run(_ code: String) throws {
+        try input.fileHandleForWriting.write(contentsOf: JSONEncoder().encode([code]) + Data("\n".utf8))
+        var reply = Data()
+        while reply.last != UInt8(ascii: "\n") {
+            guard let byte = try output.fileHandleForReading.read(upToCount: 1), !byte.isEmpty else { break }
+            reply += byte
+        }
+        guard reply == Data("done\n".utf8) else { throw Failure(reply: String(decoding: reply, as: UTF8.self)) }
+    }
+
+    /// Runs one statement of SQL to its end.
+    func sql(_ statement: String) throws {
+        try run("store.execute(\"\(statement)\").fetchall()")
+    }
+
+    /// Kills it, so that it puts nothing in order.
+    func kill() {
+        guard process.isRunning else { return }
+        _ = Foundation.kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+    }
+}
