@@ -33,9 +33,12 @@ struct CommonOptions: ParsableArguments {
 
     @OptionGroup var output: OutputOptions
 
-    /// Whether a password was given, which means that encryption is wanted.
-    var hasPassword: Bool {
-        passwordFile != nil || ProcessInfo.processInfo.environment["STORESYNC_PASSWORD"] != nil
+    /// The password that was given, which means that encryption is wanted; `nil` if none was.
+    func password() throws -> Password? {
+        if let passwordFile { return try Password(file: passwordFile) }
+        return try ProcessInfo.processInfo.environment["STORESYNC_PASSWORD"].map {
+            try Password(Data($0.utf8), from: "STORESYNC_PASSWORD")
+        }
     }
 }
 

@@ -18,8 +18,9 @@ struct Session: Sendable {
         recreates: Bool = false,
         interruption: Interruption
     ) async throws {
-        let wanted = encryption?.encrypt ?? (options.hasPassword ? true : nil)
-        if encryption?.encrypt == false, options.hasPassword {
+        let hasPassword = try options.password() != nil
+        let wanted = encryption?.encrypt ?? (hasPassword ? true : nil)
+        if encryption?.encrypt == false, hasPassword {
             throw UsageError("A password and --no-encrypt contradict each other. Give one of them.")
         }
         delegate = await CommandDelegate(encrypts: wanted, recreates: recreates)

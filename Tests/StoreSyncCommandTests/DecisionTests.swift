@@ -50,6 +50,38 @@ extension CommandTests {
             #expect(try Listing(of: world.share).isEmpty)
         }
 
+        @Test("A password file that is missing, empty, or no text is a bad argument, and leaves no trace")
+        func badPasswordFile() async throws {
+            let world = try World()
+            let device = try world.device("laptop")
+            try device.write("one")
+            let file = device.home.appending(path: "password")
+            func expectMessage(_ words: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
+                for command in [["push", device.store.path, "--document", "notes"], ["register"], ["status"]] {
+                    let arguments = command + ["--password-file", file.path] + device.options
+                    let message = try await expectRefusal(world, arguments, "usage", sourceLocation: sourceLocation)
+                    #expect(message.contains(file.path) && message.contains(words), sourceLocation: sourceLocation)
+                }
+                #expect(!FileManager.default.fileExists(atPath: device.state.path), sourceLocation: sourceLocation)
+            }
+            try await expectMessage("can't be read")
+            for empty in ["", "\n", "\r\n"] {
+                try Data(empty.utf8).write(to: file)
+                try await expectMessage("holds no password")
+            }
+            try Data([0xFF, 0xFE]).write(to: file)
+            try await expectMessage("isn't UTF-8")
+            try Data(repeating: 0x61, count: (1 << 16) + 1).write(to: file)
+            try await expectMessage("longer than")
+            try FileManager.default.removeItem(at: file)
+            try FileManager.default.createDirectory(at: file, withIntermediateDirectories: false)
+            try await expectMessage("can't be read")
+            let environment = ["STORESYNC_PASSWORD": ""]
+            let arguments = ["register"] + device.options
+            let message = try await expectRefusal(world, arguments, "usage", environment: environment)
+            #expect(message.contains("STORESYNC_PASSWORD holds no password"))
+        }
+
         @Test("A password and --no-encrypt contradict each other")
         func contradiction() async throws {
             let world = try World()
