@@ -99,7 +99,7 @@ struct LocalStore: Sendable {
     ///
     /// - Parameter timeout: How long to wait for others, in seconds.
     /// - Returns: A connection, to be closed by the caller.
-    /// - Throws: ``StoreSyncError``: `busy`, `corrupt`, `storeNotFound`.
+    /// - Throws: ``StoreSyncError``: `busy`, `corrupt`, `storeNotFound`; `CancellationError`.
     func openDatabase(timeout: TimeInterval) throws -> DatabaseQueue? {
         guard SQLiteHeader.isAtStart(of: url) else { return nil }
         do {
@@ -110,10 +110,10 @@ struct LocalStore: Sendable {
             do {
                 return try open(readonly: true, timeout)
             } catch {
-                throw StoreSyncError(database: error, at: path)
+                throw StoreSyncError(database: error, at: path).orCancellation
             }
         } catch {
-            throw StoreSyncError(database: error, at: path)
+            throw StoreSyncError(database: error, at: path).orCancellation
         }
     }
 
@@ -123,7 +123,7 @@ struct LocalStore: Sendable {
     private func open(readonly: Bool, _ timeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.readonly = readonly
-        configuration.busyMode = .timeout(timeout)
+        configuration.busyMode = .cancellable(timeout)
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         // SQLite looks at the file when it reads it first.
         try queue.inDatabase { _ = try Int.fetchOne($0, sql: "PRAGMA schema_version") }

@@ -79,7 +79,7 @@ struct StoreReplacement {
         do {
             try replacement.run(mode)
         } catch let error as DatabaseError {
-            throw StoreSyncError(database: error, at: store.path)
+            throw StoreSyncError(database: error, at: store.path).orCancellation
         }
     }
 

@@ -137,7 +137,7 @@ struct StoreSnapshot: Sendable {
             return try StoreSnapshot(at: destination)
         } catch {
             try? FileManager.default.removeItem(at: destination)
-            throw error is DatabaseError ? StoreSyncError(database: error, at: store.path) : error
+            throw error is DatabaseError ? StoreSyncError(database: error, at: store.path).orCancellation : error
         }
     }
 

@@ -88,6 +88,25 @@ struct OpenStoreTests {
         }
     }
 
+    @Test("is cancelled, not busy, where that cut the wait for a program short", arguments: ["copy", "write"])
+    func cancelledWait(what: String) async throws {
+        let program = try SQLProgram(opening: store.url)
+        try program.sql("BEGIN EXCLUSIVE")
+        let store = store
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            let (store, copy) = (try LocalStore(store.url), store.file("copy"))
+            if what == "copy" {
+                _ = try StoreSnapshot.take(of: store, at: copy)
+            } else {
+                try StoreReplacement.replace(store, with: copy, expecting: .anything)
+            }
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+        try program.sql("COMMIT")
+        #expect(try store.content() == "old")
+    }
+
     @Test("needs equal page sizes in WAL mode only")
     func pageSizes() throws {
         try write(pageSize: 1024)
