@@ -54,7 +54,7 @@ struct Pull: AsyncParsableCommand {
                 generation: download.generation,
                 bytes: download.bytes,
                 storedBytes: download.storedBytes,
-                encrypted: false,
+                encrypted: download.isEncrypted,
                 seconds: (ContinuousClock.now - start) / .seconds(1),
                 unchanged: download.isUnchanged ? true : nil
             )

@@ -47,7 +47,7 @@ struct Push: AsyncParsableCommand {
                 generation: upload.generation,
                 bytes: upload.bytes,
                 storedBytes: upload.storedBytes,
-                encrypted: false,
+                encrypted: upload.isEncrypted,
                 seconds: (ContinuousClock.now - start) / .seconds(1),
                 unchanged: upload.isUnchanged ? true : nil
             )

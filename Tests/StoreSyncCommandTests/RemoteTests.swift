@@ -57,7 +57,39 @@ extension CommandTests {
             let push = try await device.push()
             #expect(push.status == 66, "\(push)")
             #expect(try push.errorCode() == "applicationMissing")
+            #expect(try push.errorMessage().contains("register --again"))
             #expect(try Listing(of: world.share).isEmpty)
+        }
+
+        @Test("Where an application is gone for good, the device is set up anew as the message says")
+        func again() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            let before = try await laptop.push().json()
+            try FileManager.default.removeItem(at: world.share.appending(path: "org.example.notes"))
+            for arguments in [laptop.pushArguments, laptop.pullArguments, ["register", "--no-encrypt"]] {
+                let result = try await world.run(arguments + laptop.options + ["--json"])
+                #expect(result.status == 66, "\(result)")
+                #expect(try result.errorCode() == "applicationMissing")
+                #expect(try result.errorMessage().contains("register --again"))
+            }
+            let registered = try await laptop.run("register", "--again", "--no-encrypt")
+            #expect(registered.status == 0, "\(registered)")
+            #expect(try registered.json()["created"]?.boolean == true)
+            #expect(try registered.json()["client"] != before["client"])
+            // The store belongs to what is gone, so pushing it has to be meant.
+            let refused = try await laptop.push()
+            #expect(refused.status == 65, "\(refused)")
+            #expect(try refused.errorCode() == "documentReplaced")
+            #expect(try refused.errorMessage().contains("push the copy"))
+            let copy = laptop.home.appending(path: "copy.sqlite")
+            try FileManager.default.copyItem(at: laptop.store, to: copy)
+            let push = try await laptop.run("push", copy.path, "--document", "notes")
+            #expect(push.status == 0, "\(push)")
+            #expect(try push.json()["client"] == registered.json()["client"])
+            #expect(try await desktop.pull().status == 0)
+            #expect(try desktop.notes() == ["one"])
         }
 
         @Test("A read-only folder can't be written, and says so", .enabled(if: Mount.isPossible))
@@ -72,7 +104,9 @@ extension CommandTests {
                 let result = try await world.run(arguments + laptop.options + ["--json"])
                 #expect(result.status == 73, "\(result)")
                 #expect(try result.errorCode() == "cannotWrite")
-                #expect(try result.errorMessage().contains("on the remote"))
+                let message = try result.errorMessage()
+                #expect(message.contains("on the remote") && message.contains(world.share.path), "\(message)")
+                #expect(!message.contains(".registering-"), "\(message)")
                 #expect(try Listing(of: world.folder).withoutState(of: laptop) == before)
             }
             try await mount.remount("rw")

@@ -11,6 +11,9 @@ struct RegistrationInfo: Hashable, Sendable {
     var encryption: String
 
     static let unencrypted = "none"
+
+    var isEncrypted: Bool { encryption != Self.unencrypted }
+
     private static let formatVersion = 1
 
     static func makeUnencrypted() -> RegistrationInfo {

@@ -227,7 +227,7 @@ public actor ApplicationRegistrationOperation: Operation {
             return try await complete(situation, info, client, context)
         }
         try await remember(info, context)
-        return registration(of: client, didCreate: true)
+        return registration(of: client, info, didCreate: true)
     }
 
     private func refuseNameOfOther() async throws {
@@ -251,13 +251,11 @@ public actor ApplicationRegistrationOperation: Operation {
         // Noted first: whatever happens from here on, this device knows what to clean up.
         try await context.blocking { [state, key] in try state.recordStaging(name: name, for: key) }
         staged = (name, aside, context)
-        try await hooks.createApplicationDirectoryStructure(aside)
-        context.reportProgress(0.5)
-        let device = deviceInfo(of: client)
-        async let readMe: Void = hooks.saveReadMe(request.readMe, aside)
-        async let registration = hooks.createRegistration(info.xml, aside)
-        async let saved: Void = hooks.saveDeviceInfo(device, of: client, aside)
-        _ = try await (readMe, registration, saved)
+        do {
+            try await putTogether(aside, info, client, context)
+        } catch let error as RemoteError where error.path?.isEqualToOrInside(aside.root) == true {
+            throw namingRemote(error)
+        }
         context.reportProgress(0.8)
         guard try await hooks.publishApplication(stagedAt: aside.root, hierarchy) else {
             await removeStaged()
@@ -267,6 +265,29 @@ public actor ApplicationRegistrationOperation: Operation {
         staged = nil
         try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
         return true
+    }
+
+    private func putTogether(
+        _ aside: ApplicationHierarchy,
+        _ info: RegistrationInfo,
+        _ client: RemoteIdentifier,
+        _ context: OperationContext
+    ) async throws {
+        try await hooks.createApplicationDirectoryStructure(aside)
+        context.reportProgress(0.5)
+        let device = deviceInfo(of: client)
+        async let readMe: Void = hooks.saveReadMe(request.readMe, aside)
+        async let registration = hooks.createRegistration(info.xml, aside)
+        async let saved: Void = hooks.saveDeviceInfo(device, of: client, aside)
+        _ = try await (readMe, registration, saved)
+    }
+
+    /// The same error about the remote itself, since nobody knows the name that something is put together under.
+    private func namingRemote(_ error: RemoteError) -> RemoteError {
+        guard let path = error.path else { return error }
+        let message = error.message
+            .replacingOccurrences(of: "“\(path)”", with: "“\(hooks.backend.identity)” on the remote")
+        return RemoteError(error.code, message, cause: error)
     }
 
     /// Begins with the registration, which one device at most can create, and completes the rest.
@@ -307,7 +328,7 @@ public actor ApplicationRegistrationOperation: Operation {
 
     /// What this device remembers comes first, in this order: that it was encrypted, then its epoch.
     private func check(_ info: RegistrationInfo?, against pin: ApplicationPin?) throws {
-        let isEncrypted = info.map { $0.encryption != RegistrationInfo.unencrypted } ?? false
+        let isEncrypted = info?.isEncrypted ?? false
         if let pin, pin.isEncrypted, !isEncrypted { throw downgraded }
         if let pin, pin.epoch != info?.epoch, !request.startsAnew {
             throw deregistered("the application was made anew")
@@ -337,7 +358,7 @@ public actor ApplicationRegistrationOperation: Operation {
             try await hooks.saveDeviceInfo(deviceInfo(of: client), of: client, hierarchy)
         }
         try await remember(info, context)
-        return registration(of: client, didCreate: false)
+        return registration(of: client, info, didCreate: false)
     }
 
     // MARK: Parts
@@ -370,12 +391,16 @@ public actor ApplicationRegistrationOperation: Operation {
         ).xml
     }
 
-    private func registration(of client: RemoteIdentifier, didCreate: Bool) -> ApplicationRegistration {
+    private func registration(
+        of client: RemoteIdentifier,
+        _ info: RegistrationInfo?,
+        didCreate: Bool
+    ) -> ApplicationRegistration {
         ApplicationRegistration(
             application: request.application,
             client: client,
             clientDescription: request.clientDescription,
-            isEncrypted: false,
+            isEncrypted: info?.isEncrypted ?? false,
             didCreateApplication: didCreate
         )
     }

@@ -93,7 +93,7 @@ public actor StatusOperation: Operation {
             return ApplicationStatus(
                 application: hierarchy.application,
                 client: own,
-                isEncrypted: (info?.encryption ?? RegistrationInfo.unencrypted) != RegistrationInfo.unencrypted,
+                isEncrypted: info?.isEncrypted ?? false,
                 clients: try await clientInfos.map { client, info in
                     ApplicationStatus.Client(
                         client: client,

@@ -15,6 +15,8 @@ public struct WholeStoreDownload: Sendable, Hashable {
     public let bytes: Int64
     /// What it takes on the remote, in bytes.
     public let storedBytes: Int64
+    /// Whether it's sealed there.
+    public let isEncrypted: Bool
     /// Whether the local store was the same already.
     public let isUnchanged: Bool
     /// What people should know, in sentences.
@@ -147,6 +149,7 @@ public actor WholeStoreDownloadOperation: Operation {
             generation: source.generation,
             bytes: bytes,
             storedBytes: source.storedBytes ?? bytes,
+            isEncrypted: document.application.isEncrypted,
             isUnchanged: isUnchanged,
             warnings: warnings
         )

@@ -14,6 +14,8 @@ public struct WholeStoreUpload: Sendable, Hashable {
     public let bytes: Int64
     /// What it takes on the remote, in bytes.
     public let storedBytes: Int64
+    /// Whether it's sealed there.
+    public let isEncrypted: Bool
     /// Whether there was nothing to upload, since the store is the same as that generation.
     public let isUnchanged: Bool
     /// Clients whose newest store holds edits that this one doesn't: somebody has to choose.
@@ -205,11 +207,15 @@ public actor WholeStoreUploadOperation: Operation {
             return StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
         }
         guard !record.mustReplace, record.integrityKey == document.integrityKey else {
+            let remedy =
+                published.published.isEmpty
+                ? "Nobody has pushed a store since: if this one is still wanted, copy it to another place and push the copy."
+                : "Pull it (with --overwrite if you give up local changes) before you push."
             throw StoreSyncError(
                 .documentReplaced,
                 """
                 \(document.document) was deleted and made anew, or this client was removed from it, since \(store.path) \
-                was last synchronized. Pull it (with --overwrite if you give up local changes) before you push.
+                was last synchronized. \(remedy)
                 """
             )
         }
@@ -364,6 +370,7 @@ public actor WholeStoreUploadOperation: Operation {
             generation: generation,
             bytes: snapshots.store.byteCount,
             storedBytes: snapshots.totalBytes,
+            isEncrypted: document.application.isEncrypted,
             isUnchanged: isUnchanged,
             divergedFrom: diverged,
             warnings: divergence + warnings
