@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Testing
 
 @testable import StoreSync
@@ -105,6 +106,22 @@ struct OpenStoreTests {
         await #expect(throws: CancellationError.self) { try await task.value }
         try program.sql("COMMIT")
         #expect(try store.content() == "old")
+    }
+
+    @Test("waits for a program until the time is over, or the task is cancelled")
+    func busyMode() async throws {
+        let database = try #require(try LocalStore(store.url).openDatabase(timeout: 10))
+        guard case .callback(let waits) = database.configuration.busyMode else {
+            Issue.record("SQLite's own wait doesn't notice a cancellation")
+            return
+        }
+        #expect(waits(0))
+        #expect(!waits(500), "of 20 milliseconds each")
+        let cancelled = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return waits(0)
+        }
+        #expect(await !cancelled.value)
     }
 
     @Test("needs equal page sizes in WAL mode only")
