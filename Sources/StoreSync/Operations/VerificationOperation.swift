@@ -217,7 +217,7 @@ public actor VerificationOperation: Operation {
         for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document) {
             known.insert(try document.integrityKey(key))
         }
-        try await checkStructure(document, info)
+        try await checkStructure(document, info, own, context)
         let hooks = backend.wholeStoreUploadHooks
         let published = try await PublishedStores.list(hooks, document)
         for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
@@ -230,15 +230,22 @@ public actor VerificationOperation: Operation {
         }
     }
 
-    private func checkStructure(_ document: DocumentHierarchy, _ info: DocumentInfo?) async throws {
+    private func checkStructure(
+        _ document: DocumentHierarchy,
+        _ info: DocumentInfo?,
+        _ own: RemoteIdentifier?,
+        _ context: OperationContext
+    ) async throws {
         guard let info, let integrityKey = info.integrityKey else { return }
         let hooks = backend.documentRegistrationHooks
         var missing = try await hooks.missingDirectories(document)
         let keyFile = try document.integrityKey(integrityKey)
         if try await backend.status(of: keyFile) == nil { missing.insert(keyFile) }
         guard !missing.isEmpty else { return }
-        // As the next registration of the document would, whoever's it is: its info says which key is the right one.
-        guard repairs else {
+        let documentKey = DocumentKey(application: key, document: document.document.rawValue)
+        let isKnown = try await context.blocking { [state] in try state.integrityKey(for: documentKey) != nil }
+        // Who died while making the document remembers no key yet, and is the one that its info names.
+        guard repairs, isKnown || info.originalDevice == own?.rawValue else {
             for path in missing.sorted() {
                 problem(path, "missing", "It always exists. The next registration of the document makes it.")
             }
