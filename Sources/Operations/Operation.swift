@@ -77,9 +77,10 @@ extension Operation {
     /// Does nothing.
     public func operationWasCancelled() async {}
 
-    /// Runs the operation alone, in the current task, without a supervisor: for unit tests and scripts.
+    /// Runs the operation alone, without a supervisor: for unit tests and scripts.
     ///
-    /// Cancelling the current task cancels the operation. All phases are called as under a supervisor.
+    /// Cancelling the current task cancels the operation. All phases are called as under a supervisor, and see the current
+    /// task's task-local values.
     ///
     /// - Parameters:
     ///   - options: Name, user info and what else ``main(_:)`` finds in its context.
@@ -90,13 +91,15 @@ extension Operation {
         _ options: OperationOptions = OperationOptions(),
         configuration: OperationSupervisor.Configuration = .init()
     ) async throws -> Output {
-        let record = TypedOperationRecord(
-            .operation(self),
-            options: options,
-            environment: OperationEnvironment(configuration),
-            scheduler: nil
-        )
-        await record.execute()
-        return try record.result.get()
+        var options = options
+        options.inheritsTaskLocals = true
+        let handle = OperationSupervisor(configuration).add(self, options: options)
+        return try await withTaskCancellationHandler {
+            // Not for the handle's value, which a cancelled task doesn't wait for.
+            await handle.record.waitForEnd()
+            return try handle.record.finalResult.get()
+        } onCancel: {
+            handle.cancel()
+        }
     }
 }

@@ -10,7 +10,7 @@ enum LiveOperations {
         precondition(isNew, "the same \(type(of: operation)) was added twice; make another one for each run")
     }
 
-    static func remove(_ operation: any Operation) {
+    static func remove(_ operation: AnyObject) {
         let key = ObjectIdentifier(operation)
         _ = all.withLock { $0.remove(key) != nil }
     }
