@@ -23,9 +23,7 @@ struct OperationLifecycle: Sendable {
     /// Whether somebody asked for the end before it came.
     private(set) var isCancellationRequested = false
 
-    /// Where the operation stands, as its handle shows it.
-    ///
-    /// - Parameter isReady: Whether it could start, as the scheduler sees it.
+    /// Where the operation stands, as its handle shows it; `isReady` tells whether it could start.
     func publicState(isReady: Bool) -> OperationState {
         switch state {
         case .waiting: isReady ? .ready : .waiting

@@ -58,7 +58,9 @@ extension SchedulerCore {
 
 extension OperationRecord {
     /// Whether `main` is to be called again; waits until then.
-    func retries<Output>(after result: Result<Output, any Error>, nextAttempt: Int) async -> Bool {
+    ///
+    /// If the wait is cancelled, that becomes the result.
+    func retries<Output>(after result: inout Result<Output, any Error>, nextAttempt: Int) async -> Bool {
         guard case .failure(let error) = result, !(error is CancellationError) else { return false }
         let policy: RetryPolicy? = core.decide { board, actions in
             board.countFailure(&actions)
@@ -75,6 +77,7 @@ extension OperationRecord {
             try Task.checkCancellation()
             return true
         } catch {
+            result = .failure(error)
             return false
         }
     }

@@ -67,6 +67,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     /// The whole run: start, `main` as often as it's tried, the end of progress, the ending phase, the end.
     private func perform(_ given: Work?) async {
         let ending = OperationEnding(self)
+        startWatchdog()
         var operation = given
         var result: Result<Work.Output, any Error>
         var attempt = 1
@@ -82,7 +83,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
                 result = .failure(error)
             }
             attempt += 1
-        } while await retries(after: result, nextAttempt: attempt)
+        } while await retries(after: &result, nextAttempt: attempt)
         let outcome = await leaveMain(result)
         if let outcome, let operation, hasStarted {
             await core.shielded(self) { await operation.endingPhase(outcome) }

@@ -25,6 +25,8 @@ enum SchedulerAction {
     case raise(OperationRecord, OperationPriority)
     /// Lets go of an operation, whose `deinit` is its author's code.
     case release(AnyObject)
+    /// Lets go of something whose last reference may run anybody's `deinit`, as a closure's captures may.
+    case drop(AnyObject)
     case removeDirectory(URL)
     case log(@Sendable (OperationEnvironment) -> Void)
 }

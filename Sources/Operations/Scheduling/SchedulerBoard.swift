@@ -274,7 +274,10 @@ struct SchedulerBoard {
                 actions.append(.withdraw(dependent, error ?? CancellationError()))
             }
         }
-        if let extras = record.takeExtras() { tellAll(extras, record, error, &actions) }
+        if let extras = record.takeExtras() {
+            tellAll(extras, record, error, &actions)
+            actions.append(.drop(extras))
+        }
         if scheduler.count == 0 {
             actions += drainWaiters.values.map { .wake($0) }
             drainWaiters = [:]

@@ -69,6 +69,7 @@ final class SchedulerCore: Sendable {
         case .raise(let record, let priority):
             record.core.append(to: &pending) { $0.raise(record, to: priority, &$1) }
         case .release(let object): LiveOperations.remove(object)
+        case .drop: break
         case .removeDirectory(let url): try? FileManager.default.removeItem(at: url)
         case .log(let write): write(environment)
         }
