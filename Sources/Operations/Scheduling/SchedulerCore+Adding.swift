@@ -149,7 +149,8 @@ extension OperationRecord {
     }
 
     private func check(_ child: OperationRecord) throws {
-        guard lifecycle.isUnderway, extras?.takesNoMoreChildren != true else {
+        // The extras tell the end to look for children.
+        guard lifecycle.isUnderway, !madeExtras.takesNoMoreChildren else {
             throw OperationError(.parentEnded, "\(name) has ended, so \(child.name) can't become a part of it.")
         }
         let missing = child.options.keys.subtracting(options.keys)

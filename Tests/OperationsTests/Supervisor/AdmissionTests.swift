@@ -157,7 +157,9 @@ struct AdmissionTests {
         #expect(running.withLock { $0.mostBeside } == 0)
     }
 
-    @Test("D9: shutdown is bounded by its grace, with an operation that ignores cancellation; its late result is dropped")
+    @Test(
+        "D9: shutdown is bounded by its grace, with an operation that ignores cancellation; its late result is dropped"
+    )
     func shutdown() async throws {
         let journal = Journal()
         try await Simulation.run(seed: 4) { simulation in
@@ -169,7 +171,8 @@ struct AdmissionTests {
                 Probe("deaf", journal) { context in
                     _ = try await context.temporaryDirectory()
                     begun.open()
-                    await Task(executorPreference: simulation.executor) { try? await clock.sleep(for: .seconds(3600)) }.value
+                    await Task(executorPreference: simulation.executor) { try? await clock.sleep(for: .seconds(3600)) }
+                        .value
                     return 5
                 },
                 options: OperationOptions(keys: ["k"])
@@ -181,7 +184,11 @@ struct AdmissionTests {
             let abandoned = await supervisor.shutdown(grace: .seconds(30))
             #expect(abandoned.map(\.id) == [deaf.id])
             #expect(start.duration(to: clock.now) == .seconds(30))
-            #expect([deaf.state, polite.state, waiting.state, dependent.state] == [.failed, .cancelled, .cancelled, .cancelled])
+            #expect(
+                [deaf.state, polite.state, waiting.state, dependent.state] == [
+                    .failed, .cancelled, .cancelled, .cancelled,
+                ]
+            )
             #expect((deaf.error as? OperationError)?.code == .abandoned)
             let late = supervisor.add(Probe { _ in })
             #expect((late.error as? OperationError)?.code == .shutDown)

@@ -33,7 +33,9 @@ struct RetryTests {
         #expect(output == 5)
         #expect(attempts.withLock { $0 } == [1, 2, 3, 4])
         #expect(times.withLock { $0 } == [.seconds(0), .seconds(1), .seconds(3), .seconds(7)])
-        #expect(journal.all.filter { $0 == "a start" || $0 == "a complete" || $0 == "a fail" } == ["a start", "a complete"])
+        #expect(
+            journal.all.filter { $0 == "a start" || $0 == "a complete" || $0 == "a fail" } == ["a start", "a complete"]
+        )
         let progress = journal.all.filter { $0.hasPrefix("a progress") && !$0.hasSuffix("over") }
         #expect(Set(progress) == ["a progress 0.8"], "D7: progress falls through retries")
     }
@@ -115,7 +117,10 @@ struct RetryTests {
         try await Simulation.run(seed: 5) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, width: 1))
             let options = OperationOptions(deadline: .seconds(10))
-            let slow = supervisor.add(Probe { _ in try await simulation.clock.sleep(for: .seconds(60)) }, options: options)
+            let slow = supervisor.add(
+                Probe { _ in try await simulation.clock.sleep(for: .seconds(60)) },
+                options: options
+            )
             let waiting = supervisor.add(Probe { _ in }, options: OperationOptions(deadline: .seconds(5)))
             let deaf = OperationSupervisor(.init(simulation)).add(
                 Probe { _ in
@@ -135,7 +140,9 @@ struct RetryTests {
         }
     }
 
-    @Test("an operation without progress stalls: it's told, and cancelled where that is the policy; a pause is no stall")
+    @Test(
+        "an operation without progress stalls: it's told, and cancelled where that is the policy; a pause is no stall"
+    )
     func stalling() async throws {
         try await Simulation.run(seed: 5) { simulation in
             var configuration = OperationSupervisor.Configuration(simulation)
@@ -153,7 +160,9 @@ struct RetryTests {
                 }
             )
             let paused = supervisor.add(
-                Probe { context in try await context.pause(awaiting: "a person") { try await clock.sleep(for: .seconds(100)) } }
+                Probe { context in
+                    try await context.pause(awaiting: "a person") { try await clock.sleep(for: .seconds(100)) }
+                }
             )
             let error = await #expect(throws: OperationError.self) { try await stuck.value }
             #expect(error?.code == .stalled)
