@@ -1,0 +1,33 @@
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("The supervisor, in its corners", .timeLimit(.minutes(15)))
+struct SupervisorCornersTests {
+    /// Runs `body` to its end even if the current task is cancelled.
+    private static func deafly(_ simulation: Simulation, _ body: @escaping @Sendable () async -> Void) async {
+        await Task.detached(executorPreference: simulation.executor, operation: body).value
+    }
+
+    @Test("an operation without options waits for its children too before it ends")
+    func childrenOfPlainParent() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation))
+                let journal = Journal()
+                let parent = Probe("parent", journal) { context in
+                    _ = try context.addChild(
+                        Probe("child", journal) { _ in
+                            for _ in 0..<10 { await Task.yield() }
+                        }
+                    )
+                }
+                try await supervisor.add(parent).value
+                #expect(journal.all.last == "parent complete over")
+                #expect(journal.all.contains("child complete over"))
+            }
+        }
+    }
+}
