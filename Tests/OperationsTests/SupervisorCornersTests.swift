@@ -30,4 +30,26 @@ struct SupervisorCornersTests {
             }
         }
     }
+
+    @Test("a parent that is written off while it waits for a deaf child ends when both do, and is let go")
+    func writtenOffParent() async throws {
+        let traces = Traces()
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation))
+            let (started, gate) = (Gate(), Gate())
+            let deaf = Probe { _ in
+                started.open()
+                await Self.deafly(simulation) { try? await gate.wait() }
+            }
+            traces.follow(deaf)
+            let mother = Probe { context in _ = try context.addChild(deaf) }
+            traces.follow(mother)
+            supervisor.add(mother)
+            try await started.wait()
+            let abandoned = await supervisor.shutdown(grace: .seconds(1))
+            #expect(abandoned.map(\.state) == [.failed, .failed])
+            gate.open()
+        }
+        #expect(traces.liveCount == 0)
+    }
 }
