@@ -52,4 +52,33 @@ struct SupervisorCornersTests {
         }
         #expect(traces.liveCount == 0)
     }
+
+    @Test("D9: failures that come in a shutdown don't cut its grace short")
+    func failuresInShutdown() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            var configuration = OperationSupervisor.Configuration(simulation)
+            configuration.restartIntensity = RestartIntensity(maximumFailures: 0, period: .seconds(10))
+            let supervisor = OperationSupervisor(configuration)
+            let clock = simulation.clock
+            let (fails, slow) = (Gate(), Gate())
+            supervisor.add(
+                Probe<Void> { _ in
+                    fails.open()
+                    try? await clock.sleep(for: .seconds(100))
+                    throw ProbeError()
+                }
+            )
+            supervisor.add(
+                Probe {
+                    _ in
+                    slow.open()
+                    await Self.deafly(simulation) { try? await clock.sleep(for: .seconds(1)) }
+                }
+            )
+            try await fails.wait()
+            try await slow.wait()
+            let abandoned = await supervisor.shutdown(grace: .seconds(10))
+            #expect(abandoned.isEmpty)
+        }
+    }
 }

@@ -363,7 +363,8 @@ struct SchedulerBoard {
 
     /// An attempt failed: suspends the supervisor if too many have.
     mutating func countFailure(_ actions: inout [SchedulerAction]) {
-        guard let limit = restartIntensity else { return }
+        // A shutdown waits like a drain, and isn't to be cut short.
+        guard let limit = restartIntensity, !isShutDown else { return }
         let now = environment.now()
         failures.append(now)
         while let first = failures.first, now - first > limit.period { failures.removeFirst() }
