@@ -81,4 +81,26 @@ struct SupervisorCornersTests {
             #expect(abandoned.isEmpty)
         }
     }
+
+    @Test("D5: room that an operation leaves by ending as it's added goes to the next who waits for it")
+    func roomOfWhatNeverRan() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            var configuration = OperationSupervisor.Configuration(simulation)
+            configuration.capacity = 1
+            let supervisor = OperationSupervisor(configuration)
+            let failed = supervisor.add(Probe<Void> { _ in throw ProbeError() })
+            _ = await failed.result
+            let gate = Gate()
+            supervisor.add(Probe { _ in try await gate.wait() })
+            async let first = supervisor.addWhenRoom(Probe { _ in }, after: [failed])
+            for _ in 0..<20 { await Task.yield() }
+            async let second = supervisor.addWhenRoom(Probe { _ in 2 })
+            for _ in 0..<20 { await Task.yield() }
+            gate.open()
+            let state = try await first.state
+            #expect(state == .failed)
+            let value = try await second.value
+            #expect(value == 2)
+        }
+    }
 }

@@ -17,6 +17,8 @@ extension SchedulerCore {
         for (record, _) in batch { record.makeOwnTask() }
         let foreign = decide { board, actions in
             var foreign: [(OperationRecord, OperationDependency)] = []
+            // Before: an operation that ends at once leaves its room to whoever waits for it.
+            if isAdmitted { board.reservedRoom -= 1 }
             for (record, dependencies) in batch {
                 if let refusal = board.refusal(isAdmitted: isAdmitted) {
                     board.refuse(record, refusal, &actions)
@@ -24,7 +26,6 @@ extension SchedulerCore {
                     foreign += board.add(record, after: dependencies, parent: nil, &actions)
                 }
             }
-            if isAdmitted { board.reservedRoom -= 1 }
             board.grantAll(&actions)
             return foreign
         }
