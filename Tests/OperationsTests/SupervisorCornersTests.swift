@@ -103,4 +103,32 @@ struct SupervisorCornersTests {
             #expect(value == 2)
         }
     }
+
+    @Test("when one of two operations of the same coalescing key starts, the other can still be joined")
+    func joiningTheLater() async throws {
+        let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
+        let runs = Locked(0)
+        let started = Gate()
+        let gate = Gate()
+        let add = {
+            supervisor.add(
+                Probe { _ in
+                    runs.withLock { $0 += 1 }
+                    started.open()
+                    try await gate.wait()
+                },
+                options: OperationOptions(coalescingKey: "sync")
+            )
+        }
+        _ = add()
+        supervisor.addBarrier(Probe { _ in })
+        // It can't join the first one, across the barrier.
+        _ = add()
+        supervisor.isSuspended = false
+        try await started.wait()
+        _ = add()
+        gate.open()
+        try await supervisor.drain()
+        #expect(runs.withLock { $0 } == 2)
+    }
 }

@@ -101,8 +101,14 @@ struct SchedulerBoard {
         }
         workers[record.slot] = taker
         guard let extras = record.extras else { return }
-        if let id = extras.coalescingID { coalescing[id] = nil }
+        forget(extras.coalescingID, of: record)
         if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .started)) }
+    }
+
+    /// Nobody can join the operation any more; a later one that couldn't join it may stand in its place.
+    private mutating func forget(_ id: SchedulerCore.CoalescingID?, of record: OperationRecord) {
+        guard let id, coalescing[id] === record else { return }
+        coalescing[id] = nil
     }
 
     private mutating func resume(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
@@ -298,7 +304,7 @@ struct SchedulerBoard {
         actions += extras.endWaiters.map { .resume($0) }
         actions += extras.timers.map { .cancelTask($0) }
         if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
-        if let id = extras.coalescingID { coalescing[id] = nil }
+        forget(extras.coalescingID, of: record)
         if let parent = extras.parent, scheduler.relations[parent.slot]?.children.isEmpty != false,
             let waiter = parent.extras?.childrenWaiter.take()
         {
