@@ -131,4 +131,47 @@ struct SupervisorCornersTests {
         try await supervisor.drain()
         #expect(runs.withLock { $0 } == 2)
     }
+
+    private final class Token: Sendable {}
+    @TaskLocal private static var token: Token?
+
+    @Test("a child that isn't taken leaves no task of its own behind")
+    func refusedChild() async throws {
+        let traces = Traces()
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation))
+            let parent = supervisor.add(
+                Probe { context in
+                    let mark = Token()
+                    traces.follow(mark)
+                    Self.$token.withValue(mark) {
+                        let options = OperationOptions(keys: ["other"], inheritsTaskLocals: true)
+                        #expect(throws: OperationError.self) { try context.addChild(Probe { _ in }, options: options) }
+                    }
+                }
+            )
+            try await parent.value
+        }
+        #expect(traces.liveCount == 0)
+    }
+
+    @Test("an operation that may be joined sees its adder's task-local values too, where that is wanted")
+    func taskLocalsOfJoined() async throws {
+        let traces = Traces()
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation, isSuspended: true))
+            let mark = Token()
+            traces.follow(mark)
+            let options = OperationOptions(coalescingKey: "sync", inheritsTaskLocals: true)
+            let handles = Self.$token.withValue(mark) {
+                (0..<2).map { _ in supervisor.add(Probe { _ in Self.token != nil }, options: options) }
+            }
+            supervisor.isSuspended = false
+            for handle in handles {
+                let seesToken = try await handle.value
+                #expect(seesToken)
+            }
+        }
+        #expect(traces.liveCount == 0)
+    }
 }
