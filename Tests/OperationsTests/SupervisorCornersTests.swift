@@ -174,4 +174,29 @@ struct SupervisorCornersTests {
         }
         #expect(traces.liveCount == 0)
     }
+
+    @Test(
+        "cancelAll and shutdown start nothing that only waited for the end of what they cancel",
+        arguments: [false, true]
+    )
+    func cancellingAll(shutsDown: Bool) async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation))
+            let journal = Journal()
+            let started = Gate()
+            supervisor.add(
+                Probe { _ in
+                    started.open()
+                    try await Gate().wait()
+                },
+                options: OperationOptions(keys: ["a"])
+            )
+            let waiting = supervisor.add(Probe { _ in }, options: OperationOptions(keys: ["a"]))
+            supervisor.add(Probe("dependent", journal) { _ in }, after: [waiting.ending])
+            try await started.wait()
+            if shutsDown { await supervisor.shutdown(grace: .seconds(1)) } else { supervisor.cancelAll() }
+            try await supervisor.drain()
+            #expect(journal.all.isEmpty)
+        }
+    }
 }
