@@ -199,4 +199,20 @@ struct SupervisorCornersTests {
             #expect(journal.all.isEmpty)
         }
     }
+
+    @Test("D6: an operation that awaits one of another supervisor lifts it when it becomes more urgent itself")
+    func liftingAwaitedForeigner() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let here = OperationSupervisor(.init(simulation))
+            let there = OperationSupervisor(.init(simulation, isSuspended: true))
+            let awaited = there.add(Probe { _ in })
+            let awaiting = here.add(Probe { _ in try await awaited.value })
+            while !awaiting.isPaused { await Task.yield() }
+            here.add(Probe { _ in }, after: [awaiting], options: OperationOptions(priority: .veryHigh))
+            let record = awaited.record
+            #expect(record.core.withBoard { $0.scheduler.entries[Int(record.slot)].priority } == .veryHigh)
+            there.isSuspended = false
+            try await here.drain()
+        }
+    }
 }

@@ -437,6 +437,9 @@ struct SchedulerState: Sendable {
 
     // MARK: Priorities
 
+    /// An operation awaits one of another supervisor, which is to be told when it becomes more urgent.
+    mutating func noteForeignWait(of slot: Slot) { entries[Int(slot)].traits.insert(.hasForeignDependencies) }
+
     /// Raises an operation's priority, and with it that of everything it waits for.
     ///
     /// Only raises, and only declared priorities count, so each operation rises at most four times.

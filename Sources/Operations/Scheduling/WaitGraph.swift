@@ -18,6 +18,7 @@ enum WaitGraph {
                 let priority = board.scheduler.entries[Int(current.slot)].priority
                 if target.core !== current.core {
                     current.madeExtras.awaitedForeigners.append(target)
+                    board.scheduler.noteForeignWait(of: current.slot)
                 } else if target.lifecycle.finalOutcome == nil {
                     board.scheduler.beginAwait(of: current.slot, for: target.slot)
                 }
