@@ -215,4 +215,31 @@ struct SupervisorCornersTests {
             try await here.drain()
         }
     }
+
+    @Test("D5: a task that outlived main and waits for the operation's place goes on when the operation has ended")
+    func outlivingTask() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation, width: 1))
+                let (answer, other) = (Gate(), Gate())
+                let outliving = Locked<Task<Void, any Error>?>(nil)
+                let first = supervisor.add(
+                    Probe { context in
+                        let task = Task(executorPreference: simulation.executor) {
+                            try await context.pause(awaiting: "an answer") { try await answer.wait() }
+                        }
+                        outliving.withLock { $0 = task }
+                        await answer.arrival()
+                        answer.open()
+                        for _ in 0..<50 { await Task.yield() }
+                    }
+                )
+                supervisor.add(Probe { _ in try await other.wait() })
+                try await first.value
+                try await outliving.withLock { $0 }?.value
+                other.open()
+                try await supervisor.drain()
+            }
+        }
+    }
 }

@@ -248,12 +248,10 @@ struct SchedulerBoard {
             )
             record.settle(error)
         }
-        let resumption = record.extras?.resumption.take()
         note(record, outcome, record.failure, &actions)
         tally.completed += record.progressUnitCount
         let unlucky = scheduler.abandon(record.slot)
         depart(record, unlucky, record.failure, &actions)
-        if let resumption { actions.append(.resume(resumption)) }
         grantAll(&actions)
     }
 
@@ -303,6 +301,8 @@ struct SchedulerBoard {
         actions += extras.waiters.values.map { .wake($0) }
         actions += extras.endWaiters.map { .resume($0) }
         actions += extras.timers.map { .cancelTask($0) }
+        // Of a task that outlived `main`, or of one that was written off.
+        if let resumption = extras.resumption.take() { actions.append(.resume(resumption)) }
         if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
         forget(extras.coalescingID, of: record)
         if let parent = extras.parent, scheduler.relations[parent.slot]?.children.isEmpty != false,
