@@ -242,4 +242,13 @@ struct SupervisorCornersTests {
             }
         }
     }
+
+    @Test("what waits when the rest is written off is taken back")
+    func writtenOffWhileWaiting() async {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let handle = supervisor.add(Probe { _ in })
+        handle.record.core.decide { $0.abandon(handle.record, &$1) }
+        #expect(handle.state == .cancelled)
+        _ = await handle.result
+    }
 }

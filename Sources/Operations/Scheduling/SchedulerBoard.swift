@@ -240,6 +240,8 @@ struct SchedulerBoard {
     /// Writes off an operation that doesn't end: its handle ends, its keys stay taken until it really has.
     mutating func abandon(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         guard scheduler.contains(record.id, at: record.slot), record.lifecycle.finalOutcome == nil else { return }
+        // It's about to end with the one that it joined, or was added by one that didn't notice the shutdown.
+        guard !record.lifecycle.isWaiting else { return withdraw(record, CancellationError(), &actions) }
         let outcome = record.lifecycle.abandon()
         if outcome == .failed, record.failure == nil {
             let error = OperationError(
