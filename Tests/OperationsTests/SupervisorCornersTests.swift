@@ -251,4 +251,17 @@ struct SupervisorCornersTests {
         #expect(handle.state == .cancelled)
         _ = await handle.result
     }
+
+    @Test("the operation is cancelled together with the last one that joined it, before anybody else can join")
+    func cancellingTheLastJoined() {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let handle = supervisor.add(Probe { _ in }, options: OperationOptions(coalescingKey: "sync"))
+        let isCancelled = handle.record.core.decide { board, actions in
+            let target = handle.record.extras?.target
+            board.cancel(handle.record, because: nil, &actions)
+            return target?.lifecycle.isCancellationRequested
+        }
+        #expect(isCancelled == true)
+        #expect(handle.state == .cancelled)
+    }
 }

@@ -195,7 +195,8 @@ struct SchedulerBoard {
         guard record.lifecycle.cancel() != .nothing, let extras = target.extras else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
-            actions.append(.cancel(target, cause))
+            // At once: until then somebody could join it.
+            cancel(target, because: cause, &actions)
         } else {
             withdraw(record, cause ?? CancellationError(), &actions)
         }
