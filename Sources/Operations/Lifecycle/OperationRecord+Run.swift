@@ -131,12 +131,14 @@ extension TypedOperationRecord {
 
     private func leave(_ result: Result<Output, any Error>, _ board: inout SchedulerBoard) -> Leftover {
         guard lifecycle.finalOutcome == nil else { return .abandoned }
-        guard let extras else {
+        let hasChildren = board.scheduler.relations[slot]?.children.isEmpty == false
+        guard extras != nil || hasChildren else {
             place(result)
             return .nothing
         }
+        let extras = madeExtras
         extras.takesNoMoreChildren = true
-        if board.scheduler.relations[slot]?.children.isEmpty == false { return .children }
+        guard !hasChildren else { return .children }
         extras.mailbox.close()
         if let pump = extras.pump { return .pump(pump) }
         if case .failure(is CancellationError) = result, let cause = extras.cancellationCause {

@@ -9,6 +9,9 @@ extension OperationRecord {
         let task = OwnTask(self)
         core.withBoard { _ in extras?.ownTask = task }
     }
+
+    /// The operation isn't taken: its task, if it has one, ends without having run it.
+    func dropOwnTask() { core.withBoard { _ in extras?.ownTask.take() }?.drop() }
 }
 
 // MARK: - Time

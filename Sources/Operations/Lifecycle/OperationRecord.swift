@@ -114,6 +114,7 @@ class OperationRecord: @unchecked Sendable {
         let kept = Extras(former.options, former.serviceContext)
         // What was written off while it runs has to clear up yet.
         kept.temporaryDirectory = former.temporaryDirectory
+        kept.childrenWaiter = former.childrenWaiter
         extras = kept
         return former
     }

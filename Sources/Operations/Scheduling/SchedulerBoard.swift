@@ -101,8 +101,14 @@ struct SchedulerBoard {
         }
         workers[record.slot] = taker
         guard let extras = record.extras else { return }
-        if let id = extras.coalescingID { coalescing[id] = nil }
+        forget(extras.coalescingID, of: record)
         if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .started)) }
+    }
+
+    /// Nobody can join the operation any more; a later one that couldn't join it may stand in its place.
+    private mutating func forget(_ id: SchedulerCore.CoalescingID?, of record: OperationRecord) {
+        guard let id, coalescing[id] === record else { return }
+        coalescing[id] = nil
     }
 
     private mutating func resume(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
@@ -189,7 +195,8 @@ struct SchedulerBoard {
         guard record.lifecycle.cancel() != .nothing, let extras = target.extras else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
-            actions.append(.cancel(target, cause))
+            // At once: until then somebody could join it.
+            cancel(target, because: cause, &actions)
         } else {
             withdraw(record, cause ?? CancellationError(), &actions)
         }
@@ -234,6 +241,8 @@ struct SchedulerBoard {
     /// Writes off an operation that doesn't end: its handle ends, its keys stay taken until it really has.
     mutating func abandon(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         guard scheduler.contains(record.id, at: record.slot), record.lifecycle.finalOutcome == nil else { return }
+        // It's about to end with the one that it joined, or was added by one that didn't notice the shutdown.
+        guard !record.lifecycle.isWaiting else { return withdraw(record, CancellationError(), &actions) }
         let outcome = record.lifecycle.abandon()
         if outcome == .failed, record.failure == nil {
             let error = OperationError(
@@ -242,12 +251,10 @@ struct SchedulerBoard {
             )
             record.settle(error)
         }
-        let resumption = record.extras?.resumption.take()
         note(record, outcome, record.failure, &actions)
         tally.completed += record.progressUnitCount
         let unlucky = scheduler.abandon(record.slot)
         depart(record, unlucky, record.failure, &actions)
-        if let resumption { actions.append(.resume(resumption)) }
         grantAll(&actions)
     }
 
@@ -300,8 +307,10 @@ struct SchedulerBoard {
         actions += extras.waiters.values.map { .wake($0) }
         actions += extras.endWaiters.map { .resume($0) }
         actions += extras.timers.map { .cancelTask($0) }
+        // Of a task that outlived `main`, or of one that was written off.
+        if let resumption = extras.resumption.take() { actions.append(.resume(resumption)) }
         if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
-        if let id = extras.coalescingID { coalescing[id] = nil }
+        forget(extras.coalescingID, of: record)
         if let parent = extras.parent, scheduler.relations[parent.slot]?.children.isEmpty != false,
             let waiter = parent.extras?.childrenWaiter.take()
         {
@@ -366,7 +375,8 @@ struct SchedulerBoard {
 
     /// An attempt failed: suspends the supervisor if too many have.
     mutating func countFailure(_ actions: inout [SchedulerAction]) {
-        guard let limit = restartIntensity else { return }
+        // A shutdown waits like a drain, and isn't to be cut short.
+        guard let limit = restartIntensity, !isShutDown else { return }
         let now = environment.now()
         failures.append(now)
         while let first = failures.first, now - first > limit.period { failures.removeFirst() }

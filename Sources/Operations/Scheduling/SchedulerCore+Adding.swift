@@ -17,6 +17,8 @@ extension SchedulerCore {
         for (record, _) in batch { record.makeOwnTask() }
         let foreign = decide { board, actions in
             var foreign: [(OperationRecord, OperationDependency)] = []
+            // Before: an operation that ends at once leaves its room to whoever waits for it.
+            if isAdmitted { board.reservedRoom -= 1 }
             for (record, dependencies) in batch {
                 if let refusal = board.refusal(isAdmitted: isAdmitted) {
                     board.refuse(record, refusal, &actions)
@@ -24,7 +26,6 @@ extension SchedulerCore {
                     foreign += board.add(record, after: dependencies, parent: nil, &actions)
                 }
             }
-            if isAdmitted { board.reservedRoom -= 1 }
             board.grantAll(&actions)
             return foreign
         }
@@ -135,14 +136,20 @@ extension SchedulerBoard {
 extension OperationRecord {
     func addChild(_ child: OperationRecord, after dependencies: [OperationDependency]) throws {
         child.makeOwnTask()
-        let foreign = try WaitGraph.addingEdges(from: self, to: dependencies.map(\.record)) {
-            try core.decide { board, actions in
-                try check(child)
-                let foreign = board.add(child, after: dependencies, parent: self, &actions)
-                if lifecycle.isCancellationRequested { actions.append(.cancel(child, extras?.cancellationCause)) }
-                board.grantAll(&actions)
-                return foreign
+        let foreign: [(OperationRecord, OperationDependency)]
+        do {
+            foreign = try WaitGraph.addingEdges(from: self, to: dependencies.map(\.record)) {
+                try core.decide { board, actions in
+                    try check(child)
+                    let foreign = board.add(child, after: dependencies, parent: self, &actions)
+                    if lifecycle.isCancellationRequested { actions.append(.cancel(child, extras?.cancellationCause)) }
+                    board.grantAll(&actions)
+                    return foreign
+                }
             }
+        } catch {
+            child.dropOwnTask()
+            throw error
         }
         core.settle(foreign)
         child.startDeadline()
@@ -179,6 +186,7 @@ extension SchedulerCore {
         let id = CoalescingID(type: ObjectIdentifier(Work.self), key: key)
         var given: WorkRecord<Work>? = WorkRecord(operation, options: options, core: self)
         given?.extras?.coalescingID = id
+        given?.makeOwnTask()
         let (joined, foreign) = decide { board, actions in
             let target: TypedOperationRecord<Work.Output>
             var foreign: [(OperationRecord, OperationDependency)] = []
@@ -204,7 +212,12 @@ extension SchedulerCore {
             return (joined, foreign)
         }
         // One that isn't needed is let go without having run.
-        if given != nil { LiveOperations.remove(operation) } else { joined.extras?.target?.startDeadline() }
+        if let given {
+            given.dropOwnTask()
+            LiveOperations.remove(operation)
+        } else {
+            joined.extras?.target?.startDeadline()
+        }
         settle(foreign)
         return joined
     }

@@ -61,8 +61,8 @@ struct SchedulerState: Sendable {
         var heldChildren: [Candidate] = []
         /// Wants its place back and must wait until the keys that it lent are back.
         var isOwedKeys = false
-        /// Operations that its `main` awaits.
-        var awaited: [Slot] = []
+        /// Operations that its `main` awaits; they may have ended.
+        var awaited: [Candidate] = []
     }
 
     /// What is said of an operation when it's added.
@@ -437,6 +437,9 @@ struct SchedulerState: Sendable {
 
     // MARK: Priorities
 
+    /// An operation awaits one of another supervisor, which is to be told when it becomes more urgent.
+    mutating func noteForeignWait(of slot: Slot) { entries[Int(slot)].traits.insert(.hasForeignDependencies) }
+
     /// Raises an operation's priority, and with it that of everything it waits for.
     ///
     /// Only raises, and only declared priorities count, so each operation rises at most four times.
@@ -453,7 +456,7 @@ struct SchedulerState: Sendable {
             }
             if entry.traits.contains(.hasForeignDependencies) { raised.append(slot) }
             appendPredecessors(of: slot, to: &pending)
-            if let relations = relations[slot] { pending += relations.children + relations.awaited }
+            pending += (relations[slot]?.children ?? []) + awaited(by: slot)
         }
     }
 
@@ -506,7 +509,7 @@ struct SchedulerState: Sendable {
     func waits(of slot: Slot) -> [Slot] {
         var waits: [Slot] = []
         appendPredecessors(of: slot, to: &waits)
-        if let relations = relations[slot] { waits += relations.children + relations.awaited }
+        waits += (relations[slot]?.children ?? []) + awaited(by: slot)
         return waits + barrierWaits(of: slot)
     }
 

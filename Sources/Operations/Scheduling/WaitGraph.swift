@@ -18,8 +18,9 @@ enum WaitGraph {
                 let priority = board.scheduler.entries[Int(current.slot)].priority
                 if target.core !== current.core {
                     current.madeExtras.awaitedForeigners.append(target)
+                    board.scheduler.noteForeignWait(of: current.slot)
                 } else if target.lifecycle.finalOutcome == nil {
-                    board.scheduler.relations[current.slot, default: .init()].awaited.append(target.slot)
+                    board.scheduler.beginAwait(of: current.slot, for: target.slot)
                 }
                 return priority
             }
@@ -33,10 +34,8 @@ enum WaitGraph {
         current.core.withBoard { board in
             if let index = current.extras?.awaitedForeigners.firstIndex(where: { $0 === target }) {
                 current.extras?.awaitedForeigners.remove(at: index)
-            } else if board.scheduler.contains(current.id, at: current.slot),
-                let index = board.scheduler.relations[current.slot]?.awaited.firstIndex(of: target.slot)
-            {
-                board.scheduler.relations[current.slot]?.awaited.remove(at: index)
+            } else if target.core === current.core, board.scheduler.contains(current.id, at: current.slot) {
+                board.scheduler.endAwait(of: current.slot, for: Candidate(target.id, target.slot))
             }
         }
     }

@@ -28,7 +28,8 @@ extension SchedulerCore {
             board.isShutDown = true
             board.admitWaiters(&actions)
         }
-        for record in records { record.cancel() }
+        // The newest first, as in `cancelAll`.
+        for record in records.reversed() { record.cancel() }
         let clock = environment.clock
         let timer = Task.detached(executorPreference: environment.executor) { [self] in
             try? await clock.sleep(for: grace)

@@ -200,7 +200,7 @@ public actor OperationSupervisor {
 
     /// Cancels every operation that hasn't ended; ones that are added later aren't touched.
     public nonisolated func cancelAll() {
-        // The newest first, so that no dependent is told of a cancellation that is its own anyway.
-        for record in core.records { record.cancel() }
+        // The newest first, or one that only waits for another's end would start when that is cancelled.
+        for record in core.records.reversed() { record.cancel() }
     }
 }
