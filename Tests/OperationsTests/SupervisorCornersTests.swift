@@ -50,7 +50,7 @@ struct SupervisorCornersTests {
             #expect(abandoned.map(\.state) == [.failed, .failed])
             gate.open()
         }
-        #expect(traces.liveCount == 0)
+        #expect(traces.left.isEmpty)
     }
 
     @Test("D9: failures that come in a shutdown don't cut its grace short")
@@ -152,7 +152,7 @@ struct SupervisorCornersTests {
             )
             try await parent.value
         }
-        #expect(traces.liveCount == 0)
+        #expect(traces.left.isEmpty)
     }
 
     @Test("an operation that may be joined sees its adder's task-local values too, where that is wanted")
@@ -172,7 +172,7 @@ struct SupervisorCornersTests {
                 #expect(seesToken)
             }
         }
-        #expect(traces.liveCount == 0)
+        #expect(traces.left.isEmpty)
     }
 
     @Test(
@@ -263,5 +263,21 @@ struct SupervisorCornersTests {
         }
         #expect(isCancelled == true)
         #expect(handle.state == .cancelled)
+    }
+
+    @Test("an operation that isn't taken lets go of what it would have been made from, while its handle is still held")
+    func refusedFactory() {
+        let traces = Traces()
+        var configuration = OperationSupervisor.Configuration()
+        configuration.capacity = 0
+        let supervisor = OperationSupervisor(configuration)
+        let add = {
+            let mark = Token()
+            traces.follow(mark)
+            return supervisor.add { Probe { _ in withExtendedLifetime(mark) {} } }
+        }
+        let handle = add()
+        #expect(handle.state == .failed)
+        #expect(traces.left.isEmpty)
     }
 }

@@ -78,7 +78,10 @@ extension SchedulerBoard {
         record.id = .next()
         record.settle(error)
         record.lifecycle.end(OperationLifecycle.Outcome(error))
-        if let ownTask = record.extras?.ownTask { actions.append(.dropOwnTask(ownTask)) }
+        if let extras = record.takeExtras() {
+            if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
+            actions.append(.drop(extras))
+        }
         if let former = record.clear() { actions.append(.release(former)) }
     }
 

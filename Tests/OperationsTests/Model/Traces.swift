@@ -3,19 +3,20 @@ import ThreadSupport
 /// Weak references to objects that should be let go.
 final class Traces: Sendable {
     private struct Trace: Sendable {
+        let name: String
         weak let object: (any AnyObject & Sendable)?
     }
 
     private let traces = Locked<[Trace]>([])
 
     /// Follows an object.
-    func follow(_ object: any AnyObject & Sendable) {
-        traces.withLock { $0.append(Trace(object: object)) }
+    func follow(_ object: any AnyObject & Sendable, as name: String = "an object") {
+        traces.withLock { $0.append(Trace(name: name, object: object)) }
     }
 
-    /// How many of the objects are still there.
-    var liveCount: Int {
+    /// The objects that are still there.
+    var left: [String] {
         let traces = traces.withLock { $0 }
-        return traces.count { $0.object != nil }
+        return traces.filter { $0.object != nil }.map(\.name)
     }
 }
