@@ -280,4 +280,19 @@ struct SupervisorCornersTests {
         #expect(handle.state == .failed)
         #expect(traces.left.isEmpty)
     }
+
+    @Test("D7: progress doesn't fall when an operation ends, however it does", arguments: [false, true])
+    func progressAfterTheEnd(fails: Bool) async throws {
+        let supervisor = OperationSupervisor()
+        let handle = supervisor.add(
+            Probe { context in
+                context.reportProgress(OperationProgress(completedUnitCount: 3, totalUnitCount: 4, phase: "copying"))
+                if fails { throw ProbeError() }
+            }
+        )
+        _ = await handle.result
+        #expect(handle.progress.fractionCompleted == (fails ? 0.75 : 1))
+        #expect(handle.progress.completedUnitCount == (fails ? 3 : 4))
+        #expect(handle.progress.phase == "copying")
+    }
 }

@@ -115,6 +115,9 @@ class OperationRecord: @unchecked Sendable {
         // What was written off while it runs has to clear up yet.
         kept.temporaryDirectory = former.temporaryDirectory
         kept.childrenWaiter = former.childrenWaiter
+        // How far it came can still be seen.
+        kept.mailbox = former.mailbox
+        kept.mailbox.discard()
         extras = kept
         return former
     }

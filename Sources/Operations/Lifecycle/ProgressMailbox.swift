@@ -37,6 +37,12 @@ struct ProgressMailbox: Sendable {
         isClosed = true
     }
 
+    /// The operation has ended: nothing is delivered any more.
+    mutating func discard() {
+        isClosed = true
+        isUndelivered = false
+    }
+
     /// The operation finished: all is done.
     mutating func complete() {
         isClosed = true
