@@ -28,12 +28,12 @@ extension OperationRecord {
         }
     }
 
-    /// Begins to watch for progress, where that is wanted.
-    func startWatchdog() {
+    /// Begins to watch for progress, where that is wanted, when the run begins.
+    ///
+    /// - Parameter timeout: What the operation was added with.
+    func startWatchdog(_ timeout: Duration?) {
         let environment = core.environment
-        guard let timeout = core.withBoard({ _ in extras?.options.stallTimeout }) ?? environment.stallTimeout else {
-            return
-        }
+        guard let timeout = timeout ?? environment.stallTimeout else { return }
         startTimer { [core] record in
             var former = -1
             while (try? await environment.clock.sleep(for: timeout)) != nil {

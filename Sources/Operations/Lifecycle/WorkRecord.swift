@@ -31,7 +31,8 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
 
     override func execute() async {
         await CurrentOperation.$record.withValue(self) {
-            let (operation, serviceContext) = current
+            let (operation, serviceContext, stallTimeout) = current
+            startWatchdog(stallTimeout)
             guard let serviceContext else { return await perform(operation) }
             await ServiceContext.withValue(serviceContext) { await perform(operation) }
         }
@@ -44,10 +45,8 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         }
     }
 
-    private var current: (operation: Work?, serviceContext: ServiceContext?) {
-        core.withBoard { _ in
-            (operation, extras?.serviceContext)
-        }
+    private var current: (operation: Work?, serviceContext: ServiceContext?, stallTimeout: Duration?) {
+        core.withBoard { _ in (operation, extras?.serviceContext, extras?.options.stallTimeout) }
     }
 
     /// The operation of an attempt; one that comes from a factory is made anew for each.
