@@ -26,6 +26,7 @@ struct OperationLifecycle: Sendable {
     /// Where the operation stands, as its handle shows it.
     ///
     /// - Parameter isReady: Whether it could start, as the scheduler sees it.
+    /// - Returns: The state.
     func publicState(isReady: Bool) -> OperationState {
         switch state {
         case .waiting: isReady ? .ready : .waiting

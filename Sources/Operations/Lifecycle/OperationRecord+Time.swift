@@ -54,7 +54,7 @@ extension OperationRecord {
                 "\(name) has made no progress for \(timeout). See what it waits for, or let it report progress more often."
             )
             if let extras, !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .stalled)) }
-            actions.append(.log { $0.logger.warning("\(error)") })
+            board.noteStall(of: self, for: timeout, &actions)
             return error
         }
         if core.environment.stallPolicy == .cancel { core.cancel(self, because: error) }
