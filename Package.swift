@@ -116,6 +116,12 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // As an app's module is by default in Xcode.
+        .testTarget(
+            name: "OperationsMainActorTests",
+            dependencies: ["Operations", "OperationsTesting"],
+            swiftSettings: settings + [.defaultIsolation(MainActor.self)]
+        ),
         .testTarget(
             name: "OperationsServiceLifecycleTests",
             dependencies: [
