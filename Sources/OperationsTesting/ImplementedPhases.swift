@@ -39,14 +39,13 @@ public enum OperationPhase: Sendable, Hashable, CaseIterable {
 ///   - operation: Makes the operation; evaluated for each phase.
 ///   - output: What the phase for completion is called with.
 /// - Returns: The phases that aren't the ones that do nothing.
-/// - Throws: What `operation` throws.
 public func phasesImplemented<Work: Operation>(
-    by operation: @autoclosure () throws -> Work,
+    by operation: @autoclosure () -> Work,
     output: Work.Output
-) async rethrows -> Set<OperationPhase> {
+) async -> Set<OperationPhase> {
     var phases: Set<OperationPhase> = []
     for phase in OperationPhase.allCases
-    where await PhaseInspection.implements(phase.inspected, try operation(), output: output) {
+    where await PhaseInspection.implements(phase.inspected, operation(), output: output) {
         phases.insert(phase)
     }
     return phases
@@ -56,9 +55,8 @@ public func phasesImplemented<Work: Operation>(
 ///
 /// - Parameter operation: Makes the operation; evaluated for each phase.
 /// - Returns: The phases that aren't the ones that do nothing.
-/// - Throws: What `operation` throws.
 public func phasesImplemented<Work: Operation<Void>>(
-    by operation: @autoclosure () throws -> Work
-) async rethrows -> Set<OperationPhase> {
-    try await phasesImplemented(by: operation(), output: ())
+    by operation: @autoclosure () -> Work
+) async -> Set<OperationPhase> {
+    await phasesImplemented(by: operation(), output: ())
 }
