@@ -1,7 +1,7 @@
 /// A unit of work with a beginning, progress and exactly one end.
 ///
 /// An operation is an actor, so its state needs no locks. Implement ``main(_:)`` and give the operation to an
-/// ``OperationSupervisor``, or run it alone with ``run(_:)``:
+/// ``OperationSupervisor``, or run it alone with ``run(_:configuration:)``:
 ///
 /// ```swift
 /// actor Thumbnail: Operation {

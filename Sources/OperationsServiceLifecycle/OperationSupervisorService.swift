@@ -17,8 +17,8 @@ public import ServiceLifecycle
 /// operations to it, so that it goes last, and after those that its operations use.
 ///
 /// The grace is said here and not in the supervisor's configuration because it belongs beside the group's own limits: it
-/// must be shorter than ``ServiceLifecycle/ServiceGroupConfiguration/maximumGracefulShutdownDuration`` and
-/// ``ServiceLifecycle/ServiceGroupConfiguration/maximumCancellationDuration``, or the group gives up first.
+/// must be shorter than `ServiceGroupConfiguration.maximumGracefulShutdownDuration` and
+/// `ServiceGroupConfiguration.maximumCancellationDuration`, or the group gives up first.
 public struct OperationSupervisorService: Service {
     /// The supervisor whose operations are ended with the group.
     public let supervisor: OperationSupervisor
@@ -37,7 +37,7 @@ public struct OperationSupervisorService: Service {
 
     /// Returns once a graceful shutdown was triggered and every operation has ended or was abandoned.
     ///
-    /// The shutdown is that of ``Operations/OperationSupervisor/shutdown(grace:)``: nothing more is taken, what there is
+    /// The shutdown is that of `OperationSupervisor.shutdown(grace:)`: nothing more is taken, what there is
     /// is cancelled, and what doesn't end in the grace is abandoned. If it was triggered before this is called, it
     /// happens at once.
     ///

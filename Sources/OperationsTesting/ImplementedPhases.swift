@@ -1,6 +1,6 @@
 public import Operations
 
-/// A phase of an operation's run, each a method of ``Operations/Operation``.
+/// A phase of an operation's run, each a method of `Operation`.
 public enum OperationPhase: Sendable, Hashable, CaseIterable {
     /// `operationDidStart(_:)`.
     case start
