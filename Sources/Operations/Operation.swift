@@ -1,7 +1,7 @@
 /// A unit of work with a beginning, progress and exactly one end.
 ///
 /// An operation is an actor, so its state needs no locks. Implement ``main(_:)`` and give the operation to an
-/// ``OperationSupervisor``, or run it alone with ``run(_:)``:
+/// ``OperationSupervisor``, or run it alone with ``run(_:configuration:)``:
 ///
 /// ```swift
 /// actor Thumbnail: Operation {
@@ -67,15 +67,15 @@ public typealias OperationActor = Operation
 
 extension Operation {
     /// Does nothing.
-    public func operationDidStart(_ context: OperationContext) async {}
+    public func operationDidStart(_ context: OperationContext) async { PhaseInspection.noteDefault(.start) }
     /// Does nothing.
-    public func operationDidMakeProgress(_ progress: OperationProgress) async {}
+    public func operationDidMakeProgress(_ progress: OperationProgress) async { PhaseInspection.noteDefault(.progress) }
     /// Does nothing.
-    public func operationDidComplete(_ output: Output) async {}
+    public func operationDidComplete(_ output: Output) async { PhaseInspection.noteDefault(.completion) }
     /// Does nothing.
-    public func operationDidFail(_ error: any Error) async {}
+    public func operationDidFail(_ error: any Error) async { PhaseInspection.noteDefault(.failure) }
     /// Does nothing.
-    public func operationWasCancelled() async {}
+    public func operationWasCancelled() async { PhaseInspection.noteDefault(.cancellation) }
 
     /// Runs the operation alone, without a supervisor: for unit tests and scripts.
     ///
