@@ -17,8 +17,6 @@ struct SchedulerBoard {
     var roomWaiters: Deque<RoomWaiter> = []
     /// Places that were promised to those who waited for room.
     var reservedRoom = 0
-    /// Operations of this supervisor that wait for room in it.
-    var roomWaitingOperations = 0
     var nextTicket: UInt64 = 0
     var isShutDown = false
     /// Whether the supervisor suspended itself.

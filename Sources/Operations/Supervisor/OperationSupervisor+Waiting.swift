@@ -5,6 +5,8 @@ import ThreadSupport
 struct RoomWaiter {
     var ticket: UInt64
     var continuation: CheckedContinuation<Void, any Error>
+    /// The operation of the supervisor that waits, if it's one.
+    var operation: OperationRecord?
 }
 
 extension OperationSupervisor {
@@ -44,7 +46,8 @@ extension OperationSupervisor {
     ///   - dependencies: What must have ended before.
     ///   - options: Name, priority, keys and the rest. A coalescing key has no effect here.
     /// - Returns: The operation's handle.
-    /// - Throws: `CancellationError` if the waiting task is cancelled before there is room.
+    /// - Throws: `CancellationError` if the waiting task is cancelled before there is room; an ``OperationError`` of the
+    ///   code `wouldDeadlock` if it's an operation that waits and no other could ever end and make room.
     @discardableResult
     public func addWhenRoom<Work: Operation>(
         _ operation: Work,
@@ -60,6 +63,8 @@ extension OperationSupervisor {
         }
         let record = WorkRecord(operation, options: options, core: core)
         core.add([(record, dependencies.map(\.dependency))], isAdmitted: true)
+        // Those who wait for room may all be among those that it waits for.
+        WaitGraph.refuseHopelessRoomWaits()
         return OperationHandle(record: record)
     }
 }
@@ -75,29 +80,19 @@ extension SchedulerCore {
     /// Returns when there is room, which is reserved then.
     fileprivate nonisolated(nonsending) func awaitRoom(for current: OperationRecord?) async throws {
         let ticket = makeTicket()
-        if let current {
-            try withBoard { board in
-                // Room comes when an operation ends: somebody must be left who can.
-                guard board.hasNoRoom, board.scheduler.rootCount <= board.roomWaitingOperations + 1 else {
-                    board.roomWaitingOperations += 1
-                    return
-                }
-                throw OperationError(
-                    .wouldDeadlock,
-                    "Waiting would never end: every operation of the supervisor waits for room, now operation \(current.id) too."
-                )
-            }
-        }
-        defer { if current != nil { withBoard { $0.roomWaitingOperations -= 1 } } }
+        if current != nil { WaitGraph.addRoomWait(in: self) }
+        defer { if current != nil { WaitGraph.removeRoomWait(in: self) } }
         try await waitCancellably { continuation in
-            withBoard { board in
+            let mustWait = withBoard { board in
                 guard board.hasNoRoom || !board.roomWaiters.isEmpty else {
                     board.reservedRoom += 1
                     return false
                 }
-                board.roomWaiters.append(RoomWaiter(ticket: ticket, continuation: continuation))
+                board.roomWaiters.append(RoomWaiter(ticket: ticket, continuation: continuation, operation: current))
                 return true
             }
+            if mustWait, current != nil { WaitGraph.refuseHopelessRoomWaits() }
+            return mustWait
         } remove: {
             self.withBoard { board in
                 guard let index = board.roomWaiters.firstIndex(where: { $0.ticket == ticket }) else { return nil }

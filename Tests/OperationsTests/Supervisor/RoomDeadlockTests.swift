@@ -1,0 +1,98 @@
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("Waits for room that would never end are refused, others aren't", .timeLimit(.minutes(15)))
+struct RoomDeadlockTests {
+    private func supervisor(_ simulation: Simulation, capacity: Int) -> OperationSupervisor {
+        var configuration = OperationSupervisor.Configuration(simulation)
+        configuration.capacity = capacity
+        return OperationSupervisor(configuration)
+    }
+
+    private func code(_ result: Result<Void, any Error>) -> OperationError.Code? {
+        guard case .failure(let error) = result else { return nil }
+        return (error as? OperationError)?.code
+    }
+
+    @Test("D2: an operation waits for room while the only other one depends on it, or comes to await it")
+    func others() async throws {
+        for seed in 0..<100 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = supervisor(simulation, capacity: 2)
+                let gate = Gate()
+                let waiting = supervisor.add(
+                    Probe { _ in
+                        try await gate.wait()
+                        _ = try await supervisor.addWhenRoom(Probe { _ in })
+                    }
+                )
+                let other =
+                    seed.isMultiple(of: 2)
+                    ? supervisor.add(Probe { _ in }, after: [waiting.ending])
+                    : supervisor.add(Probe { _ in _ = await waiting.result })
+                gate.open()
+                #expect(await code(waiting.result) == .wouldDeadlock)
+                #expect(await code(other.result) == nil)
+                try await supervisor.drain()
+            }
+        }
+    }
+
+    @Test("D2: waits for room in two supervisors that hold each other up")
+    func acrossSupervisors() async throws {
+        for seed in 0..<100 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisors = (0..<2).map { _ in supervisor(simulation, capacity: 2) }
+                let gate = Gate()
+                let waiting = supervisors.map { supervisor in
+                    supervisor.add(
+                        Probe { _ in
+                            try await gate.wait()
+                            _ = try await supervisor.addWhenRoom(Probe { _ in })
+                        }
+                    )
+                }
+                for (supervisor, other) in zip(supervisors, waiting.reversed()) {
+                    supervisor.add(Probe { _ in }, after: [other.ending])
+                }
+                gate.open()
+                let codes = await [code(waiting[0].result), code(waiting[1].result)]
+                // When one of them is refused, and has ended, the other one has room.
+                #expect(codes.count { $0 == .wouldDeadlock } == 1)
+                for supervisor in supervisors { try await supervisor.drain() }
+            }
+        }
+    }
+
+    @Test("children that wait for room aren't refused while another operation can end")
+    func children() async throws {
+        for seed in 0..<100 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = supervisor(simulation, capacity: 2)
+                let gate = Gate()
+                supervisor.add(Probe { _ in try await gate.wait() })
+                let arrivals = Locked(0)
+                let parent = supervisor.add(
+                    Probe { context in
+                        let children = try (0..<2).map { _ in
+                            try context.addChild(
+                                Probe { _ in
+                                    arrivals.withLock { $0 += 1 }
+                                    _ = try await supervisor.addWhenRoom(Probe { _ in })
+                                }
+                            )
+                        }
+                        for child in children { try await child.value }
+                    }
+                )
+                while arrivals.withLock({ $0 }) < 2 || supervisor.runningCount > 1 { await Task.yield() }
+                gate.open()
+                #expect(await code(parent.result) == nil)
+                try await supervisor.drain()
+            }
+        }
+    }
+}
