@@ -42,7 +42,7 @@ struct SupervisorProgramTests {
         }
         // Whatever a search never meets, it says nothing about.
         for state in [OperationState.finished, .failed, .cancelled] { #expect(states[state, default: 0] > 1000) }
-        #expect(counts.refusedWaits > 100 && counts.refusedChildren > 10, "\(counts)")
+        #expect(counts.refusedWaits > 100 && counts.refusedChildren > 10 && counts.refusedRoom > 10, "\(counts)")
         #expect(counts.joined > 20 && counts.abandoned > 10, "\(counts)")
     }
 

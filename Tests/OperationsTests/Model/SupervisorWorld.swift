@@ -63,7 +63,7 @@ final class SupervisorWorld: Sendable {
     let simulation: Simulation
     let supervisors: [OperationSupervisor]
     let mostWidth = 3
-    let allowsRoomWaits = false
+    let allowsRoomWaits = true
     let traces: Traces
     private let state = Locked(State())
 
