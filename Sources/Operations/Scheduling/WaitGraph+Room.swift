@@ -62,7 +62,8 @@ extension WaitGraph {
         var supervisors: [FullSupervisor] = []
         var pending: [OperationRecord] = []
         for (index, core) in cores.enumerated() where !cores[..<index].contains(where: { $0 === core }) {
-            let (roots, waiters) = core.withBoard { ($0.roots, $0.operationsWithoutRoom) }
+            // Who was promised room and can end, adds somebody before, who can end too.
+            let (roots, waiters) = core.withBoard { ($0.roots + $0.promisedRoom, $0.operationsWithoutRoom) }
             guard !waiters.isEmpty else { continue }
             supervisors.append(FullSupervisor(roots: Set(roots.map(\.id)), waiters: waiters))
             pending += roots + waiters
@@ -108,7 +109,8 @@ extension SchedulerBoard {
 
     /// The operations that wait for room as long as none of the others ends.
     fileprivate var operationsWithoutRoom: [OperationRecord] {
-        // Who was promised room is about to add somebody who can end.
-        hasNoRoom && reservedRoom == 0 ? roomWaiters.compactMap(\.operation) : []
+        // Of those who were promised room, only one whose keys are lent isn't about to add somebody who can end.
+        let held = promisedRoom.count { scheduler.relations[$0.slot]?.lentCount ?? 0 > 0 }
+        return hasNoRoom && reservedRoom == held ? roomWaiters.compactMap(\.operation) : []
     }
 }

@@ -54,15 +54,18 @@ extension OperationSupervisor {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) async throws -> OperationHandle<Work.Output> {
-        if let current = CurrentOperation.record, current.core === core {
+        let current = CurrentOperation.record.flatMap { $0.core === core ? $0 : nil }
+        if let current {
             try await core.pause(current, awaiting: "room for another operation") {
                 try await core.awaitRoom(for: current)
+                // Its children may have its keys and wait for room themselves.
+                WaitGraph.refuseHopelessRoomWaits()
             }
         } else {
             try await core.awaitRoom(for: nil)
         }
         let record = WorkRecord(operation, options: options, core: core)
-        core.add([(record, dependencies.map(\.dependency))], isAdmitted: true)
+        core.add([(record, dependencies.map(\.dependency))], isAdmitted: true, by: current)
         // Those who wait for room may all be among those that it waits for.
         WaitGraph.refuseHopelessRoomWaits()
         return OperationHandle(record: record)
@@ -85,7 +88,7 @@ extension SchedulerCore {
         try await waitCancellably { continuation in
             let mustWait = withBoard { board in
                 guard board.hasNoRoom || !board.roomWaiters.isEmpty else {
-                    board.reservedRoom += 1
+                    board.promiseRoom(to: current)
                     return false
                 }
                 board.roomWaiters.append(RoomWaiter(ticket: ticket, continuation: continuation, operation: current))
@@ -108,10 +111,23 @@ extension SchedulerBoard {
         return scheduler.rootCount + reservedRoom >= capacity
     }
 
+    mutating func promiseRoom(to operation: OperationRecord?) {
+        reservedRoom += 1
+        if let operation { promisedRoom.append(operation) }
+    }
+
+    /// The room that was promised is about to be used.
+    mutating func keepPromise(to operation: OperationRecord?) {
+        reservedRoom -= 1
+        if let operation, let index = promisedRoom.firstIndex(where: { $0 === operation }) {
+            promisedRoom.remove(at: index)
+        }
+    }
+
     /// Promises the room that there is to those who waited for it, the first to come first.
     mutating func admitWaiters(_ actions: inout [SchedulerAction]) {
         while !hasNoRoom, let waiter = roomWaiters.popFirst() {
-            reservedRoom += 1
+            promiseRoom(to: waiter.operation)
             actions.append(.wake(waiter.continuation))
         }
     }

@@ -6,6 +6,7 @@ import OperationsTesting
 
 extension SupervisorWorld {
     func begin(_ phase: Phase, of number: Int) {
+        if isWrittenOff(number) { complain(number, "is told of \(phase) though it was written off") }
         update(number) { run in
             if let current = run.current { return "is told of \(phase) during \(current)" }
             run.current = phase
