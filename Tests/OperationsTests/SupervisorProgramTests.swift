@@ -155,7 +155,9 @@ struct SupervisorProgram {
     }
 
     private mutating func add(to number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
-        if generator.oneIn(10), let former = world.anyEntries(1, using: &generator).first { return addNext(after: former) }
+        if generator.oneIn(10), let former = world.anyEntries(1, using: &generator).first {
+            return addNext(after: former)
+        }
         let addition = world.makeAddition(to: number, parent: nil, using: &generator)
         let supervisor = world.supervisors[number]
         let handle: OperationHandle<Int>

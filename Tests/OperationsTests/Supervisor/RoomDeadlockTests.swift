@@ -95,4 +95,38 @@ struct RoomDeadlockTests {
             }
         }
     }
+
+    @Test("D2: room that was promised to a parent is none for the child that has its key", arguments: [false, true])
+    func promisedToParent(childIsFirst: Bool) async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = supervisor(simulation, capacity: 2)
+                let (room, start, inChild) = (Gate(), Gate(), Gate())
+                let options = OperationOptions(keys: ["a"])
+                let other = supervisor.add(Probe { _ in try await room.wait() })
+                let parent = supervisor.add(
+                    Probe { context in
+                        _ = try context.addChild(
+                            Probe { _ in
+                                inChild.open()
+                                try await start.wait()
+                                _ = try await supervisor.addWhenRoom(Probe { _ in })
+                            },
+                            options: options
+                        )
+                        _ = try await supervisor.addWhenRoom(Probe { _ in })
+                    },
+                    options: options
+                )
+                try await inChild.wait()
+                for gate in childIsFirst ? [start, room] : [room, start] {
+                    gate.open()
+                    for _ in 0..<20 { await Task.yield() }
+                }
+                #expect(await code(other.result) == nil)
+                #expect(await code(parent.result) == nil)
+                try await supervisor.drain()
+            }
+        }
+    }
 }
