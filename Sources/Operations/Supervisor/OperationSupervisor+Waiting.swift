@@ -54,9 +54,11 @@ extension OperationSupervisor {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) async throws -> OperationHandle<Work.Output> {
-        let current = CurrentOperation.record.flatMap { $0.core === core ? $0 : nil }
-        if let current {
-            try await core.pause(current, awaiting: "room for another operation") {
+        let waiting = CurrentOperation.record
+        // Only one of this supervisor's own takes up room itself.
+        let current = waiting.flatMap { $0.core === core ? $0 : nil }
+        if let waiting {
+            try await waiting.core.pause(waiting, awaiting: "room for another operation") {
                 try await core.awaitRoom(for: current)
                 // Its children may have its keys and wait for room themselves.
                 WaitGraph.refuseHopelessRoomWaits()

@@ -129,4 +129,25 @@ struct RoomDeadlockTests {
             }
         }
     }
+
+    @Test("an operation that waits for room in another supervisor gives up its place too")
+    func roomElsewhere() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let here = OperationSupervisor(.init(simulation, width: 1))
+            let there = supervisor(simulation, capacity: 1)
+            let gate = Gate()
+            let needed = Locked<OperationHandle<Void>?>(nil)
+            there.add(
+                Probe { _ in
+                    try await gate.wait()
+                    try await needed.withLock { $0 }?.value
+                }
+            )
+            let waiting = here.add(Probe { _ in _ = try await there.addWhenRoom(Probe { _ in }) })
+            needed.withLock { $0 = here.add(Probe { _ in }) }
+            gate.open()
+            #expect(await code(waiting.result) == nil)
+            try await there.drain()
+        }
+    }
 }
