@@ -42,7 +42,7 @@ struct SupervisorProgramTests {
         }
         // Whatever a search never meets, it says nothing about.
         for state in [OperationState.finished, .failed, .cancelled] { #expect(states[state, default: 0] > 1000) }
-        #expect(counts.refusedWaits > 100 && counts.refusedChildren > 10, "\(counts)")
+        #expect(counts.refusedWaits > 100 && counts.refusedChildren > 10 && counts.refusedRoom > 10, "\(counts)")
         #expect(counts.joined > 20 && counts.abandoned > 10, "\(counts)")
     }
 
@@ -94,7 +94,9 @@ struct SupervisorProgramTests {
 extension SupervisorWorld {
     /// What is left, and why.
     fileprivate var explanations: [String] {
-        entries.filter { !$0.handle.isFinished }.map { "\($0.addition.number) is \($0.handle.explain())" }
+        let left = entries.filter { !$0.handle.isFinished }
+        let own = left.map { "\($0.addition.number) (operation \($0.handle.id)) is \($0.handle.explain())" }
+        return own + supervisors.flatMap(\.operations).map { "operation \($0.id) is \($0.explain())" }
     }
 }
 
@@ -153,6 +155,9 @@ struct SupervisorProgram {
     }
 
     private mutating func add(to number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
+        if generator.oneIn(10), let former = world.anyEntries(1, using: &generator).first {
+            return addNext(after: former)
+        }
         let addition = world.makeAddition(to: number, parent: nil, using: &generator)
         let supervisor = world.supervisors[number]
         let handle: OperationHandle<Int>
@@ -172,6 +177,15 @@ struct SupervisorProgram {
         }
         world.register(addition, handle)
         if generator.oneIn(3) { listen(to: handle, addition.number, listeners) }
+    }
+
+    private mutating func addNext(after former: SupervisorWorld.Entry) {
+        let supervisor = former.addition.supervisor
+        var addition = world.makeAddition(to: supervisor, parent: nil, waitsForRoom: true, using: &generator)
+        addition.dependencies = [(former.addition.number, false)]
+        let number = addition.number
+        let handle = former.handle.then(options: addition.options) { [world] _ in ScriptedOperation(number, world) }
+        world.register(addition, handle)
     }
 
     private mutating func addWhenRoom(to number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
@@ -221,7 +235,9 @@ struct SupervisorProgram {
             world.complain(entry.addition.number, "hasn't ended in a shutdown")
         }
         world.count(\.abandoned, by: abandoned.count)
-        return Set(abandoned.map(\.id))
+        let ids = Set(abandoned.map(\.id))
+        world.didWriteOff(ids)
+        return ids
     }
 }
 

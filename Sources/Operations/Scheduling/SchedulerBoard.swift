@@ -17,8 +17,8 @@ struct SchedulerBoard {
     var roomWaiters: Deque<RoomWaiter> = []
     /// Places that were promised to those who waited for room.
     var reservedRoom = 0
-    /// Operations of this supervisor that wait for room in it.
-    var roomWaitingOperations = 0
+    /// The operations among them.
+    var promisedRoom: [OperationRecord] = []
     var nextTicket: UInt64 = 0
     var isShutDown = false
     /// Whether the supervisor suspended itself.

@@ -13,12 +13,16 @@ extension SchedulerCore {
     /// Adds operations with what they depend on, in order and at once: none starts before all are in.
     ///
     /// One that isn't taken ends with the reason.
-    func add(_ batch: [(record: OperationRecord, dependencies: [OperationDependency])], isAdmitted: Bool = false) {
+    func add(
+        _ batch: [(record: OperationRecord, dependencies: [OperationDependency])],
+        isAdmitted: Bool = false,
+        by promised: OperationRecord? = nil
+    ) {
         for (record, _) in batch { record.makeOwnTask() }
         let foreign = decide { board, actions in
             var foreign: [(OperationRecord, OperationDependency)] = []
             // Before: an operation that ends at once leaves its room to whoever waits for it.
-            if isAdmitted { board.reservedRoom -= 1 }
+            if isAdmitted { board.keepPromise(to: promised) }
             for (record, dependencies) in batch {
                 if let refusal = board.refusal(isAdmitted: isAdmitted) {
                     board.refuse(record, refusal, &actions)

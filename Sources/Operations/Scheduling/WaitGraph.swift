@@ -6,7 +6,8 @@ import ThreadSupport
 /// awaits another one, and a child with dependencies, for which its parent waits. Only those take the lock here, which is
 /// held while supervisors' locks are taken and never the other way round.
 enum WaitGraph {
-    private static let lock = Locked(())
+    /// The supervisors in which operations wait for room, each as often as one does.
+    static let lock = Locked<[SchedulerCore]>([])
 
     /// `current` is about to await `target`.
     static func addWait(of current: OperationRecord, for target: OperationRecord) throws {
@@ -49,7 +50,8 @@ enum WaitGraph {
         _ body: () throws -> Result
     ) throws -> Result {
         nonisolated(unsafe) var result: Result?
-        try lock.withLock { _ in
+        nonisolated(unsafe) var refused: [RoomWaiter] = []
+        try lock.withLock { coresWithoutRoom in
             // The ancestors' ends wait for their descendant.
             var goals: Set<OperationID> = []
             var ancestor: OperationRecord? = source
@@ -68,7 +70,9 @@ enum WaitGraph {
                 )
             }
             result = try body()
+            refused = takeHopelessRoomWaiters(in: coresWithoutRoom)
         }
+        refuse(refused)
         guard let result else { preconditionFailure("edges were neither added nor refused") }
         return result
     }
@@ -95,7 +99,7 @@ enum WaitGraph {
 
 extension SchedulerBoard {
     /// What an operation waits for, in any supervisor.
-    fileprivate func waits(of record: OperationRecord) -> [OperationRecord] {
+    func waits(of record: OperationRecord) -> [OperationRecord] {
         guard record.lifecycle.finalOutcome == nil, scheduler.contains(record.id, at: record.slot) else { return [] }
         let here = scheduler.waits(of: record.slot).compactMap { records[Int($0)] }
         guard let extras = record.extras else { return here }

@@ -5,6 +5,8 @@ import ThreadSupport
 struct RoomWaiter {
     var ticket: UInt64
     var continuation: CheckedContinuation<Void, any Error>
+    /// The operation of the supervisor that waits, if it's one.
+    var operation: OperationRecord?
 }
 
 extension OperationSupervisor {
@@ -44,22 +46,30 @@ extension OperationSupervisor {
     ///   - dependencies: What must have ended before.
     ///   - options: Name, priority, keys and the rest. A coalescing key has no effect here.
     /// - Returns: The operation's handle.
-    /// - Throws: `CancellationError` if the waiting task is cancelled before there is room.
+    /// - Throws: `CancellationError` if the waiting task is cancelled before there is room; an ``OperationError`` of the
+    ///   code `wouldDeadlock` if it's an operation that waits and no other could ever end and make room.
     @discardableResult
     public func addWhenRoom<Work: Operation>(
         _ operation: Work,
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) async throws -> OperationHandle<Work.Output> {
-        if let current = CurrentOperation.record, current.core === core {
-            try await core.pause(current, awaiting: "room for another operation") {
+        let waiting = CurrentOperation.record
+        // Only one of this supervisor's own takes up room itself.
+        let current = waiting.flatMap { $0.core === core ? $0 : nil }
+        if let waiting {
+            try await waiting.core.pause(waiting, awaiting: "room for another operation") {
                 try await core.awaitRoom(for: current)
+                // Its children may have its keys and wait for room themselves.
+                WaitGraph.refuseHopelessRoomWaits()
             }
         } else {
             try await core.awaitRoom(for: nil)
         }
         let record = WorkRecord(operation, options: options, core: core)
-        core.add([(record, dependencies.map(\.dependency))], isAdmitted: true)
+        core.add([(record, dependencies.map(\.dependency))], isAdmitted: true, by: current)
+        // Those who wait for room may all be among those that it waits for.
+        WaitGraph.refuseHopelessRoomWaits()
         return OperationHandle(record: record)
     }
 }
@@ -75,29 +85,19 @@ extension SchedulerCore {
     /// Returns when there is room, which is reserved then.
     fileprivate nonisolated(nonsending) func awaitRoom(for current: OperationRecord?) async throws {
         let ticket = makeTicket()
-        if let current {
-            try withBoard { board in
-                // Room comes when an operation ends: somebody must be left who can.
-                guard board.hasNoRoom, board.scheduler.rootCount <= board.roomWaitingOperations + 1 else {
-                    board.roomWaitingOperations += 1
-                    return
-                }
-                throw OperationError(
-                    .wouldDeadlock,
-                    "Waiting would never end: every operation of the supervisor waits for room, now operation \(current.id) too."
-                )
-            }
-        }
-        defer { if current != nil { withBoard { $0.roomWaitingOperations -= 1 } } }
+        if current != nil { WaitGraph.addRoomWait(in: self) }
+        defer { if current != nil { WaitGraph.removeRoomWait(in: self) } }
         try await waitCancellably { continuation in
-            withBoard { board in
+            let mustWait = withBoard { board in
                 guard board.hasNoRoom || !board.roomWaiters.isEmpty else {
-                    board.reservedRoom += 1
+                    board.promiseRoom(to: current)
                     return false
                 }
-                board.roomWaiters.append(RoomWaiter(ticket: ticket, continuation: continuation))
+                board.roomWaiters.append(RoomWaiter(ticket: ticket, continuation: continuation, operation: current))
                 return true
             }
+            if mustWait, current != nil { WaitGraph.refuseHopelessRoomWaits() }
+            return mustWait
         } remove: {
             self.withBoard { board in
                 guard let index = board.roomWaiters.firstIndex(where: { $0.ticket == ticket }) else { return nil }
@@ -113,10 +113,23 @@ extension SchedulerBoard {
         return scheduler.rootCount + reservedRoom >= capacity
     }
 
+    mutating func promiseRoom(to operation: OperationRecord?) {
+        reservedRoom += 1
+        if let operation { promisedRoom.append(operation) }
+    }
+
+    /// The room that was promised is about to be used.
+    mutating func keepPromise(to operation: OperationRecord?) {
+        reservedRoom -= 1
+        if let operation, let index = promisedRoom.firstIndex(where: { $0 === operation }) {
+            promisedRoom.remove(at: index)
+        }
+    }
+
     /// Promises the room that there is to those who waited for it, the first to come first.
     mutating func admitWaiters(_ actions: inout [SchedulerAction]) {
         while !hasNoRoom, let waiter = roomWaiters.popFirst() {
-            reservedRoom += 1
+            promiseRoom(to: waiter.operation)
             actions.append(.wake(waiter.continuation))
         }
     }

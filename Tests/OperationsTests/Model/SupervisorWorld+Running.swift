@@ -6,6 +6,7 @@ import OperationsTesting
 
 extension SupervisorWorld {
     func begin(_ phase: Phase, of number: Int) {
+        if isWrittenOff(number) { complain(number, "is told of \(phase) though it was written off") }
         update(number) { run in
             if let current = run.current { return "is told of \(phase) during \(current)" }
             run.current = phase
@@ -104,11 +105,20 @@ extension SupervisorWorld {
 
     // MARK: The end
 
+    /// Whether somebody cancelled the operation, a dependency was cancelled, or its own work ended so.
+    private func isCancellationDue(_ entry: Entry) -> Bool {
+        let number = entry.addition.number
+        return mayBeCancelled(number) || run(of: number)?.hasFailed == true
+            || entry.addition.options.coalescingKey != nil
+            || entry.addition.dependencies.contains { self.entry($0.number)?.handle.state == .cancelled }
+    }
+
     /// What must be true when all has ended.
     func finalComplaints(abandoned: Set<OperationID>) -> [String] {
         for entry in entries {
             let (number, state) = (entry.addition.number, entry.handle.state)
             if !state.isEnded { complain(number, "is \(state) after the end") }
+            if state == .cancelled, !isCancellationDue(entry) { complain(number, "is cancelled, by nobody") }
             guard let run = run(of: number) else { continue }
             if run.endingCount > 1 { complain(number, "ended \(run.endingCount) times") }
             guard !abandoned.contains(entry.handle.id), entry.addition.options.coalescingKey == nil else { continue }

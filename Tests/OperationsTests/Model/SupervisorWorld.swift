@@ -55,6 +55,7 @@ final class SupervisorWorld: Sendable {
         var cancelled: Set<Int> = []
         var cancelledSupervisors: Set<Int> = []
         var deaf: Set<Int> = []
+        var writtenOff: Set<OperationID> = []
         var complaints: [String] = []
         var counts = Counts()
     }
@@ -63,7 +64,7 @@ final class SupervisorWorld: Sendable {
     let simulation: Simulation
     let supervisors: [OperationSupervisor]
     let mostWidth = 3
-    let allowsRoomWaits = false
+    let allowsRoomWaits = true
     let traces: Traces
     private let state = Locked(State())
 
@@ -129,7 +130,10 @@ final class SupervisorWorld: Sendable {
 
     func register(_ addition: Addition, _ handle: OperationHandle<Int>) {
         traces.follow(handle.record, as: "record \(addition.number) \(addition.options.coalescingKey as Any)")
-        state.withLock { $0.entries[addition.number] = Entry(addition: addition, handle: handle) }
+        state.withLock { state in
+            state.additions[addition.number] = addition
+            state.entries[addition.number] = Entry(addition: addition, handle: handle)
+        }
     }
 
     func forget(_ addition: Addition) { state.withLock { $0.additions[addition.number] = nil } }
@@ -163,6 +167,12 @@ final class SupervisorWorld: Sendable {
 
     func willCancel(_ number: Int) { state.withLock { _ = $0.cancelled.insert(number) } }
     func willCancelAll(of supervisor: Int) { state.withLock { _ = $0.cancelledSupervisors.insert(supervisor) } }
+    func didWriteOff(_ ids: Set<OperationID>) { state.withLock { $0.writtenOff.formUnion(ids) } }
+    func isWrittenOff(_ number: Int) -> Bool {
+        state.withLock { state in
+            state.entries[number].map { state.writtenOff.contains($0.handle.id) } ?? false
+        }
+    }
     func makeDeaf(_ number: Int) { state.withLock { _ = $0.deaf.insert(number) } }
 
     /// Whether somebody cancelled the operation, one of those that joined it, or one of its ancestors, or that failed.
