@@ -66,16 +66,28 @@ public protocol Operation<Output>: Actor {
 public typealias OperationActor = Operation
 
 extension Operation {
+    // Synchronous and not isolated, so that nothing is done without a hop to the actor.
+
     /// Does nothing.
-    public func operationDidStart(_ context: OperationContext) async { PhaseInspection.noteDefault(.start) }
+    public nonisolated func operationDidStart(_ context: OperationContext) {
+        PhaseInspection.noteDefault(.start)
+    }
     /// Does nothing.
-    public func operationDidMakeProgress(_ progress: OperationProgress) async { PhaseInspection.noteDefault(.progress) }
+    public nonisolated func operationDidMakeProgress(_ progress: OperationProgress) {
+        PhaseInspection.noteDefault(.progress)
+    }
     /// Does nothing.
-    public func operationDidComplete(_ output: Output) async { PhaseInspection.noteDefault(.completion) }
+    public nonisolated func operationDidComplete(_ output: Output) {
+        PhaseInspection.noteDefault(.completion)
+    }
     /// Does nothing.
-    public func operationDidFail(_ error: any Error) async { PhaseInspection.noteDefault(.failure) }
+    public nonisolated func operationDidFail(_ error: any Error) {
+        PhaseInspection.noteDefault(.failure)
+    }
     /// Does nothing.
-    public func operationWasCancelled() async { PhaseInspection.noteDefault(.cancellation) }
+    public nonisolated func operationWasCancelled() {
+        PhaseInspection.noteDefault(.cancellation)
+    }
 
     /// Runs the operation alone, without a supervisor: for unit tests and scripts.
     ///
