@@ -1,4 +1,5 @@
 public import Logging
+import ThreadSupport
 
 #if canImport(FoundationEssentials)
 public import FoundationEssentials
@@ -87,11 +88,11 @@ public struct OperationContext: Sendable {
         record.scheduler?.pause(record)
         let result: Result<Answer, any Error>
         do {
-            result = .success(try await answer())
+            result = .success(try await WaitRegistry.waiting(for: "the answer to “\(reason)”", answer))
         } catch {
             result = .failure(error)
         }
-        await record.scheduler?.awaitPlace(for: record)
+        await WaitRegistry.waiting(for: "a place") { await record.scheduler?.awaitPlace(for: record) }
         record.resume()
         return try result.get()
     }

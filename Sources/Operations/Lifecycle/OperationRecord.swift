@@ -126,10 +126,14 @@ extension OperationRecord {
 
 extension OperationRecord {
     func report(_ progress: OperationProgress) {
-        let (current, listeners) = shared.withLock { shared in
+        let (decision, current, listeners) = shared.withLock { shared in
+            let decision = shared.mailbox.report(progress)
             // Started under the lock: a report that is accepted before the end has its pump before the end looks for one.
-            if shared.mailbox.report(progress) == .startPump { shared.run?.startPump() }
-            return (shared.mailbox.current, shared.observers?.listeners ?? [])
+            if decision == .startPump { shared.run?.startPump() }
+            return (decision, shared.mailbox.current, shared.observers?.listeners ?? [])
+        }
+        guard decision != .drop else {
+            return WaitRegistry.note("operation \(id) (\(name)) reported progress after its main was over")
         }
         listeners.yield(.progress(current))
     }
@@ -158,13 +162,13 @@ extension OperationRecord {
             return observers.nextWaiter
         }
         guard let ticket else { return }
-        try await waitCancellably { continuation in
+        try await waitCancellably(for: "the end of operation \(id) (\(name))") { continuation in
             shared.withLock { shared in
                 guard shared.lifecycle.finalOutcome == nil else { return false }
                 shared.observers?.waiters[ticket] = continuation
                 return true
             }
-        } remove: {
+        } remove: { [self] in
             shared.withLock { $0.observers?.waiters.removeValue(forKey: ticket) }
         }
     }

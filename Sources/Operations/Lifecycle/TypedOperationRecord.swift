@@ -1,4 +1,5 @@
 import Synchronization
+import ThreadSupport
 
 /// A record that knows its operation and its output: the one generic part, kept small.
 final class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendable {
@@ -124,7 +125,9 @@ extension Operation {
             return ending.end(.failure(CancellationError()))
         }
         let context = OperationContext(record: record, run: run)
-        let result = await outcome(of: context)
+        let result = await WaitRegistry.working(as: "operation \(record.id) (\(record.name))") {
+            await outcome(of: context)
+        }
         record.closeProgress()
         await run.finishPump()
         record.beginEnding(OperationLifecycle.Outcome(result))

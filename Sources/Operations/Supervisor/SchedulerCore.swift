@@ -266,13 +266,13 @@ final class SchedulerCore: Sendable {
             shared.nextWaiter += 1
             return shared.nextWaiter
         }
-        try await waitCancellably { continuation in
+        try await waitCancellably(for: "the end of every operation of a supervisor") { continuation in
             shared.withLock { shared in
                 guard shared.scheduler.count > 0 else { return false }
                 shared.drainWaiters[ticket] = continuation
                 return true
             }
-        } remove: {
+        } remove: { [self] in
             shared.withLock { $0.drainWaiters.removeValue(forKey: ticket) }
         }
     }
