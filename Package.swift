@@ -94,6 +94,11 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "OperationsTestingTests",
+            dependencies: ["OperationsTesting", "Operations", "ThreadSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "RemoteStorageTests",
             dependencies: ["RemoteStorage", "ThreadSupport"],
             swiftSettings: settings
