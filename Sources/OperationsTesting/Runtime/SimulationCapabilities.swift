@@ -51,7 +51,7 @@ public struct SimulationCapabilities: Sendable, Hashable {
         return executor.withCurrent {
             let task = Task(executorPreference: executor) { _ = try? await Task.sleep(for: .seconds(3600)) }
             while executor.runStep() {}
-            let isSimulated = executor.clock.sleeperCount == 1
+            let isSimulated = executor.clock.hasTimers
             task.cancel()
             while executor.runStep() {}
             executor.clock.finish()

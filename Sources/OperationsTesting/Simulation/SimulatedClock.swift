@@ -74,8 +74,17 @@ public final class SimulatedClock: Clock {
         }
     }
 
-    /// How many sleep.
-    var sleeperCount: Int { state.withLock { $0.timers.count } }
+    /// Whether anything is due at any time.
+    var hasTimers: Bool { state.withLock { !$0.timers.isEmpty } }
+
+    /// How many sleep on this clock.
+    ///
+    /// Those who sleep by `Task.sleep` can't be told from those whose sleep was cancelled.
+    var sleeperCount: Int {
+        state.withLock { state in
+            state.timers.values.count { if case .resume = $0.fire { true } else { false } }
+        }
+    }
 
     /// Jumps to the next deadline and wakes who waits for it, the first to sleep first.
     ///

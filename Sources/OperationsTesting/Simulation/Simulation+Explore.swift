@@ -34,6 +34,9 @@ extension Simulation {
     /// The environment variable that, set to a seed, makes explorations run this one only: to replay a failure.
     public static let seedVariable = "SIMULATION_SEED"
 
+    /// The seed that ``seedVariable`` names.
+    static var replayedSeed: UInt64? { ProcessInfo.processInfo.environment[seedVariable].flatMap { UInt64($0) } }
+
     /// Runs `scenario` under many seeds and throws the first failure, with the command that replays it.
     ///
     /// A run fails if the scenario throws: use `try #require` for what must hold. (An `#expect` in it is recorded as an
@@ -59,8 +62,7 @@ extension Simulation {
         function: String = #function,
         _ scenario: @escaping @Sendable (Simulation) async throws -> Void
     ) async throws -> Exploration {
-        let replayed = ProcessInfo.processInfo.environment[seedVariable].flatMap { UInt64($0) }
-        var remaining = (replayed.map { [$0] } ?? Array(seeds))[...]
+        var remaining = (replayedSeed.map { [$0] } ?? Array(seeds))[...]
         var exploration = Exploration()
         var fingerprints: Set<UInt64> = []
         while !remaining.isEmpty {
@@ -105,10 +107,6 @@ extension SimulationError {
     ) {
         self = error as? SimulationError ?? Self(.scenarioFailed, "\(error)", simulation, cause: error)
         self.trace = trace
-        let module = fileID.prefix { $0 != "/" }
-        let name = function.prefix { $0 != "(" }
-        replay =
-            "SWIFT_DETERMINISTIC_HASHING=1 \(Simulation.seedVariable)=\(simulation.seed) "
-            + "swift test --filter '\(module).*\(name)'"
+        replay = Self.replayCommand(seed: simulation.seed, fileID, function)
     }
 }

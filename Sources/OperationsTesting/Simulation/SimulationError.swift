@@ -5,7 +5,7 @@ public struct SimulationError: Error, Sendable, CustomStringConvertible {
     /// What kind of failure it is.
     public struct Code: Sendable, Hashable, CustomStringConvertible {
         private enum Value: String {
-            case deadlock, waitingOutside, tooManySteps, scenarioFailed
+            case deadlock, waitingOutside, tooManySteps, scenarioFailed, promiseBroken
         }
 
         private let value: Value
@@ -22,6 +22,8 @@ public struct SimulationError: Error, Sendable, CustomStringConvertible {
         public static let tooManySteps = Code(value: .tooManySteps)
         /// The scenario threw; ``SimulationError/cause`` is what.
         public static let scenarioFailed = Code(value: .scenarioFailed)
+        /// An operation doesn't keep what every operation promises; see ``OperationConformance``.
+        public static let promiseBroken = Code(value: .promiseBroken)
 
         /// The code's name.
         public var description: String { value.rawValue }
@@ -87,5 +89,13 @@ extension SimulationError {
 
     static func tooManySteps(_ simulation: Simulation) -> Self {
         Self(.tooManySteps, "the scenario still hadn't ended", simulation)
+    }
+
+    /// The command that runs a test again with one seed.
+    static func replayCommand(seed: UInt64, _ fileID: String, _ function: String) -> String {
+        let module = fileID.prefix { $0 != "/" }
+        let name = function.prefix { $0 != "(" }
+        return
+            "SWIFT_DETERMINISTIC_HASHING=1 \(Simulation.seedVariable)=\(seed) swift test --filter '\(module).*\(name)'"
     }
 }

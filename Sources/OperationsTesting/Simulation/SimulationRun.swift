@@ -91,7 +91,7 @@ struct SimulationRun<Output: Sendable> {
         while steps < 10_000 {
             if simulation.executor.runStep() {
                 steps += 1
-            } else if simulation.clock.sleeperCount > 0 {
+            } else if simulation.clock.hasTimers {
                 simulation.clock.finish()
             } else if !simulation.executor.waits.cancelAll() {
                 break
