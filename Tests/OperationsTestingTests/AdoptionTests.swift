@@ -23,7 +23,10 @@ private actor Separate {
 private actor Counter {
     private(set) var count = 0
 
-    func increment() { count += 1 }
+    func increment() async {
+        await Task.yield()
+        count += 1
+    }
 
     func incrementLater() async throws {
         try await Task.sleep(for: .seconds(60))

@@ -1,9 +1,10 @@
-// Swift 6.3 asks the executor it runs on, and last of all the process's default executor, to wake a task that sleeps; no
-// hook is called. The protocol is still an SPI, which only Linux toolchains carry; another compiler may call it otherwise.
+// A task that sleeps or yields is handed, by Swift 6.3, to the executor it runs on, and last of all to the process's
+// default executor; no hook is called. The protocol is still an SPI, which only Linux toolchains carry; another compiler
+// may call it otherwise.
 #if os(Linux) && compiler(>=6.3) && compiler(<6.4)
 @_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
 
-/// The process's default executor as it was, but for sleep on the thread of a simulation: that is simulated.
+/// The process's default executor as it was, but for what is enqueued on the thread of a simulation: that is adopted.
 final class SimulatingDefaultExecutor: TaskExecutor, SchedulingExecutor {
     private let original: any TaskExecutor & SchedulingExecutor
 
@@ -22,7 +23,8 @@ final class SimulatingDefaultExecutor: TaskExecutor, SchedulingExecutor {
     }
 
     func enqueue(_ job: consuming ExecutorJob) {
-        original.enqueue(job)
+        guard let executor = SimulatedExecutor.current else { return original.enqueue(job) }
+        executor.adopt(UnownedJob(job))
     }
 
     func enqueue<C: Clock>(

@@ -1,3 +1,5 @@
+import ThreadSupport
+
 /// What simulations on this platform take in without a change to the code they run.
 ///
 /// Swift's runtime offers hooks for it, which differ by version and platform; so each is tried, once in a process. What
@@ -31,32 +33,32 @@ public struct SimulationCapabilities: Sendable, Hashable {
 
     private static func probe() -> Self {
         Self(
-            adoptsUnstructuredTasks: arrives { Task {} },
-            adoptsMainActor: arrives { Task { @MainActor in } },
-            simulatesTaskSleep: sleeps()
+            adoptsUnstructuredTasks: staysInside { Task { await Probe().yield() } },
+            adoptsMainActor: staysInside { Task { @MainActor in await Task.yield() } },
+            simulatesTaskSleep: staysInside { Task { await Probe().sleep() } }
         )
     }
 
-    /// Whether the task that `start` starts becomes a job of the simulation.
-    private static func arrives(_ start: () -> Task<Void, Never>) -> Bool {
+    /// Whether the task that `start` starts comes to its end as jobs of a simulation.
+    private static func staysInside(_ start: @Sendable () -> Task<Void, Never>) -> Bool {
         let executor = SimulatedExecutor(seed: 0)
-        return executor.withCurrent {
-            _ = start()
-            return executor.runStep()
+        let isOver = Locked(false)
+        executor.withCurrent {
+            executor.beginSimulating()
+            let task = start()
+            Task(executorPreference: executor) {
+                await task.value
+                isOver.withLock { $0 = true }
+            }
+            while executor.runStep() || executor.clock.advance() {}
+            // One that left ends there.
+            task.cancel()
         }
+        return isOver.withLock { $0 } && executor.escapes.isEmpty
     }
 
-    private static func sleeps() -> Bool {
-        let executor = SimulatedExecutor(seed: 0)
-        return executor.withCurrent {
-            let task = Task(executorPreference: executor) { _ = try? await Task.sleep(for: .seconds(3600)) }
-            while executor.runStep() {}
-            let isSimulated = executor.clock.hasTimers
-            task.cancel()
-            while executor.runStep() {}
-            executor.clock.finish()
-            while executor.runStep() {}
-            return isSimulated
-        }
+    private actor Probe {
+        func yield() async { await Task.yield() }
+        func sleep() async { try? await Task.sleep(for: .seconds(3600)) }
     }
 }
