@@ -1,6 +1,7 @@
-import OperationsTesting
 import Testing
 import ThreadSupport
+
+@testable import OperationsTesting
 
 /// An actor with an executor of its own.
 private actor Separate {
@@ -198,6 +199,49 @@ struct AdoptionTests {
             let main = await Task { @MainActor in await separate.write(4) }.value
             #expect(main.count == 5)
         }
+    }
+
+    @Test("executors driven by hand, several at a time on threads of their own, keep to themselves")
+    func byHand() async throws {
+        @Sendable func trace(_ seed: UInt64) -> SimulationTrace {
+            let executor = SimulatedExecutor(seed: seed)
+            let order = Locked<[Int]>([])
+            for number in 0..<3 {
+                Task(executorPreference: executor) {
+                    await Task { @MainActor in await Task.yield() }.value
+                    try await Task.detached { try await Task.sleep(for: .seconds(10 - number)) }.value
+                    try await executor.clock.sleep(for: .seconds(number))
+                    order.withLock { $0.append(number) }
+                }
+            }
+            executor.runUntilIdle()
+            #expect(order.withLock { $0.count } == 3)
+            return executor.trace
+        }
+        let traces = (0..<8).map { trace($0) }
+        try await withThrowingTaskGroup { group in
+            for turn in 0..<200 as Range<UInt64> {
+                group.addTask {
+                    let again = try await runBlocking { trace(turn % 8) }
+                    #expect(again == traces[Int(turn % 8)])
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test("real delays are taken for the roundest number they can mean")
+    func roundest() {
+        func meant(_ lower: Double, _ upper: Double) -> Duration {
+            .roundest(from: .nanoseconds(Int64(lower * 1e9)), to: .nanoseconds(Int64(upper * 1e9)))
+        }
+        #expect(meant(0.999_97, 1.000_2) == .seconds(1))
+        #expect(meant(0.014_98, 0.019) == .milliseconds(15))
+        #expect(meant(0.000_009, 0.000_015) == .microseconds(10))
+        #expect(meant(1.499_999_9, 1.6) == .milliseconds(1500))
+        #expect(meant(86_399.999, 86_400.001) == .seconds(86_400))
+        #expect(meant(-3, 5) == .zero)
+        #expect(Duration.roundest(from: .seconds(Int64.max), to: .seconds(Int64.max)) > .seconds(1_000_000))
     }
 
     @Test("code beside simulations stays outside: its tasks, its main actor and its sleep are real")

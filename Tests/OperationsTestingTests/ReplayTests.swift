@@ -13,7 +13,7 @@ private enum Mixture {
                 supervisor.add(
                     Work { context in
                         context.reportProgress(0.5)
-                        try await Task.sleep(for: .milliseconds(10 * (number % 2)))
+                        try await Task.sleep(for: .seconds(10 * (number % 2)))
                         return number
                     }
                 )

@@ -50,7 +50,7 @@ public struct SimulationCapabilities: Sendable, Hashable {
                 await task.value
                 isOver.withLock { $0 = true }
             }
-            while executor.runStep() || executor.clock.advance() {}
+            executor.runUntilIdle()
             // One that left ends there.
             task.cancel()
         }

@@ -29,6 +29,8 @@ public final class SimulatedClock: Clock {
         var timers: [UInt64: Timer] = [:]
         var nextID: UInt64 = 0
         var isOver = false
+        /// When the clock came to where it stands, in real time.
+        var arrival = ContinuousClock.now
 
         mutating func takeID() -> UInt64 {
             nextID += 1
@@ -74,6 +76,9 @@ public final class SimulatedClock: Clock {
         }
     }
 
+    /// For how long, in real time, the clock has stood where it stands.
+    var standstill: Duration { ContinuousClock.now - state.withLock { $0.arrival } }
+
     /// Whether anything is due at any time.
     var hasTimers: Bool { state.withLock { !$0.timers.isEmpty } }
 
@@ -93,6 +98,7 @@ public final class SimulatedClock: Clock {
         let due = state.withLock { state -> [Timer] in
             guard let next = state.timers.values.map(\.deadline).min() else { return [] }
             state.now = max(state.now, next)
+            state.arrival = .now
             let ids = state.timers.filter { $0.value.deadline <= next }.keys.sorted()
             return ids.compactMap { state.timers.removeValue(forKey: $0) }
         }

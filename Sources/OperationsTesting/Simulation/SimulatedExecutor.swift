@@ -9,6 +9,8 @@ import ThreadSupport
 /// `Task {}`, detached tasks, `@MainActor` code and `Task.sleep`.
 ///
 /// It explores orders of jobs, not every interleaving: an actor may work off several messages in one job.
+///
+/// A ``Simulation`` drives it; by hand, ``runUntilIdle()`` does, on whatever thread calls it.
 public final class SimulatedExecutor: TaskExecutor {
     private static let thread = ThreadLocal<SimulatedExecutor>()
 
@@ -30,8 +32,6 @@ public final class SimulatedExecutor: TaskExecutor {
         var trace = SimulationTrace()
         var escapes: [SimulationEscape] = []
         var isSimulating = false
-        /// When the job that runs began, in real time: `Task.sleep` computes its deadline after that.
-        var jobBegin = ContinuousClock.now
     }
 
     /// The time by which what runs here sleeps.
@@ -85,11 +85,10 @@ public final class SimulatedExecutor: TaskExecutor {
 
     /// Adds a job that was meant for Swift's own pool, once the simulation has come to a point in time.
     ///
-    /// The delay was computed from the real clock, which went on since the job began that computed it: the time that was
-    /// meant lies somewhere in between, and is the roundest there.
+    /// The delay was computed from the real clock, which has gone on since, but not for longer than the simulated one has
+    /// stood still: the time that was meant lies in between, and is taken to be the roundest there.
     func adopt(_ job: UnownedJob, afterRealDelay delay: Duration) {
-        let elapsed = ContinuousClock.now - state.withLock { $0.jobBegin }
-        let meant = Duration.roundest(from: delay, to: delay + elapsed)
+        let meant = Duration.roundest(from: delay, to: delay + clock.standstill)
         guard meant > .zero else { return adopt(job) }
         clock.schedule(after: meant) { [weak self] in self?.adopt(job) }
     }
@@ -131,12 +130,20 @@ public final class SimulatedExecutor: TaskExecutor {
             state.candidates.swapAt(index, state.candidates.count - 1)
             state.candidates.removeLast()
             if let serial = candidate.serial { Self.release(serial, &state) }
-            state.jobBegin = .now
             return candidate
         }
         guard let candidate else { return false }
         withCurrent { run(candidate) }
         return true
+    }
+
+    /// Runs jobs, and lets the clock jump to what is due next, until there is neither.
+    ///
+    /// It's what ``Simulation`` does with a limit and a verdict; here for whoever starts tasks with this executor by hand.
+    public func runUntilIdle() {
+        withCurrent {
+            while runStep() || clock.advance() {}
+        }
     }
 
     /// Lets the job go that waited behind the one that was chosen.
@@ -192,11 +199,11 @@ public final class SimulatedExecutor: TaskExecutor {
 extension Duration {
     /// The number with the fewest digits between two delays, in nanoseconds.
     ///
-    /// `upper` counts only as far as it's close to `lower`: a job may compute for long before it sleeps.
+    /// `upper` counts only as far as it's close to `lower`: the code before may have computed for long.
     static func roundest(from lower: Duration, to upper: Duration) -> Duration {
         let (low, high) = (lower.nanoseconds, upper.nanoseconds)
         guard low > 0 else { return .zero }
-        let bound = min(high, low + low / 100 + 100_000)
+        let bound = min(high, low + low / 200 + 50_000)
         var unit: Int64 = 1_000_000_000_000_000_000
         while unit > 1 {
             let candidate = ((low - 1) / unit + 1) * unit

@@ -105,8 +105,19 @@ extension SimulationError {
         _ fileID: String,
         _ function: String
     ) {
-        self = error as? SimulationError ?? Self(.scenarioFailed, "\(error)", simulation, cause: error)
+        self = error as? SimulationError ?? Self(.scenarioFailed, error.summary, simulation, cause: error)
         self.trace = trace
         replay = Self.replayCommand(seed: simulation.seed, fileID, function)
+    }
+}
+
+extension Error {
+    /// What was thrown, in a line.
+    fileprivate var summary: String {
+        // Swift Testing, on which this module doesn't depend, has told already what was required, and where.
+        guard String(describing: type(of: self)) != "ExpectationFailedError" else {
+            return "a requirement isn't met; the issue that was recorded says which"
+        }
+        return String("\(self)".prefix(500))
     }
 }
