@@ -25,7 +25,9 @@ public struct Simulation: Sendable {
 
     /// Simulated time.
     ///
-    /// `Task.sleep` sleeps by it too, while `ContinuousClock.now` goes on telling the real time.
+    /// `Task.sleep` sleeps by it too. It asks the real clock when to wake up, though, which goes on: deadlines that lie
+    /// closer together than half a percent of the delay may come in either order, rarely, whatever the seed. Sleep on this
+    /// clock where that matters, and ask it for the time.
     public var clock: SimulatedClock { executor.clock }
 
     init(seed: UInt64) {
