@@ -209,8 +209,8 @@ struct AdoptionTests {
             for number in 0..<3 {
                 Task(executorPreference: executor) {
                     await Task { @MainActor in await Task.yield() }.value
-                    try await Task.detached { try await Task.sleep(for: .seconds(10 - number)) }.value
-                    try await executor.clock.sleep(for: .seconds(number))
+                    try await Task.detached { try await Task.sleep(for: .seconds(10 * number)) }.value
+                    try await executor.clock.sleep(for: .seconds(1))
                     order.withLock { $0.append(number) }
                 }
             }

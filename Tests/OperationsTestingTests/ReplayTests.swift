@@ -13,7 +13,8 @@ private enum Mixture {
                 supervisor.add(
                     Work { context in
                         context.reportProgress(0.5)
-                        try await Task.sleep(for: .seconds(10 * (number % 2)))
+                        // Far apart: a real clock decides how long it is taken to be.
+                        try await Task.sleep(for: .seconds([0, 3, 10, 50][number]))
                         return number
                     }
                 )
