@@ -133,6 +133,11 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "OperationsTestingTests",
+            dependencies: ["OperationsTesting", "Operations", "ThreadSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "RemoteStorageTests",
             dependencies: ["RemoteStorage", "ThreadSupport"],
             swiftSettings: settings

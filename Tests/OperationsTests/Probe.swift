@@ -84,7 +84,7 @@ final class Gate: Sendable {
             }
             for arrival in arrivals { arrival.resume() }
             return mustWait
-        } remove: {
+        } remove: { [self] in
             state.withLock { $0.waiters.removeValue(forKey: id) }
         }
     }

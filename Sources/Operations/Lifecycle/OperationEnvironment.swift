@@ -45,6 +45,9 @@ final class OperationEnvironment: Sendable {
         stallPolicy = configuration.stallPolicy
     }
 
+    /// Whether runs need nothing around them: no span, no watchdog.
+    var isPlain: Bool { tracer == nil && stallTimeout == nil }
+
     /// Whether a message of this level goes anywhere.
     func logs(_ level: Logger.Level) -> Bool { !isSilent && logger.logLevel <= level }
 

@@ -11,12 +11,19 @@ import Foundation
 extension OperationRecord {
     func report(_ progress: OperationProgress) {
         core.decide { board, actions in
-            guard lifecycle.isUnderway else { return }
             let extras = madeExtras
+            let decision = lifecycle.isUnderway ? extras.mailbox.report(progress) : .drop
+            guard decision != .drop else {
+                let (id, name) = (id, name)
+                return actions.append(
+                    .log { _ in WaitRegistry.note("operation \(id) (\(name)) reported progress after its main was over")
+                    }
+                )
+            }
             extras.reportCount += 1
             // Started under the lock: a report that is accepted before the end has its pump before the end looks for one.
             // Not detached: spans of the progress phase have the same parent as those of whoever reports.
-            if extras.mailbox.report(progress) == .startPump {
+            if decision == .startPump {
                 extras.pump = Task(executorPreference: board.environment.executor) {
                     await self.pumpProgress()
                 }
@@ -43,13 +50,15 @@ extension SchedulerCore {
         decide { $0.pause(record, reason, &$1) }
         let result: Result<Answer, any Error>
         do {
-            result = .success(try await answer())
+            result = .success(try await WaitRegistry.waiting(for: reason, answer))
         } catch {
             result = .failure(error)
         }
-        await withCheckedContinuation { continuation in
-            let isKept = decide { $0.endPause(record, continuation, &$1) }
-            if !isKept { continuation.resume() }
+        await WaitRegistry.waiting(for: "a place") {
+            await withCheckedContinuation { continuation in
+                let isKept = decide { $0.endPause(record, continuation, &$1) }
+                if !isKept { continuation.resume() }
+            }
         }
         return try result.get()
     }
@@ -60,12 +69,12 @@ extension SchedulerCore {
 extension OperationRecord {
     /// Whether `main` is to be called again; waits until then.
     ///
-    /// If the wait is cancelled, that becomes the result.
-    func retries<Output>(after result: inout Result<Output, any Error>, nextAttempt: Int) async -> Bool {
-        guard case .failure(let error) = result, !(error is CancellationError) else { return false }
-        let policy: RetryPolicy? = core.decide { board, actions in
-            board.countFailure(&actions)
-            return lifecycle.isCancellationRequested || !lifecycle.isUnderway ? nil : options.retry
+    /// If the wait is cancelled, that becomes the failure.
+    func retries(after failure: inout (any Error)?, nextAttempt: Int) async -> Bool {
+        guard let error = failure, !(error is CancellationError) else { return false }
+        countFailure(error)
+        let policy: RetryPolicy? = core.withBoard { _ in
+            lifecycle.isCancellationRequested || !lifecycle.isUnderway ? nil : options.retry
         }
         guard let policy, nextAttempt <= policy.maximumAttempts, policy.shouldRetry(error) else { return false }
         await endChildren(cancelling: true)
@@ -77,10 +86,16 @@ extension OperationRecord {
             try await core.pause(self, awaiting: reason) { try await clock.sleep(for: delay) }
             try Task.checkCancellation()
             return true
-        } catch {
-            result = .failure(error)
+        } catch let cancellation {
+            failure = cancellation
             return false
         }
+    }
+
+    /// An attempt failed: too many in too short a time suspend the supervisor.
+    func countFailure(_ error: any Error) {
+        guard !(error is CancellationError) else { return }
+        core.decide { $0.countFailure(&$1) }
     }
 
     /// Waits for the children, in whose favour the operation gives up its place.
@@ -104,25 +119,27 @@ extension OperationRecord {
         }
     }
 
-    fileprivate enum Leftover {
-        case nothing, children
+    /// What stands between `main` and the ending phase.
+    enum Leftover {
+        case nothing(Departure, hasExtras: Bool)
+        case children
         case pump(Task<Void, Never>)
+    }
+
+    /// How an operation left `main`: what its ending phase is to be.
+    enum Departure {
+        case completed
+        case failed(any Error)
+        /// It was written off meanwhile, and has none.
         case abandoned
     }
-}
 
-extension TypedOperationRecord {
     /// `main` is over: waits for what it left behind, and puts the outcome in place, which shows from here on.
-    ///
-    /// - Returns: The result for the ending phase; `nil` if the operation was written off meanwhile, and has none.
-    func leaveMain(_ result: Result<Output, any Error>) async -> Result<Output, any Error>? {
-        var hasFailed = false
-        if case .failure = result { hasFailed = true }
+    func leaveMain(_ failure: (any Error)?) async -> Departure {
         while true {
-            switch core.withBoard({ leave(result, &$0) }) {
-            case .nothing: return core.withBoard { _ in self.result }
-            case .abandoned: return nil
-            case .children: await endChildren(cancelling: hasFailed)
+            switch leave(failure) {
+            case .nothing(let departure, _): return departure
+            case .children: await endChildren(cancelling: failure != nil)
             case .pump(let pump):
                 await pump.value
                 core.withBoard { _ in extras?.pump = nil }
@@ -130,31 +147,33 @@ extension TypedOperationRecord {
         }
     }
 
-    private func leave(_ result: Result<Output, any Error>, _ board: inout SchedulerBoard) -> Leftover {
-        guard lifecycle.finalOutcome == nil else { return .abandoned }
-        let hasChildren = board.scheduler.relations[slot]?.children.isEmpty == false
-        guard extras != nil || hasChildren else {
-            place(result)
-            return .nothing
+    /// Puts the outcome in place, unless something is left behind that has to end before.
+    ///
+    /// May be asked again.
+    func leave(_ failure: (any Error)?) -> Leftover {
+        core.withBoard { board in
+            guard lifecycle.finalOutcome == nil else { return .nothing(.abandoned, hasExtras: true) }
+            let relations = board.scheduler.relations
+            let hasChildren = !relations.isEmpty && relations[slot]?.children.isEmpty == false
+            guard extras != nil || hasChildren else { return .nothing(place(failure), hasExtras: false) }
+            let extras = madeExtras
+            extras.takesNoMoreChildren = true
+            guard !hasChildren else { return .children }
+            extras.mailbox.close()
+            if let pump = extras.pump { return .pump(pump) }
+            let isCausedCancellation = failure is CancellationError && extras.cancellationCause != nil
+            return .nothing(place(isCausedCancellation ? extras.cancellationCause : failure), hasExtras: true)
         }
-        let extras = madeExtras
-        extras.takesNoMoreChildren = true
-        guard !hasChildren else { return .children }
-        extras.mailbox.close()
-        if let pump = extras.pump { return .pump(pump) }
-        if case .failure(is CancellationError) = result, let cause = extras.cancellationCause {
-            place(.failure(cause))
-        } else {
-            place(result)
-        }
-        return .nothing
     }
 
-    private func place(_ result: Result<Output, any Error>) {
-        self.result = result
-        let outcome = OperationLifecycle.Outcome(result)
-        lifecycle.beginEnding(outcome)
-        if outcome == .finished { extras?.mailbox.complete() }
+    private func place(_ failure: (any Error)?) -> Departure {
+        // It stands already if this is asked again.
+        if lifecycle.isUnderway {
+            self.failure = failure
+            lifecycle.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished)
+            if failure == nil { extras?.mailbox.complete() }
+        }
+        return self.failure.map(Departure.failed) ?? .completed
     }
 }
 

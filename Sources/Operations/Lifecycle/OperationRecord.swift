@@ -17,7 +17,11 @@ class OperationRecord: @unchecked Sendable {
     final var id = OperationID.none
     final var slot = SchedulerState.Slot.max
     final var lifecycle = OperationLifecycle()
+    /// Whether it was added with nothing that is unusual, and so can be run the short way.
+    final var isPlain = false
     final var extras: Extras?
+    /// The error that it ended with, if it has.
+    final var failure: (any Error)?
 
     init(options: OperationOptions?, core: SchedulerCore) {
         self.core = core
@@ -45,11 +49,7 @@ class OperationRecord: @unchecked Sendable {
 
     // Under the scheduler's lock:
 
-    /// The error that it ended with, if it has.
-    var failure: (any Error)? { preconditionFailure("\(#function) is the subclass's") }
-    /// Puts an error in the result's place.
-    func settle(_ error: any Error) { preconditionFailure("\(#function) is the subclass's") }
-    /// Puts the result in place that the operation ended with which this one joined.
+    /// Puts the failure or the output in place that the operation ended with which this one joined.
     func settleAsTarget() -> OperationLifecycle.Outcome { preconditionFailure("\(#function) is the subclass's") }
     /// Lets go of the operation, which is to be released outside the lock.
     func clear() -> AnyObject? { preconditionFailure("\(#function) is the subclass's") }
@@ -184,14 +184,14 @@ extension OperationRecord {
             extras.nextTicket += 1
             return extras.nextTicket
         }
-        try await waitCancellably { continuation in
+        try await waitCancellably(for: "the end of operation \(id) (\(core.withBoard { _ in name }))") { continuation in
             core.withBoard { _ in
                 guard lifecycle.finalOutcome == nil else { return false }
                 madeExtras.waiters[ticket] = continuation
                 return true
             }
-        } remove: {
-            self.core.withBoard { _ in self.extras?.waiters.removeValue(forKey: ticket) }
+        } remove: { [self] in
+            core.withBoard { _ in extras?.waiters.removeValue(forKey: ticket) }
         }
     }
 

@@ -8,13 +8,13 @@ struct ProgressMailbox: Sendable {
     private var isPumping = false
     private var isClosed = false
 
-    enum ReportDecision: Hashable { case nothing, startPump }
+    enum ReportDecision: Hashable { case nothing, startPump, drop }
 
     /// `main` reports.
     ///
     /// A report that comes after the end, from a task that outlived `main`, is dropped.
     mutating func report(_ progress: OperationProgress) -> ReportDecision {
-        guard !isClosed else { return .nothing }
+        guard !isClosed else { return .drop }
         current = progress.following(current)
         isUndelivered = true
         guard !isPumping else { return .nothing }

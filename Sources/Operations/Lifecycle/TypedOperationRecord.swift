@@ -1,30 +1,32 @@
 /// A record that knows the output: what handles hold.
 class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendable {
-    // Sendable: as in the superclass.
-    final var result: Result<Output, any Error>?
+    // Sendable: as in the superclass, but for `output`.
+    /// Written by the run before its outcome shows, and read only if that is a good one.
+    final var output: Output?
 
     /// How it ended; only to be asked once it has.
     final var finalResult: Result<Output, any Error> {
-        let ended: Result<Output, any Error>? = core.withBoard { _ in result }
-        guard let ended else { preconditionFailure("the result of operation \(id) was asked for while it is \(state)") }
-        return ended
-    }
-
-    final override var failure: (any Error)? {
-        guard case .failure(let error) = result else { return nil }
-        return error
-    }
-
-    final override func settle(_ error: any Error) {
-        result = .failure(error)
+        let result: Result<Output, any Error>? = core.withBoard { _ in
+            switch lifecycle.finalOutcome {
+            case .finished: output.map { .success($0) }
+            case .failed, .cancelled: .failure(failure ?? CancellationError())
+            case nil: nil
+            }
+        }
+        guard let result else {
+            preconditionFailure("the result of operation \(id) was asked for while it is \(state)")
+        }
+        return result
     }
 
     final override func settleAsTarget() -> OperationLifecycle.Outcome {
-        guard let target = extras?.target as? TypedOperationRecord<Output>, let result = target.result else {
+        guard let target = extras?.target as? TypedOperationRecord<Output> else {
             preconditionFailure("operation \(id) is to end as another one that hasn't")
         }
-        self.result = result
-        return OperationLifecycle.Outcome(result)
+        failure = target.failure
+        if let failure { return OperationLifecycle.Outcome(failure) }
+        output = target.output
+        return .finished
     }
 }
 
@@ -48,13 +50,6 @@ final class JoinedOperationRecord<Output: Sendable>: TypedOperationRecord<Output
 }
 
 extension OperationLifecycle.Outcome {
-    init<Output>(_ result: Result<Output, any Error>) {
-        switch result {
-        case .success: self = .finished
-        case .failure(let error): self.init(error)
-        }
-    }
-
     init(_ error: any Error) {
         self = error is CancellationError ? .cancelled : .failed
     }

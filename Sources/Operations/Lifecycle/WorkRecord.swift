@@ -1,3 +1,4 @@
+import ThreadSupport
 import Tracing
 
 /// The record of an operation that is run here.
@@ -15,6 +16,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         LiveOperations.insert(operation)
         self.operation = operation
         super.init(options: options, core: core)
+        isPlain = extras == nil && core.environment.isPlain
     }
 
     init(options: OperationOptions?, core: SchedulerCore, make: @escaping @Sendable () throws -> Work) {
@@ -30,6 +32,8 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     }
 
     override func execute() async {
+        // Between the grant and the end nobody else touches the operation, so it's read without the lock.
+        if isPlain, WaitRegistry.current == nil, let operation { return await operation.perform(self) }
         await CurrentOperation.$record.withValue(self) {
             let (operation, serviceContext, stallTimeout) = current
             startWatchdog(stallTimeout)
@@ -81,7 +85,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     /// Start, `main` as often as it's tried, the end of progress, the ending phase.
     private func perform(_ given: Work?, in span: (any Span)?) async {
         var operation = given
-        var result: Result<Work.Output, any Error>
+        var failure: (any Error)?
         var attempt = 1
         var hasStarted = false
         repeat {
@@ -89,18 +93,21 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
                 let current = try self.operation(replacing: operation)
                 operation = current
                 let context = OperationContext(record: self, attempt: attempt)
-                result = await current.attempt(context, isFirst: !hasStarted)
+                let isFirst = !hasStarted
                 hasStarted = true
+                failure = await WaitRegistry.working(as: "operation \(id) (\(core.withBoard { _ in name }))") {
+                    await current.attempt(context, self, isFirst: isFirst)
+                }
             } catch {
-                result = .failure(error)
+                failure = error
             }
-            span?.record(result, ofAttempt: attempt)
+            span?.record(failure, ofAttempt: attempt)
             attempt += 1
-        } while await retries(after: &result, nextAttempt: attempt)
-        let outcome = await leaveMain(result)
-        span?.record(outcome, after: result)
-        if let outcome, let operation, hasStarted {
-            await core.shielded { await operation.endingPhase(outcome) }
+        } while await retries(after: &failure, nextAttempt: attempt)
+        let departure = await leaveMain(failure)
+        span?.record(departure, after: failure)
+        if let operation, hasStarted {
+            await core.shielded { await operation.endingPhase(departure, self) }
         }
         await removeTemporaryDirectory()
     }
@@ -110,42 +117,75 @@ extension Span {
     /// One call of `main` is over.
     ///
     /// A cancellation is no error.
-    fileprivate func record<Output>(_ result: Result<Output, any Error>, ofAttempt attempt: Int) {
-        guard case .failure(let error) = result, !(error is CancellationError) else { return }
-        recordError(error, attributes: ["operation.attempt": .int64(Int64(attempt))])
+    fileprivate func record(_ failure: (any Error)?, ofAttempt attempt: Int) {
+        guard let failure, !(failure is CancellationError) else { return }
+        recordError(failure, attributes: ["operation.attempt": .int64(Int64(attempt))])
     }
 
-    /// The operation is over; `outcome` is `nil` if that was so before `main` came back.
-    fileprivate func record<Output>(_ outcome: Result<Output, any Error>?, after result: Result<Output, any Error>) {
-        guard let outcome else {
+    /// The operation is over.
+    fileprivate func record(_ departure: OperationRecord.Departure, after failure: (any Error)?) {
+        switch departure {
+        case .completed:
+            attributes["operation.outcome"] = "\(OperationLifecycle.Outcome.finished)"
+        case .abandoned:
             attributes["operation.outcome"] = "abandoned"
-            return setStatus(SpanStatus(code: .error, message: "abandoned"))
+            setStatus(SpanStatus(code: .error, message: "abandoned"))
+        case .failed(let error):
+            attributes["operation.outcome"] = "\(OperationLifecycle.Outcome(error))"
+            guard !(error is CancellationError) else { return }
+            // A deadline or a stall turns the cancellation that it causes into a failure, which no attempt has thrown.
+            if failure is CancellationError { recordError(error) }
+            setStatus(SpanStatus(code: .error, message: "\(error)"))
         }
-        attributes["operation.outcome"] = "\(OperationLifecycle.Outcome(outcome))"
-        guard case .failure(let error) = outcome, !(error is CancellationError) else { return }
-        // A deadline or a stall turns the cancellation that it causes into a failure, which no attempt has thrown.
-        if case .failure(is CancellationError) = result { recordError(error) }
-        setStatus(SpanStatus(code: .error, message: "\(error)"))
     }
 }
 
 extension Operation {
-    /// One call of `main`, the first one with the phase before it.
-    fileprivate func attempt(_ context: OperationContext, isFirst: Bool) async -> Result<Output, any Error> {
-        if isFirst { await operationDidStart(context) }
-        do {
-            try Task.checkCancellation()
-            return .success(try await main(context))
-        } catch {
-            return .failure(error)
+    /// The whole run of an operation that was added with nothing unusual, in one hop to the actor.
+    fileprivate func perform(_ record: WorkRecord<Self>) async {
+        await CurrentOperation.$record.withValue(record) {
+            let ending = OperationEnding(record)
+            let failure = await attempt(OperationContext(record: record, attempt: 1), record, isFirst: true)
+            if let failure { record.countFailure(failure) }
+            switch record.leave(failure) {
+            case .nothing(let departure, hasExtras: false) where !Task.isCancelled:
+                await endingPhase(departure, record)
+            case .nothing, .children, .pump:
+                let departure = await record.leaveMain(failure)
+                await record.core.shielded { await self.endingPhase(departure, record) }
+                await record.removeTemporaryDirectory()
+            }
+            ending.end()
         }
     }
 
-    fileprivate func endingPhase(_ result: Result<Output, any Error>) async {
-        switch result {
-        case .success(let output): await operationDidComplete(output)
-        case .failure(is CancellationError): await operationWasCancelled()
-        case .failure(let error): await operationDidFail(error)
+    /// One call of `main`, the first one with the phase before it.
+    ///
+    /// - Returns: What it threw, if it did.
+    fileprivate func attempt(
+        _ context: OperationContext,
+        _ record: TypedOperationRecord<Output>,
+        isFirst: Bool
+    ) async -> (any Error)? {
+        if isFirst { await operationDidStart(context) }
+        do {
+            try Task.checkCancellation()
+            record.output = try await main(context)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    fileprivate func endingPhase(
+        _ departure: OperationRecord.Departure,
+        _ record: TypedOperationRecord<Output>
+    ) async {
+        switch departure {
+        case .completed: if let output = record.output { await operationDidComplete(output) }
+        case .failed(is CancellationError): await operationWasCancelled()
+        case .failed(let error): await operationDidFail(error)
+        case .abandoned: break
         }
     }
 }

@@ -67,6 +67,9 @@ struct ReadyQueue: Sendable {
 
     var isEmpty: Bool { filled == 0 }
 
+    /// The priorities of which there are any, as bits.
+    var filledPriorities: UInt8 { filled }
+
     func first(of priority: OperationPriority) -> Candidate? { lanes[Int(priority.rawValue)].first }
 
     var head: Head? {

@@ -35,6 +35,9 @@ struct SchedulerBoard {
         scheduler = SchedulerState(width: configuration.width, isSuspended: configuration.isSuspended)
     }
 
+    /// One for all, since an error costs memory.
+    static let cancellation: any Error = CancellationError()
+
     func record(at slot: SchedulerState.Slot) -> OperationRecord {
         guard let record = records[Int(slot)] else { preconditionFailure("slot \(slot) has no operation") }
         return record
@@ -164,7 +167,7 @@ struct SchedulerBoard {
         }
         switch record.lifecycle.cancel() {
         case .nothing: break
-        case .withdraw: withdraw(record, cause ?? CancellationError(), &actions)
+        case .withdraw: withdraw(record, cause ?? Self.cancellation, &actions)
         case .interrupt:
             if let cause { record.madeExtras.cancellationCause = cause }
             if let worker = workers[record.slot] {
@@ -198,7 +201,7 @@ struct SchedulerBoard {
             // At once: until then somebody could join it.
             cancel(target, because: cause, &actions)
         } else {
-            withdraw(record, cause ?? CancellationError(), &actions)
+            withdraw(record, cause ?? Self.cancellation, &actions)
         }
     }
 
@@ -207,7 +210,7 @@ struct SchedulerBoard {
     /// Ends an operation that hasn't started; one that has ends by itself.
     mutating func withdraw(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.slot) else { return }
-        record.settle(error)
+        record.failure = error
         let outcome = OperationLifecycle.Outcome(error)
         record.lifecycle.end(outcome)
         finish(record, outcome, &actions)
@@ -242,14 +245,14 @@ struct SchedulerBoard {
     mutating func abandon(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         guard scheduler.contains(record.id, at: record.slot), record.lifecycle.finalOutcome == nil else { return }
         // It's about to end with the one that it joined, or was added by one that didn't notice the shutdown.
-        guard !record.lifecycle.isWaiting else { return withdraw(record, CancellationError(), &actions) }
+        guard !record.lifecycle.isWaiting else { return withdraw(record, Self.cancellation, &actions) }
         let outcome = record.lifecycle.abandon()
         if outcome == .failed, record.failure == nil {
             let error = OperationError(
                 .abandoned,
                 "\(record.name) didn't end when its supervisor was shut down. It may still run: let its main honour cancellation."
             )
-            record.settle(error)
+            record.failure = error
         }
         noteEnd(of: record, outcome, record.failure, isAbandoned: true, &actions)
         tally.completed += record.progressUnitCount
@@ -279,7 +282,7 @@ struct SchedulerBoard {
             if dependent.extras?.target === record {
                 actions.append(.mirror(dependent))
             } else {
-                actions.append(.withdraw(dependent, error ?? CancellationError()))
+                actions.append(.withdraw(dependent, error ?? Self.cancellation))
             }
         }
         if let extras = record.takeExtras() {

@@ -80,7 +80,7 @@ extension SchedulerBoard {
     /// Ends an operation that isn't taken.
     mutating func refuse(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
         record.id = .next()
-        record.settle(error)
+        record.failure = error
         record.lifecycle.end(OperationLifecycle.Outcome(error))
         if let extras = record.takeExtras() {
             if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }

@@ -40,7 +40,9 @@ final class SchedulerCore: Sendable {
 
     private func perform(_ actions: [SchedulerAction]) {
         guard !actions.isEmpty else { return }
-        var pending = Deque(actions)
+        // Most actions cause no other, so that the list most often needs no memory.
+        var pending: Deque<SchedulerAction> = []
+        for action in actions { perform(action, &pending) }
         while let action = pending.popFirst() { perform(action, &pending) }
     }
 
@@ -114,6 +116,19 @@ final class SchedulerCore: Sendable {
 
     func cancel(_ record: OperationRecord, because cause: OperationError? = nil) {
         decide { $0.cancel(record, because: cause, &$1) }
+    }
+
+    /// Cancels everything, the newest first, or one that only waits for another's end would start when that is cancelled.
+    func cancelAll() {
+        var remaining = records
+        while !remaining.isEmpty {
+            // Some at a time, so that others get the lock in between.
+            let batch = remaining.suffix(256)
+            decide { board, actions in
+                for record in batch.reversed() { board.cancel(record, because: nil, &actions) }
+            }
+            remaining.removeLast(batch.count)
+        }
     }
 
     /// Changes what the scheduler may do, and gives away the places that this frees.

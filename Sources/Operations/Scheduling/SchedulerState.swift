@@ -223,7 +223,10 @@ struct SchedulerState: Sendable {
         // What paused, and children, get a place even at width 0, or the paused one could never end.
         guard runningCount < max(1, width) else { return nil }
         let allowsFresh = runningCount < width && !isSuspended
-        for line in Line.allCases where !queues[line.rawValue].isEmpty { dropStale(from: line) }
+        if !queues[Line.resuming.rawValue].isEmpty { dropStale(from: .resuming) }
+        if !queues[Line.children.rawValue].isEmpty { dropStale(from: .children) }
+        if !queues[Line.fresh.rawValue].isEmpty { dropStale(from: .fresh) }
+        if !queues[Line.freshInBackground.rawValue].isEmpty { dropStale(from: .freshInBackground) }
         let takesOldest = (grantCount + 1).isMultiple(of: Self.ageingInterval)
         guard let line = takesOldest ? lineOfOldest(allowsFresh) : lineOfBest(allowsFresh) else { return nil }
         let candidate = queues[line.rawValue].remove(oldest: takesOldest)
@@ -267,7 +270,9 @@ struct SchedulerState: Sendable {
 
     /// Takes from the front of a line what isn't to be granted any more, or not yet.
     private mutating func dropStale(from line: Line) {
-        for priority in OperationPriority.allCases {
+        var filled = queues[line.rawValue].filledPriorities
+        while filled != 0, let priority = OperationPriority(rawValue: UInt8(filled.trailingZeroBitCount)) {
+            filled &= filled - 1
             while let candidate = queues[line.rawValue].first(of: priority), !isCurrent(candidate, priority, line) {
                 queues[line.rawValue].removeFirst(of: priority)
             }

@@ -28,8 +28,7 @@ extension SchedulerCore {
             board.isShutDown = true
             board.admitWaiters(&actions)
         }
-        // The newest first, as in `cancelAll`.
-        for record in records.reversed() { record.cancel() }
+        cancelAll()
         let clock = environment.clock
         let timer = Task.detached(executorPreference: environment.executor) { [self] in
             try? await clock.sleep(for: grace)

@@ -25,7 +25,7 @@ extension OperationSupervisor {
             )
         }
         let ticket = core.makeTicket()
-        try await waitCancellably { continuation in
+        try await waitCancellably(for: "the end of every operation of a supervisor") { continuation in
             let isSuspendedByFailures = core.withBoard { board -> Bool? in
                 guard board.scheduler.count > 0 else { return nil }
                 guard !board.isSuspendedByFailures else { return true }
@@ -87,7 +87,7 @@ extension SchedulerCore {
         let ticket = makeTicket()
         if current != nil { WaitGraph.addRoomWait(in: self) }
         defer { if current != nil { WaitGraph.removeRoomWait(in: self) } }
-        try await waitCancellably { continuation in
+        try await waitCancellably(for: "room for another operation") { continuation in
             let mustWait = withBoard { board in
                 guard board.hasNoRoom || !board.roomWaiters.isEmpty else {
                     board.promiseRoom(to: current)

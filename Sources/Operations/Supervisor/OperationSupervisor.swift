@@ -201,6 +201,6 @@ public actor OperationSupervisor {
     /// Cancels every operation that hasn't ended; ones that are added later aren't touched.
     public nonisolated func cancelAll() {
         // The newest first, or one that only waits for another's end would start when that is cancelled.
-        for record in core.records.reversed() { record.cancel() }
+        core.cancelAll()
     }
 }
