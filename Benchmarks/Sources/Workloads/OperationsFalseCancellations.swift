@@ -4,6 +4,8 @@ import Synchronization
 /// The handles of one round, and what its operations noticed.
 private final class Field: Sendable {
     let handles = Mutex<[OperationHandle<Void>]>([])
+    /// The victim that began last.
+    let latestVictim = Atomic(0)
     let falseCancellations = Atomic(0)
     let cancelledWhileRunning = Atomic(0)
 }
@@ -25,11 +27,14 @@ private actor Watchful: Operation {
     func main(_ context: OperationContext) async throws {
         look(context)
         if isVictim {
+            field.latestVictim.store(index, ordering: .relaxed)
             for _ in 0..<1_000 where !Task.isCancelled { await Task.yield() }
             try Task.checkCancellation()
         } else {
             await Task.yield()
             if (index + 1) % Self.period == Self.period - 1 {
+                // Most often another worker takes the victim up meanwhile.
+                for _ in 0..<1_000 where field.latestVictim.load(ordering: .relaxed) <= index { await Task.yield() }
                 field.handles.withLock { $0[index + 1] }.cancel()
             }
             look(context)

@@ -18,7 +18,7 @@ private final class Collection<Item: Sendable>: Sendable {
     let items = Mutex<[Item]>([])
 }
 
-/// Adds `count` items from several places at once, while two tasks cancel every fourth.
+/// Adds `count` items from several places at once, while two threads cancel every fourth.
 ///
 /// - Parameters:
 ///   - count: How many in all.
@@ -34,49 +34,36 @@ func submit<Item: Sendable>(
 ) async -> [Item] {
     let share = count / submitters.count
     let all = Collection<Item>()
-    let streams = (0..<2).map { _ in AsyncStream.makeStream(of: [Item].self) }
-    let addShare: @Sendable (Int) -> [Item] = { submitter in
-        let victims = streams[submitter % streams.count].continuation
+    // Threads of their own, because operations that never suspend leave Swift's pool to nobody else.
+    let cancellers = (0..<2).map { DispatchQueue(label: "canceller \($0)") }
+    let addShare: @Sendable (Int) -> Void = { submitter in
         var items: [Item] = []
         items.reserveCapacity(share)
         for index in 0..<share {
             items.append(add())
-            if index % 64 == 63 { victims.yield(Array(items[(index - 63)...])) }
+            guard index % 64 == 63 else { continue }
+            let victims = stride(from: index - 63, through: index, by: 4).map { items[$0] }
+            cancellers[submitter % cancellers.count].async { for victim in victims { cancel(victim) } }
         }
-        return items
+        all.items.withLock { $0 += items }
     }
-    await withDiscardingTaskGroup { cancellers in
-        for (stream, _) in streams {
-            cancellers.addTask {
-                for await items in stream {
-                    for item in items.enumerated() where item.offset % 4 == 0 { cancel(item.element) }
-                }
-            }
+    switch submitters {
+    case .tasks(let count):
+        await withDiscardingTaskGroup { group in
+            for submitter in 0..<count { group.addTask { addShare(submitter) } }
         }
-        switch submitters {
-        case .tasks(let count):
-            await withDiscardingTaskGroup { group in
-                for submitter in 0..<count {
-                    group.addTask {
-                        let items = addShare(submitter)
-                        all.items.withLock { $0 += items }
-                    }
-                }
-            }
-        case .threads(let count):
-            await withCheckedContinuation { continuation in
-                // `concurrentPerform` takes no more threads than there are cores.
-                let group = DispatchGroup()
-                for submitter in 0..<count {
-                    DispatchQueue(label: "submitter \(submitter)").async(group: group) {
-                        let items = addShare(submitter)
-                        all.items.withLock { $0 += items }
-                    }
-                }
-                group.notify(queue: .global()) { continuation.resume() }
-            }
+    case .threads(let count):
+        // `concurrentPerform` takes no more threads than there are cores.
+        let group = DispatchGroup()
+        for submitter in 0..<count {
+            DispatchQueue(label: "submitter \(submitter)").async(group: group) { addShare(submitter) }
         }
-        for (_, continuation) in streams { continuation.finish() }
+        await withCheckedContinuation { continuation in
+            group.notify(queue: .global()) { continuation.resume() }
+        }
+    }
+    for canceller in cancellers {
+        await withCheckedContinuation { continuation in canceller.async { continuation.resume() } }
     }
     return all.items.withLock { $0 }
 }

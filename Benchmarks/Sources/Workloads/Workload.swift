@@ -12,11 +12,11 @@ public enum Workload: String, CaseIterable, Sendable {
     case priorities
     /// Everything is cancelled while it waits; measured from there until everything has ended.
     case cancelAll
-    /// One task adds the operations while two others cancel a quarter of them.
+    /// One task adds the operations while two threads cancel a quarter of them.
     case submitFromOneTask
-    /// 64 tasks add the operations while two others cancel a quarter of them.
+    /// 64 tasks add the operations while two threads cancel a quarter of them.
     case submitFromTasks
-    /// Eight threads add the operations while two tasks cancel a quarter of them.
+    /// Eight threads add the operations while two threads cancel a quarter of them.
     case submitFromThreads
     /// Bytes of an operation that waits, with its handle.
     case memory

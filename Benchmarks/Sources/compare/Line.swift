@@ -39,7 +39,7 @@ extension Outcome {
         switch self {
         case .measured(let values): values["seconds"].map { String(format: "%.1f", $0 * 1_000) } ?? "failed"
         case .died(let signal): "dies: signal \(signal)"
-        case .tookTooLong: "too long"
+        case .tookTooLong: "> \(ProcessRunner.patience) s"
         }
     }
 }

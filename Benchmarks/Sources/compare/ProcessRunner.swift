@@ -22,7 +22,8 @@ struct ProcessRunner {
     /// What counts are divided by.
     let divisor: Int
 
-    private static let patience = 60
+    /// Seconds until a process is ended.
+    static let patience = 30
     private let executable: URL
 
     init(processes: Int, divisor: Int) throws {
