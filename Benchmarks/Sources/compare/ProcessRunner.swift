@@ -23,7 +23,7 @@ struct ProcessRunner {
     let divisor: Int
 
     /// Seconds until a process is ended.
-    static let patience = 30
+    static let patience = 60
     private let executable: URL
 
     init(processes: Int, divisor: Int) throws {
