@@ -12,7 +12,7 @@ private final class Field: Sendable {
 
 /// An operation that looks whether it's cancelled, or cancels the next one, or waits to be cancelled.
 private actor Watchful: Operation {
-    static let period = 20
+    static let period = 100
 
     private let index: Int
     private let field: Field

@@ -26,7 +26,7 @@ public enum Workload: String, CaseIterable, Sendable {
     case chainDropped
     /// A chain whose head fails.
     case chainFailed
-    /// A twentieth of the operations are cancelled while they run: do others notice?
+    /// One operation in a hundred is cancelled while it runs: do others notice?
     case falseCancellations
 
     /// Who can do it.
