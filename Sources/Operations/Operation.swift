@@ -1,7 +1,7 @@
 /// A unit of work with a beginning, progress and exactly one end.
 ///
 /// An operation is an actor, so its state needs no locks. Implement ``main(_:)`` and give the operation to an
-/// ``OperationSupervisor``, or run it alone with ``run(_:)``:
+/// ``OperationSupervisor``, or run it alone with ``run(_:configuration:)``:
 ///
 /// ```swift
 /// actor Thumbnail: Operation {
@@ -66,20 +66,33 @@ public protocol Operation<Output>: Actor {
 public typealias OperationActor = Operation
 
 extension Operation {
-    /// Does nothing.
-    public func operationDidStart(_ context: OperationContext) async {}
-    /// Does nothing.
-    public func operationDidMakeProgress(_ progress: OperationProgress) async {}
-    /// Does nothing.
-    public func operationDidComplete(_ output: Output) async {}
-    /// Does nothing.
-    public func operationDidFail(_ error: any Error) async {}
-    /// Does nothing.
-    public func operationWasCancelled() async {}
+    // Synchronous and not isolated, so that nothing is done without a hop to the actor.
 
-    /// Runs the operation alone, in the current task, without a supervisor: for unit tests and scripts.
+    /// Does nothing.
+    public nonisolated func operationDidStart(_ context: OperationContext) {
+        PhaseInspection.noteDefault(.start)
+    }
+    /// Does nothing.
+    public nonisolated func operationDidMakeProgress(_ progress: OperationProgress) {
+        PhaseInspection.noteDefault(.progress)
+    }
+    /// Does nothing.
+    public nonisolated func operationDidComplete(_ output: Output) {
+        PhaseInspection.noteDefault(.completion)
+    }
+    /// Does nothing.
+    public nonisolated func operationDidFail(_ error: any Error) {
+        PhaseInspection.noteDefault(.failure)
+    }
+    /// Does nothing.
+    public nonisolated func operationWasCancelled() {
+        PhaseInspection.noteDefault(.cancellation)
+    }
+
+    /// Runs the operation alone, without a supervisor: for unit tests and scripts.
     ///
-    /// Cancelling the current task cancels the operation. All phases are called as under a supervisor.
+    /// Cancelling the current task cancels the operation. All phases are called as under a supervisor, and see the current
+    /// task's task-local values.
     ///
     /// - Parameters:
     ///   - options: Name, user info and what else ``main(_:)`` finds in its context.
@@ -90,13 +103,15 @@ extension Operation {
         _ options: OperationOptions = OperationOptions(),
         configuration: OperationSupervisor.Configuration = .init()
     ) async throws -> Output {
-        let record = TypedOperationRecord(
-            .operation(self),
-            options: options,
-            environment: OperationEnvironment(configuration),
-            scheduler: nil
-        )
-        await record.execute()
-        return try record.result.get()
+        var options = options
+        options.inheritsTaskLocals = true
+        let handle = OperationSupervisor(configuration).add(self, options: options)
+        return try await withTaskCancellationHandler {
+            // Not for the handle's value, which a cancelled task doesn't wait for.
+            await handle.record.waitForEnd()
+            return try handle.record.finalResult.get()
+        } onCancel: {
+            handle.cancel()
+        }
     }
 }

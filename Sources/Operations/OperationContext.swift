@@ -11,34 +11,37 @@ public import Foundation
 /// It is valid until the operation has ended; what a task that outlived `main` does with it has no effect.
 public struct OperationContext: Sendable {
     let record: OperationRecord
-    let run: OperationRun
+    /// Which call of ``Operation/main(_:)`` this is: 1, and more where a failed one is tried again.
+    public let attempt: Int
+
+    private var options: OperationOptions { record.core.withBoard { _ in record.options } }
 
     /// The operation's identifier in this process.
     public var id: OperationID { record.id }
     /// The operation's name: the one it was added with, else its type's.
-    public var name: String { record.name }
+    public var name: String { record.core.withBoard { _ in record.name } }
     /// What the operation was added with.
-    public var userInfo: [String: any Sendable] { record.options.userInfo }
+    public var userInfo: [String: any Sendable] { options.userInfo }
     /// The synchronization client on whose behalf the operation works, where it was added with one.
-    public var clientIdentifier: String? { record.options.clientIdentifier }
+    public var clientIdentifier: String? { options.clientIdentifier }
     /// Whether the work may go on while the app is in the background.
-    public var mayContinueInBackground: Bool { record.options.mayContinueInBackground }
+    public var mayContinueInBackground: Bool { options.mayContinueInBackground }
     /// Time as the supervisor sees it.
     ///
     /// Wait on it, never on the real clock, and a simulation can replay the operation.
-    public var clock: any Clock<Duration> { record.environment.clock }
+    public var clock: any Clock<Duration> { record.core.environment.clock }
     /// A file manager for the operation's use.
     public var fileManager: FileManager { .default }
     /// Whether the operation's end was asked for.
     public var isCancelled: Bool { record.isCancellationRequested }
     /// The executor on which the operation may block.
-    package var blockingExecutor: (any TaskExecutor)? { record.environment.blockingExecutor }
+    package var blockingExecutor: (any TaskExecutor)? { record.core.environment.blockingExecutor }
 
     /// A logger that carries the operation's identifier as `operation.id`.
     ///
     /// Made anew on each use: keep it in a constant.
     public var logger: Logger {
-        var logger = record.environment.logger
+        var logger = record.core.environment.logger
         logger[metadataKey: "operation.id"] = "\(record.id)"
         return logger
     }
@@ -66,7 +69,7 @@ public struct OperationContext: Sendable {
     /// - Returns: The directory's location, in the supervisor's place for them, else the system's.
     /// - Throws: A `CocoaError` if it can't be made.
     public func temporaryDirectory() async throws -> URL {
-        try await run.temporaryDirectory()
+        try await record.temporaryDirectory()
     }
 
     /// Waits for an answer from outside, a person's for example, without holding up other operations.
@@ -83,16 +86,35 @@ public struct OperationContext: Sendable {
         awaiting reason: String,
         _ answer: nonisolated(nonsending) () async throws -> Answer
     ) async throws -> Answer {
-        guard record.pause(reason) else { return try await answer() }
-        record.scheduler?.pause(record)
-        let result: Result<Answer, any Error>
+        try await record.core.pause(record, awaiting: reason, answer)
+    }
+
+    /// Adds an operation as part of this one, which doesn't end before it.
+    ///
+    /// Children are served before other operations and don't count against the supervisor's capacity; suspension doesn't
+    /// hold them back. They are cancelled with their parent, and when its `main` fails. A child's failure is its own: await
+    /// its value if it's the parent's too. While the parent waits, for its children or for anything else, it lends them
+    /// the ``OperationOptions/keys`` that it holds.
+    ///
+    /// - Parameters:
+    ///   - child: The operation.
+    ///   - dependencies: What must have ended before.
+    ///   - options: Name, priority (at least the parent's counts), keys (which must be among the parent's).
+    /// - Returns: The child's handle.
+    /// - Throws: An ``OperationError``: `keyNotHeld`, `parentEnded`, `wouldDeadlock` if a dependency waits for the parent.
+    @discardableResult
+    public func addChild<Child: Operation>(
+        _ child: Child,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) throws -> OperationHandle<Child.Output> {
+        let added = WorkRecord(child, options: options, core: record.core)
         do {
-            result = .success(try await answer())
+            try record.addChild(added, after: dependencies.map(\.dependency))
         } catch {
-            result = .failure(error)
+            LiveOperations.remove(child)
+            throw error
         }
-        await record.scheduler?.awaitPlace(for: record)
-        record.resume()
-        return try result.get()
+        return OperationHandle(record: added)
     }
 }

@@ -1,5 +1,5 @@
 /// How urgent an operation is beside others that could start.
-public enum OperationPriority: Int, Sendable, Hashable, Comparable, CaseIterable {
+public enum OperationPriority: UInt8, Sendable, Hashable, Comparable, CaseIterable {
     /// After everything else.
     case veryLow
     /// After ordinary work.
@@ -15,31 +15,91 @@ public enum OperationPriority: Int, Sendable, Hashable, Comparable, CaseIterable
     public static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
 }
 
+/// Something that only one operation at a time may use: a document, a file, a device.
+public struct ExclusionKey: Hashable, Comparable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+    /// The key's name.
+    public let description: String
+
+    /// Creates a key; keys of one name are one key.
+    public init(_ name: String) { description = name }
+    /// Creates a key from its name.
+    public init(stringLiteral name: String) { description = name }
+
+    /// Orders by name.
+    public static func < (lhs: Self, rhs: Self) -> Bool { lhs.description < rhs.description }
+}
+
 /// What is said of an operation when it is added.
 public struct OperationOptions: Sendable {
     /// What the operation is called in logs and explanations; its type's name where this is `nil`.
     public var name: String?
     /// How urgent it is beside others that could start.
-    public var priority: OperationPriority
+    ///
+    /// What it waits for becomes as urgent as it is.
+    public var priority = OperationPriority.normal
     /// Anything that whoever adds the operation wants to find with it again.
-    public var userInfo: [String: any Sendable]
+    public var userInfo: [String: any Sendable] = [:]
     /// The synchronization client on whose behalf the operation works, where there is one.
     public var clientIdentifier: String?
     /// Whether the operation may start and go on while the app is in the background.
-    public var mayContinueInBackground: Bool
+    public var mayContinueInBackground = false
 
-    /// Creates options.
+    /// What it uses that no other operation of the supervisor may use at the same time.
+    ///
+    /// Operations with a key in common run in the order in which they were added, whatever their priorities: each keeps
+    /// its place while it waits for dependencies, pauses or is about to be retried. A child's keys must be among its
+    /// parent's, which lends them while it doesn't run itself.
+    public var keys: Set<ExclusionKey> = []
+    /// Joins an operation of the same type and key that hasn't started, instead of running again.
+    ///
+    /// The handle is then one of several on the same operation: each cancels alone, the operation with the last. It joins
+    /// only where that waits for nothing that this operation wouldn't wait for; the user info of the first one counts.
+    public var coalescingKey: String?
+    /// Whether and when a failed `main` is called again.
+    public var retry: RetryPolicy?
+    /// How long after being added the operation may take.
+    ///
+    /// Then it is cancelled, and fails with an ``OperationError`` of the code `deadlineExceeded`, unless `main` finishes
+    /// in spite of that.
+    public var deadline: Duration?
+    /// How long `main` may run without reporting progress before it counts as stalled; pauses don't count.
+    ///
+    /// The supervisor's ``OperationSupervisor/Configuration/stallTimeout`` where this is `nil`.
+    public var stallTimeout: Duration?
+    /// How much of the supervisor's progress the operation is, beside others.
+    public var progressUnitCount: Int64 = 1
+    /// Whether the operation sees all task-local values of whoever adds it: in tests, so that what fails is told to be
+    /// of the running test.
+    ///
+    /// It costs a task for the operation alone. The service context (of spans) is passed on always.
+    public var inheritsTaskLocals = false
+
+    /// Creates options; everything can be set afterwards too.
     public init(
         name: String? = nil,
         priority: OperationPriority = .normal,
         userInfo: [String: any Sendable] = [:],
         clientIdentifier: String? = nil,
-        mayContinueInBackground: Bool = false
+        mayContinueInBackground: Bool = false,
+        keys: Set<ExclusionKey> = [],
+        coalescingKey: String? = nil,
+        retry: RetryPolicy? = nil,
+        deadline: Duration? = nil,
+        stallTimeout: Duration? = nil,
+        progressUnitCount: Int64 = 1,
+        inheritsTaskLocals: Bool = false
     ) {
         self.name = name
         self.priority = priority
         self.userInfo = userInfo
         self.clientIdentifier = clientIdentifier
         self.mayContinueInBackground = mayContinueInBackground
+        self.keys = keys
+        self.coalescingKey = coalescingKey
+        self.retry = retry
+        self.deadline = deadline
+        self.stallTimeout = stallTimeout
+        self.progressUnitCount = max(0, progressUnitCount)
+        self.inheritsTaskLocals = inheritsTaskLocals
     }
 }

@@ -2,7 +2,9 @@ import Operations
 import OperationsTesting
 import ThreadSupport
 
+// DOC: alias
 typealias Operation = Operations.Operation
+// DOC: end
 
 struct ProbeError: Error, Equatable {
     var name = "probe"
@@ -82,7 +84,7 @@ final class Gate: Sendable {
             }
             for arrival in arrivals { arrival.resume() }
             return mustWait
-        } remove: {
+        } remove: { [self] in
             state.withLock { $0.waiters.removeValue(forKey: id) }
         }
     }

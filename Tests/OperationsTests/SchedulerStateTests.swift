@@ -4,128 +4,279 @@ import Testing
 
 @Suite("The scheduler's rules, as a value")
 struct SchedulerStateTests {
-    private let ids = (0..<8).map { _ in OperationID.next() }
-
     private func scheduler(width: Int, isSuspended: Bool = false) -> SchedulerState {
         SchedulerState(width: width, isSuspended: isSuspended)
     }
 
+    @discardableResult
     private func add(
-        _ id: OperationID,
         to scheduler: inout SchedulerState,
         _ priority: OperationPriority = .normal,
-        inBackground: Bool = false,
-        after dependencies: [OperationID] = []
-    ) {
-        _ = scheduler.add(
-            id,
-            priority: priority,
-            mayContinueInBackground: inBackground,
-            dependencies: dependencies.map { ($0, .mustSucceed) },
-            outstanding: 0
-        )
+        traits: SchedulerState.Traits = [],
+        after dependencies: [SchedulerState.Slot] = [],
+        keys: [ExclusionKey] = [],
+        parent: SchedulerState.Slot? = nil
+    ) -> SchedulerState.Slot {
+        var addition = SchedulerState.Addition(id: .next())
+        addition.priority = priority
+        addition.traits = traits
+        addition.dependencies = dependencies.map { ($0, .mustSucceed) }
+        addition.keys = keys
+        addition.parent = parent
+        return scheduler.add(addition)
+    }
+
+    private func fresh(_ slot: SchedulerState.Slot) -> SchedulerState.Grant {
+        SchedulerState.Grant(slot: slot, isResumption: false)
+    }
+
+    private func resumed(_ slot: SchedulerState.Slot) -> SchedulerState.Grant {
+        SchedulerState.Grant(slot: slot, isResumption: true)
+    }
+
+    private func end(_ slot: SchedulerState.Slot, of scheduler: inout SchedulerState) {
+        _ = scheduler.end(slot, succeeded: true)
     }
 
     @Test("grants by priority, then by age, and never more than the width")
     func order() {
         var state = scheduler(width: 2)
-        add(ids[0], to: &state)
-        add(ids[1], to: &state, .low)
-        add(ids[2], to: &state, .veryHigh)
-        add(ids[3], to: &state)
-        #expect(state.grant() == .fresh(ids[2]))
-        #expect(state.grant() == .fresh(ids[0]))
+        let first = add(to: &state)
+        let low = add(to: &state, .low)
+        let urgent = add(to: &state, .veryHigh)
+        let second = add(to: &state)
+        #expect(state.grant() == fresh(urgent))
+        #expect(state.grant() == fresh(first))
         #expect(state.grant() == nil)
-        _ = state.end(ids[2])
-        #expect(state.grant() == .fresh(ids[3]))
-        _ = state.end(ids[0])
-        _ = state.end(ids[3])
-        #expect(state.grant() == .fresh(ids[1]))
+        end(urgent, of: &state)
+        #expect(state.grant() == fresh(second))
+        end(first, of: &state)
+        end(second, of: &state)
+        #expect(state.grant() == fresh(low))
         #expect(state.runningCount == 1)
     }
 
     @Test("an operation is ready when the last of its dependencies has ended")
     func dependencies() {
         var state = scheduler(width: 4)
-        add(ids[0], to: &state)
-        add(ids[1], to: &state)
-        add(ids[2], to: &state, after: [ids[0], ids[1]])
+        let (first, second) = (add(to: &state), add(to: &state))
+        let third = add(to: &state, after: [first, second])
         _ = state.grant()
         _ = state.grant()
         #expect(state.grant() == nil)
-        #expect(state.end(ids[0]).map(\.id) == [ids[2]])
-        #expect(state.dependencyEnded(of: ids[2]) == false)
-        #expect(state.end(ids[1]).map(\.id) == [ids[2]])
-        #expect(state.dependencyEnded(of: ids[2]) == true)
-        #expect(state.grant() == .fresh(ids[2]))
+        end(first, of: &state)
+        #expect(state.grant() == nil)
+        #expect(state.phase(of: third) == .waiting)
+        end(second, of: &state)
+        #expect(state.phase(of: third) == .ready)
+        #expect(state.grant() == fresh(third))
     }
 
     @Test("F15: a pause gives the place away, and who comes back is served before fresh work")
     func pausing() {
         var state = scheduler(width: 1)
-        for id in ids[0...2] { add(id, to: &state) }
-        #expect(state.grant() == .fresh(ids[0]))
-        state.pause(ids[0])
-        #expect(state.grant() == .fresh(ids[1]))
-        #expect(state.resume(ids[0]) == true)
+        let slots = (0..<3).map { _ in add(to: &state) }
+        #expect(state.grant() == fresh(slots[0]))
+        state.pause(slots[0])
+        #expect(state.grant() == fresh(slots[1]))
+        #expect(state.resume(slots[0]) == true)
         #expect(state.grant() == nil)
-        _ = state.end(ids[1])
-        #expect(state.grant() == .resumed(ids[0]))
-        _ = state.end(ids[0])
-        #expect(state.grant() == .fresh(ids[2]))
+        end(slots[1], of: &state)
+        #expect(state.grant() == resumed(slots[0]))
+        end(slots[0], of: &state)
+        #expect(state.grant() == fresh(slots[2]))
     }
 
-    @Test("suspension and a width of zero hold fresh work back, not what comes back from a pause")
+    @Test("suspension and a width of zero hold fresh work back, not what comes back from a pause, nor children")
     func suspension() {
         var state = scheduler(width: 1)
-        add(ids[0], to: &state)
-        add(ids[1], to: &state)
+        let first = add(to: &state)
+        let second = add(to: &state)
         _ = state.grant()
-        state.pause(ids[0])
+        state.pause(first)
         state.isSuspended = true
         state.setWidth(0)
         #expect(state.grant() == nil)
-        #expect(state.resume(ids[0]) == true)
-        #expect(state.grant() == .resumed(ids[0]))
-        _ = state.end(ids[0])
+        let child = add(to: &state, parent: first)
+        #expect(state.grant() == fresh(child))
+        end(child, of: &state)
+        #expect(state.resume(first) == true)
+        #expect(state.grant() == resumed(first))
+        end(first, of: &state)
         #expect(state.grant() == nil)
         state.setWidth(3)
         #expect(state.grant() == nil)
         state.isSuspended = false
-        #expect(state.grant() == .fresh(ids[1]))
+        #expect(state.grant() == fresh(second))
     }
 
     @Test("P28: in the background only operations that may continue there are granted")
     func background() {
         var state = scheduler(width: 4)
-        add(ids[0], to: &state, .veryHigh)
-        add(ids[1], to: &state, inBackground: true)
+        let other = add(to: &state, .veryHigh)
+        let continuing = add(to: &state, traits: .mayContinueInBackground)
         state.isInBackground = true
-        #expect(state.grant() == .fresh(ids[1]))
+        #expect(state.grant() == fresh(continuing))
         #expect(state.grant() == nil)
         state.isInBackground = false
-        #expect(state.grant() == .fresh(ids[0]))
+        #expect(state.grant() == fresh(other))
     }
 
     @Test("of both kinds the more urgent is granted first")
     func backgroundOrder() {
         var state = scheduler(width: 1)
-        add(ids[0], to: &state, inBackground: true)
-        add(ids[1], to: &state, .high)
-        #expect(state.grant() == .fresh(ids[1]))
-        _ = state.end(ids[1])
-        #expect(state.grant() == .fresh(ids[0]))
+        let continuing = add(to: &state, traits: .mayContinueInBackground)
+        let urgent = add(to: &state, .high)
+        #expect(state.grant() == fresh(urgent))
+        end(urgent, of: &state)
+        #expect(state.grant() == fresh(continuing))
     }
 
     @Test("what was withdrawn is passed over; what runs can't be withdrawn")
     func withdrawing() {
         var state = scheduler(width: 1)
-        for id in ids[0...2] { add(id, to: &state) }
-        #expect(state.grant() == .fresh(ids[0]))
-        #expect(state.withdraw(ids[0]) == false)
-        #expect(state.withdraw(ids[1]) == true)
-        _ = state.end(ids[1])
-        _ = state.end(ids[0])
-        #expect(state.grant() == .fresh(ids[2]))
+        let slots = (0..<3).map { _ in add(to: &state) }
+        #expect(state.grant() == fresh(slots[0]))
+        #expect(state.canWithdraw(slots[0]) == false)
+        #expect(state.canWithdraw(slots[1]) == true)
+        end(slots[1], of: &state)
+        end(slots[0], of: &state)
+        #expect(state.grant() == fresh(slots[2]))
+    }
+
+    @Test("the slot of one that was withdrawn is another one's, which keeps its own place in the queue")
+    func reusedSlot() {
+        var state = scheduler(width: 1, isSuspended: true)
+        let slots = (0..<3).map { _ in add(to: &state) }
+        end(slots[0], of: &state)
+        let late = add(to: &state)
+        #expect(late == slots[0])
+        state.isSuspended = false
+        #expect(state.grant() == fresh(slots[1]))
+        end(slots[1], of: &state)
+        #expect(state.grant() == fresh(slots[2]))
+        end(slots[2], of: &state)
+        #expect(state.grant() == fresh(late))
+    }
+
+    @Test("every 32nd grant takes the oldest, however urgent the others are")
+    func ageing() {
+        var state = scheduler(width: 1)
+        let old = add(to: &state, .veryLow)
+        for grant in 1...SchedulerState.ageingInterval {
+            let urgent = add(to: &state, .veryHigh)
+            let expected = grant == SchedulerState.ageingInterval ? old : urgent
+            #expect(state.grant() == fresh(expected))
+            end(expected, of: &state)
+        }
+    }
+
+    @Test("D6: what an urgent operation waits for becomes as urgent, through dependencies and keys")
+    func inheritance() {
+        var state = scheduler(width: 1, isSuspended: true)
+        let rival = add(to: &state)
+        let key = add(to: &state, .low, keys: ["document"])
+        let dependency = add(to: &state, .veryLow)
+        let middle = add(to: &state, .low, after: [dependency])
+        let urgent = add(to: &state, .high, after: [middle], keys: ["document"])
+        state.isSuspended = false
+        for expected in [key, dependency, middle, urgent, rival] {
+            #expect(state.grant() == fresh(expected))
+            end(expected, of: &state)
+        }
+    }
+
+    @Test("operations with a key in common run one at a time, in the order of their age")
+    func keys() {
+        var state = scheduler(width: 4)
+        let gate = add(to: &state)
+        let first = add(to: &state, after: [gate], keys: ["a"])
+        let second = add(to: &state, .veryHigh, keys: ["a", "b"])
+        let other = add(to: &state, keys: ["c"])
+        // `second` waits for `first`, which keeps its place while it waits for something else.
+        #expect(state.grant() == fresh(gate))
+        #expect(state.grant() == fresh(other))
+        #expect(state.grant() == nil)
+        end(gate, of: &state)
+        #expect(state.grant() == fresh(first))
+        state.pause(first)
+        #expect(state.grant() == nil)
+        end(first, of: &state)
+        #expect(state.grant() == fresh(second))
+    }
+
+    @Test("D2: a parent lends its keys to its children while it waits, and goes on when they are back")
+    func lentKeys() {
+        var state = scheduler(width: 4)
+        let parent = add(to: &state, keys: ["a"])
+        let stranger = add(to: &state, keys: ["a"])
+        _ = state.grant()
+        let child = add(to: &state, keys: ["a"], parent: parent)
+        #expect(state.grant() == nil)
+        state.pause(parent)
+        #expect(state.grant() == fresh(child))
+        #expect(state.resume(parent) == true)
+        #expect(state.grant() == nil)
+        end(child, of: &state)
+        #expect(state.grant() == resumed(parent))
+        end(parent, of: &state)
+        #expect(state.grant() == fresh(stranger))
+    }
+
+    @Test("a barrier runs alone: after what was added before it, before what was added after it")
+    func barrier() {
+        var state = scheduler(width: 4)
+        let (first, second) = (add(to: &state), add(to: &state))
+        let barrier = add(to: &state, .veryHigh, traits: .isBarrier)
+        let after = add(to: &state, .veryHigh)
+        let secondBarrier = add(to: &state, traits: .isBarrier)
+        let last = add(to: &state)
+        #expect(state.grant() == fresh(first))
+        #expect(state.grant() == fresh(second))
+        #expect(state.grant() == nil)
+        end(first, of: &state)
+        state.pause(second)
+        #expect(state.grant() == nil)
+        end(second, of: &state)
+        #expect(state.grant() == fresh(barrier))
+        #expect(state.grant() == nil)
+        end(barrier, of: &state)
+        #expect(state.grant() == fresh(after))
+        #expect(state.grant() == nil)
+        end(after, of: &state)
+        #expect(state.grant() == fresh(secondBarrier))
+        end(secondBarrier, of: &state)
+        #expect(state.grant() == fresh(last))
+    }
+
+    @Test("a barrier that is taken back holds nothing up, and one behind it still waits for all before")
+    func withdrawnBarrier() {
+        var state = scheduler(width: 4)
+        let first = add(to: &state)
+        let barrier = add(to: &state, traits: .isBarrier)
+        let second = add(to: &state)
+        let laterBarrier = add(to: &state, traits: .isBarrier)
+        #expect(state.grant() == fresh(first))
+        #expect(state.grant() == nil)
+        end(barrier, of: &state)
+        #expect(state.grant() == fresh(second))
+        end(second, of: &state)
+        #expect(state.grant() == nil)
+        end(first, of: &state)
+        #expect(state.grant() == fresh(laterBarrier))
+    }
+
+    @Test("what is written off gives its place back and keeps its keys until it really ends")
+    func abandoning() {
+        var state = scheduler(width: 1)
+        let deaf = add(to: &state, keys: ["a"])
+        let next = add(to: &state, keys: ["a"])
+        _ = state.grant()
+        _ = state.abandon(deaf)
+        #expect(state.runningCount == 0)
+        #expect(state.count == 1)
+        #expect(state.grant() == nil)
+        state.release(deaf)
+        #expect(state.grant() == fresh(next))
     }
 }

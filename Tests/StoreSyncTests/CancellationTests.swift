@@ -2,7 +2,6 @@ import Foundation
 import Operations
 import OperationsTesting
 import RemoteStorage
-import Synchronization
 import Testing
 
 @testable import StoreSync
@@ -57,6 +56,13 @@ struct CancellationTests {
         case step(Int)
         /// At the report of this number.
         case report(Int)
+
+        var step: Int {
+            switch self {
+            case .step(let step): step
+            case .report: 0
+            }
+        }
     }
 
     /// Runs a scenario and cancels it at a moment.
@@ -65,62 +71,42 @@ struct CancellationTests {
     private func run(_ scenario: Scenario, _ moment: Moment, seed: UInt64) async throws -> Bool {
         let world = try World(isVolatile: true)
         try await scenario.prepare(world)
-        let target = Mutex<(operation: any OperationReference, supervisor: OperationSupervisor)?>(nil)
-        let reports = Mutex(0)
-        let wasCancelled = Mutex(false)
-        let cancel: @Sendable () -> Void = {
-            guard let (operation, supervisor) = target.withLock({ $0 }), !operation.isFinished else { return }
-            wasCancelled.withLock { $0 = true }
+        let point = CancellationPoint(step: moment.step)
+        let (state, wasCancelled) = try await Simulation.run(seed: seed, cancellingAt: point) { simulation in
+            let device = try world.device("a", simulation: simulation)
+            let handle = scenario.act(device)
             // All of a pipeline, as an interrupted command does.
-            supervisor.cancelAll()
-        }
-        let steps = Mutex(0)
-        let state = try await Simulation.run(
-            seed: seed,
-            beforeStep: { _ in
-                guard target.withLock({ $0 }) != nil else { return }
-                let step = steps.withLock { step in
-                    defer { step += 1 }
-                    return step
-                }
-                if case .step(step) = moment { cancel() }
-            },
-            { simulation in
-                let device = try world.device("a", simulation: simulation)
-                let handle = scenario.act(device)
-                target.withLock { $0 = (handle, device.supervisor) }
-                if case .report(let number) = moment {
-                    await Self.watch(device, reports, number, cancel)
-                }
-                try await device.supervisor.drain()
-                return handle.state
+            let cancel: @Sendable () -> Void = { device.supervisor.cancelAll() }
+            var wasReported = false
+            switch moment {
+            case .step: point.arm(cancel)
+            case .report(let number): wasReported = await Self.watch(device, number, cancel)
             }
-        )
+            try await device.supervisor.drain()
+            point.disarm()
+            return (handle.state, wasReported || point.wasReached)
+        }
         try await check(world, scenario, state, "\(scenario.name), \(moment), seed \(seed)", seed)
-        return wasCancelled.withLock { $0 }
+        return wasCancelled
     }
 
     /// Cancels at a report of any operation of the pipeline.
-    private static func watch(
-        _ device: Device,
-        _ reports: borrowing Mutex<Int>,
-        _ number: Int,
-        _ cancel: @escaping @Sendable () -> Void
-    ) async {
+    ///
+    /// Returns whether there were that many.
+    private static func watch(_ device: Device, _ number: Int, _ cancel: () -> Void) async -> Bool {
         var last: [OperationID: Double] = [:]
+        var count = 0
         while !device.supervisor.operations.isEmpty {
             for operation in device.supervisor.operations {
                 let fraction = operation.progress.fractionCompleted
                 guard fraction > last[operation.id, default: 0] else { continue }
                 last[operation.id] = fraction
-                let count = reports.withLock { count in
-                    count += 1
-                    return count
-                }
+                count += 1
                 if count == number { cancel() }
             }
             await Task.yield()
         }
+        return count >= number
     }
 
     private func check(
@@ -177,5 +163,14 @@ struct CancellationTests {
         var number = 1
         while try await run(scenario, .report(number), seed: 7) { number += 1 }
         #expect(number > 2)
+    }
+
+    @Test("F17 D1: cancelled before each of its jobs, registering keeps what every operation promises")
+    func registrationConforms() async throws {
+        let world = try World(isVolatile: true)
+        let report = try await OperationConformance.check(seeds: 0..<2) { simulation in
+            try world.device(UUID().uuidString, backend: InMemoryBackend(), simulation: simulation).registration()
+        }
+        #expect(report.endings[.failed] == nil && report.cancelledRuns > 50, "\(report)")
     }
 }

@@ -8,6 +8,8 @@ public enum OperationEvent: Sendable, Hashable {
     case paused(String)
     /// The answer has come.
     case resumed
+    /// It has made no progress for longer than it may.
+    case stalled
     /// Nothing of it runs any more. The last event, never dropped.
     case ended(OperationState)
 }

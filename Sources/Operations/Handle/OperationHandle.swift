@@ -14,7 +14,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     public var value: Output {
         get async throws {
             try await record.waitUntilEnded()
-            return try record.result.get()
+            return try record.finalResult.get()
         }
     }
 
@@ -46,19 +46,12 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     /// - Returns: The next operation's handle.
     @discardableResult
     public func then<Next: Operation>(
-        options: OperationOptions = OperationOptions(),
+        options: OperationOptions? = nil,
         _ make: @escaping @Sendable (Output) throws -> Next
     ) -> OperationHandle<Next.Output> {
-        // Only a supervisor hands out handles, so there is one.
-        guard let scheduler = record.scheduler else { preconditionFailure("a handle without a supervisor") }
-        let record = record
-        let next = TypedOperationRecord<Next.Output>(
-            .factory({ try make(record.result.get()) }, typeName: String(describing: Next.self)),
-            options: options,
-            environment: scheduler.environment,
-            scheduler: scheduler
-        )
-        scheduler.add([(next, [dependency])])
+        let upstream = record
+        let next = WorkRecord<Next>(options: options, core: upstream.core) { try make(upstream.finalResult.get()) }
+        upstream.core.add([(next, [dependency])])
         return OperationHandle<Next.Output>(record: next)
     }
 }

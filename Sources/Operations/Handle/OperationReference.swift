@@ -29,9 +29,15 @@ extension OperationReference {
     /// The operation's identifier in this process.
     public var id: OperationID { dependency.record.id }
     /// The operation's name: the one it was added with, else its type's.
-    public var name: String { dependency.record.name }
+    public var name: String {
+        let record = dependency.record
+        return record.core.withBoard { _ in record.name }
+    }
     /// What the operation was added with.
-    public var userInfo: [String: any Sendable] { dependency.record.options.userInfo }
+    public var userInfo: [String: any Sendable] {
+        let record = dependency.record
+        return record.core.withBoard { _ in record.options.userInfo }
+    }
     /// Where the operation stands now.
     public var state: OperationState { dependency.record.state }
     /// How far it has come.
@@ -49,7 +55,7 @@ extension OperationReference {
     /// Work that finished in spite of a late cancel is not.
     public var isCancelled: Bool { state == .cancelled }
     /// The error it failed with, once it has; a `CancellationError` if it was cancelled.
-    public var error: (any Error)? { dependency.record.failure }
+    public var error: (any Error)? { dependency.record.finalFailure }
 
     /// Asks for the operation's end.
     ///

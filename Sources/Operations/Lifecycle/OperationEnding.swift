@@ -7,10 +7,11 @@ struct OperationEnding<Output: Sendable>: ~Copyable, Sendable {
         self.record = Unmanaged.passRetained(record)
     }
 
-    consuming func end(_ result: Result<Output, any Error>) {
+    /// Nothing of the operation runs any more; its result is in place.
+    consuming func end() {
         let record = record.takeRetainedValue()
         discard self
-        record.end(result)
+        record.core.decide { $0.end(record, &$1) }
     }
 
     deinit {

@@ -1,4 +1,6 @@
+import CoreMetrics
 import Logging
+import Tracing
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -6,25 +8,51 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What all operations of a supervisor share: time, logging and the executors to run and to block on.
+/// What all operations of a supervisor share: time, chance, logging and the executors to run and to block on.
 final class OperationEnvironment: Sendable {
     let clock: any Clock<Duration>
+    /// The time since the supervisor was made.
+    let now: @Sendable () -> Duration
+    let random: @Sendable () -> Double
+    /// The supervisor's name.
+    let name: String
     let logger: Logger
+    /// Whether messages go nowhere, so that they needn't be put together.
+    private let isSilent: Bool
+    let metrics: SupervisorMetrics?
+    /// What makes spans, unless that is nothing.
+    let tracer: (any Tracer)?
     let executor: (any TaskExecutor)?
     let blockingExecutor: (any TaskExecutor)?
     let temporaryDirectory: URL?
+    let stallTimeout: Duration?
+    let stallPolicy: OperationSupervisor.Configuration.StallPolicy
 
     init(_ configuration: OperationSupervisor.Configuration) {
         clock = configuration.clock
+        now = Self.stopwatch(configuration.clock)
+        random = configuration.random
+        name = configuration.name
         logger = configuration.logger
+        isSilent = configuration.logger.handler is SwiftLogNoOpLogHandler
+        metrics = SupervisorMetrics(supervisor: configuration.name)
+        let tracer = InstrumentationSystem.tracer
+        self.tracer = tracer is NoOpTracer ? nil : tracer
         executor = configuration.executor
         blockingExecutor = configuration.blockingExecutor
         temporaryDirectory = configuration.temporaryDirectory
+        stallTimeout = configuration.stallTimeout
+        stallPolicy = configuration.stallPolicy
     }
 
-    /// Runs `body` in a task that isn't cancelled when the current one is: for ending phases and cleaning up.
-    func shielded(_ body: @escaping @Sendable () async -> Void) async {
-        guard Task.isCancelled else { return await body() }
-        await Task.detached(executorPreference: executor, operation: body).value
+    /// Whether runs need nothing around them: no span, no watchdog.
+    var isPlain: Bool { tracer == nil && stallTimeout == nil }
+
+    /// Whether a message of this level goes anywhere.
+    func logs(_ level: Logger.Level) -> Bool { !isSilent && logger.logLevel <= level }
+
+    private static func stopwatch<C: Clock<Duration>>(_ clock: C) -> @Sendable () -> Duration {
+        let start = clock.now
+        return { start.duration(to: clock.now) }
     }
 }

@@ -6,6 +6,9 @@ public struct OperationID: Hashable, Comparable, Sendable, CustomStringConvertib
 
     private static let last = Atomic<UInt64>(0)
 
+    /// No operation's.
+    static let none = OperationID(rawValue: 0)
+
     /// The next identifier of the process.
     static func next() -> OperationID {
         OperationID(rawValue: last.add(1, ordering: .relaxed).newValue)

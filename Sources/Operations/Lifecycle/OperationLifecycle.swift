@@ -2,9 +2,9 @@
 ///
 /// No clock, no `await`, no side effect.
 ///
-///     waiting ─▶ ready ─▶ executing ⇄ paused ─▶ ending ─▶ ended
+///     waiting ─▶ executing ⇄ paused ─▶ ending ─▶ ended
 ///
-/// *Ending* means that the outcome stands, and shows, while the ending phase still runs; *ended* means that nothing of
+/// Whether waiting work is *ready* is the scheduler's to say. *Ending* means that the outcome stands, and shows, while the ending phase still runs; *ended* means that nothing of
 /// the operation runs any more. Events that can only be a mistake in this module trap; those that are races (a cancel
 /// that comes late, say) do nothing.
 struct OperationLifecycle: Sendable {
@@ -14,7 +14,7 @@ struct OperationLifecycle: Sendable {
     }
 
     private enum State: Hashable {
-        case waiting, ready, executing, paused
+        case waiting, executing, paused
         case ending(Outcome), ended(Outcome)
     }
 
@@ -23,18 +23,21 @@ struct OperationLifecycle: Sendable {
     /// Whether somebody asked for the end before it came.
     private(set) var isCancellationRequested = false
 
-    /// Where the operation stands, as its handle shows it.
-    var publicState: OperationState {
+    /// Where the operation stands, as its handle shows it; `isReady` tells whether it could start.
+    func publicState(isReady: Bool) -> OperationState {
         switch state {
-        case .waiting: .waiting
-        case .ready: .ready
+        case .waiting: isReady ? .ready : .waiting
         case .executing: .executing
         case .paused: .paused
-        case .ending(.finished), .ended(.finished): .finished
-        case .ending(.failed), .ended(.failed): .failed
-        case .ending(.cancelled), .ended(.cancelled): .cancelled
+        case .ending(let outcome), .ended(let outcome): OperationState(outcome)
         }
     }
+
+    /// Whether it hasn't started.
+    var isWaiting: Bool { state == .waiting }
+
+    /// Whether it has started and its `main` hasn't been left for good.
+    var isUnderway: Bool { state == .executing || state == .paused }
 
     /// The outcome once nothing of the operation runs any more.
     var finalOutcome: Outcome? {
@@ -42,24 +45,10 @@ struct OperationLifecycle: Sendable {
         return outcome
     }
 
-    /// Everything it depends on has ended well.
-    mutating func becomeReady() {
-        guard state == .waiting else { return }
-        state = .ready
-    }
-
-    enum BeginDecision: Hashable { case run, endAsCancelled }
-
     /// A worker takes the operation up.
-    mutating func begin() -> BeginDecision {
-        guard !isCancellationRequested else { return .endAsCancelled }
-        switch state {
-        case .waiting, .ready:
-            state = .executing
-            return .run
-        case .executing, .paused, .ending, .ended:
-            preconditionFailure("an operation was begun while \(state)")
-        }
+    mutating func begin() {
+        guard case .waiting = state else { preconditionFailure("an operation was begun while \(state)") }
+        state = .executing
     }
 
     enum CancelDecision: Hashable { case nothing, withdraw, interrupt }
@@ -69,7 +58,7 @@ struct OperationLifecycle: Sendable {
     /// `withdraw` takes waiting work back from the scheduler, `interrupt` cancels the running task.
     mutating func cancel() -> CancelDecision {
         switch state {
-        case .waiting, .ready:
+        case .waiting:
             guard !isCancellationRequested else { return .nothing }
             isCancellationRequested = true
             return .withdraw
@@ -101,16 +90,42 @@ struct OperationLifecycle: Sendable {
     mutating func beginEnding(_ outcome: Outcome) {
         switch state {
         case .executing, .paused: state = .ending(outcome)
-        case .waiting, .ready, .ending, .ended: preconditionFailure("an operation came to its end while \(state)")
+        case .waiting, .ending, .ended: preconditionFailure("an operation came to its end while \(state)")
         }
     }
 
     /// Nothing of the operation runs any more; or it ends without having run.
     mutating func end(_ outcome: Outcome) {
         switch state {
-        case .waiting, .ready, .ending(outcome): state = .ended(outcome)
+        case .waiting, .ending(outcome): state = .ended(outcome)
         case .executing, .paused, .ending, .ended:
             preconditionFailure("an operation ended as \(outcome) while \(state)")
+        }
+    }
+
+    /// The operation is written off while something of it still runs.
+    ///
+    /// Returns how it counts as ended: as it did if only its ending phase was left.
+    mutating func abandon() -> Outcome {
+        switch state {
+        case .executing, .paused:
+            state = .ended(.failed)
+            return .failed
+        case .ending(let outcome):
+            state = .ended(outcome)
+            return outcome
+        case .waiting, .ended:
+            preconditionFailure("an operation was abandoned while \(state)")
+        }
+    }
+}
+
+extension OperationState {
+    init(_ outcome: OperationLifecycle.Outcome) {
+        switch outcome {
+        case .finished: self = .finished
+        case .failed: self = .failed
+        case .cancelled: self = .cancelled
         }
     }
 }

@@ -1,146 +1,152 @@
-import Logging
-import Synchronization
+import ServiceContextModule
 import ThreadSupport
 
-/// What is known of one operation, whatever its output: the lifecycle, the progress, who waits and who listens.
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What is known of one operation, whatever its output.
 ///
-/// Its lock is held for moments only, never while the scheduler's is taken, and continuations are resumed outside it.
+/// There may be a million of these, so what most operations never have is in ``extras``, made when it's needed.
 class OperationRecord: @unchecked Sendable {
-    // Sendable: everything that changes is in `shared`; the subclass keeps its payload under a lock of its own.
-    let id: OperationID
-    let options: OperationOptions
-    let environment: OperationEnvironment
-    /// The scheduler whose operation this is; none for an operation that runs alone.
-    let scheduler: SchedulerCore?
+    // Sendable: every `var`, here and in the subclasses, is read and written under the scheduler's lock only.
+    final let core: SchedulerCore
+    /// Given by the scheduler when the operation is added, and the same from then on.
+    final var id = OperationID.none
+    final var slot = SchedulerState.Slot.max
+    final var lifecycle = OperationLifecycle()
+    /// Whether it was added with nothing that is unusual, and so can be run the short way.
+    final var isPlain = false
+    final var extras: Extras?
+    /// The error that it ended with, if it has.
+    final var failure: (any Error)?
 
-    private let shared = Mutex(Shared())
-
-    private struct Shared {
-        var lifecycle = OperationLifecycle()
-        var mailbox = ProgressMailbox()
-        var observers: Observers?
-        var run: OperationRun?
+    init(options: OperationOptions?, core: SchedulerCore) {
+        self.core = core
+        let serviceContext = ServiceContext.current
+        guard options != nil || serviceContext != nil else { return }
+        extras = Extras(options ?? Self.usualOptions, serviceContext)
     }
 
-    /// Those who want to know, made when the first of them comes.
-    private final class Observers {
-        var waiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
-        var nextWaiter: UInt64 = 0
-        var listeners: [AsyncStream<OperationEvent>.Continuation] = []
-        var endings: [@Sendable (OperationLifecycle.Outcome) -> Void] = []
-    }
+    private static let usualOptions = OperationOptions()
 
-    init(options: OperationOptions, environment: OperationEnvironment, scheduler: SchedulerCore?) {
-        id = .next()
-        self.options = options
-        self.environment = environment
-        self.scheduler = scheduler
-    }
+    // Under the scheduler's lock:
 
+    final var options: OperationOptions { extras?.options ?? Self.usualOptions }
     /// The name to show: the one that was given, else the operation's type.
-    var name: String { options.name ?? typeName }
+    final var name: String { extras?.options.name ?? typeName }
+    final var progressUnitCount: Int64 { extras?.options.progressUnitCount ?? 1 }
 
-    // What only the subclass, which knows the output, can say and do.
+    // What only the subclasses, which know operation and output, can say and do.
+
     var typeName: String { preconditionFailure("\(#function) is the subclass's") }
+    /// Runs the operation, phases and all, in the current task.
     func execute() async { preconditionFailure("\(#function) is the subclass's") }
-    func endWithoutRunning(_ error: any Error) { preconditionFailure("\(#function) is the subclass's") }
-    var failure: (any Error)? { preconditionFailure("\(#function) is the subclass's") }
+    /// Hands progress to the operation until none is left.
+    func pumpProgress() async { preconditionFailure("\(#function) is the subclass's") }
+
+    // Under the scheduler's lock:
+
+    /// Puts the failure or the output in place that the operation ended with which this one joined.
+    func settleAsTarget() -> OperationLifecycle.Outcome { preconditionFailure("\(#function) is the subclass's") }
+    /// Lets go of the operation, which is to be released outside the lock.
+    func clear() -> AnyObject? { preconditionFailure("\(#function) is the subclass's") }
+
+    /// What few operations have.
+    final class Extras {
+        /// What the operation was added with; the service context is that of whoever added it.
+        let options: OperationOptions
+        let serviceContext: ServiceContext?
+        /// Makes the operation when its turn comes.
+        var factory: AnyObject?
+
+        init(_ options: OperationOptions, _ serviceContext: ServiceContext?) {
+            self.options = options
+            self.serviceContext = serviceContext
+        }
+
+        var mailbox = ProgressMailbox()
+        var pump: Task<Void, Never>?
+        /// Counts reports, so that a watchdog sees whether there were any.
+        var reportCount = 0
+
+        var waiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
+        var nextTicket: UInt64 = 0
+        var endWaiters: [CheckedContinuation<Void, Never>] = []
+        var listeners: [AsyncStream<OperationEvent>.Continuation] = []
+
+        /// Operations of other supervisors that depend on this one, or on which this one depends.
+        var foreignDependents: [(record: OperationRecord, policy: OperationDependency.Policy)] = []
+        var foreignDependencies: [OperationRecord] = []
+        /// Operations of other supervisors that `main` awaits.
+        var awaitedForeigners: [OperationRecord] = []
+
+        var temporaryDirectory: URL?
+
+        var pauseCount = 0
+        var pauseReason: String?
+        var resumption: CheckedContinuation<Void, Never>?
+
+        var isBarrier = false
+        var parent: OperationRecord?
+        var takesNoMoreChildren = false
+        var childrenWaiter: CheckedContinuation<Void, Never>?
+
+        /// Why it's cancelled, if that makes the end a failure.
+        var cancellationCause: OperationError?
+        var timers: [Task<Void, Never>] = []
+        var startedAt: Duration?
+
+        /// The operation that this one joined.
+        var target: OperationRecord?
+        /// Those that joined this one and want it still.
+        var joinedCount = 0
+        var coalescingID: SchedulerCore.CoalescingID?
+        /// The task that was made for this operation alone when it was added.
+        var ownTask: OwnTask?
+    }
+
+    /// Takes the extras away from an operation that has ended, but for what it was added with.
+    final func takeExtras() -> Extras? {
+        guard let former = extras else { return nil }
+        let kept = Extras(former.options, former.serviceContext)
+        // What was written off while it runs has to clear up yet.
+        kept.temporaryDirectory = former.temporaryDirectory
+        kept.childrenWaiter = former.childrenWaiter
+        // How far it came can still be seen.
+        kept.mailbox = former.mailbox
+        kept.mailbox.discard()
+        extras = kept
+        return former
+    }
+
+    /// The extras, made if there are none.
+    final var madeExtras: Extras {
+        if let extras { return extras }
+        let made = Extras(Self.usualOptions, nil)
+        extras = made
+        return made
+    }
 }
 
 // MARK: - State
 
 extension OperationRecord {
-    var state: OperationState { shared.withLock { $0.lifecycle.publicState } }
-    var finalOutcome: OperationLifecycle.Outcome? { shared.withLock { $0.lifecycle.finalOutcome } }
-    var isCancellationRequested: Bool { shared.withLock { $0.lifecycle.isCancellationRequested } }
-    var progress: OperationProgress { shared.withLock { $0.mailbox.current } }
-
-    func becomeReady() {
-        shared.withLock { $0.lifecycle.becomeReady() }
-    }
-
-    func begin(_ run: OperationRun) -> OperationLifecycle.BeginDecision {
-        let (decision, listeners) = shared.withLock { shared in
-            let decision = shared.lifecycle.begin()
-            if decision == .run { shared.run = run }
-            return (decision, shared.observers?.listeners ?? [])
-        }
-        if decision == .run { listeners.yield(.started) }
-        return decision
+    var state: OperationState { core.withBoard { $0.state(of: self) } }
+    var progress: OperationProgress { core.withBoard { $0.progress(of: self) } }
+    var isCancellationRequested: Bool { core.withBoard { _ in lifecycle.isCancellationRequested } }
+    var hasEnded: Bool { core.withBoard { _ in lifecycle.finalOutcome != nil } }
+    /// The error that it ended with, once nothing of it runs any more.
+    var finalFailure: (any Error)? {
+        core.withBoard { _ in lifecycle.finalOutcome == nil ? nil : failure }
     }
 
     /// Asks for the end.
     ///
     /// Safe at any time, as often as one likes.
-    func cancel() {
-        switch shared.withLock({ $0.lifecycle.cancel() }) {
-        case .nothing: break
-        case .withdraw: scheduler?.withdraw(self)
-        case .interrupt: scheduler?.interrupt(self)
-        }
-    }
-
-    func pause(_ reason: String) -> Bool {
-        let (didPause, listeners) = shared.withLock { ($0.lifecycle.pause(), $0.observers?.listeners ?? []) }
-        if didPause { listeners.yield(.paused(reason)) }
-        return didPause
-    }
-
-    func resume() {
-        let listeners = shared.withLock { shared in
-            shared.lifecycle.resume()
-            return shared.observers?.listeners ?? []
-        }
-        listeners.yield(.resumed)
-    }
-
-    /// `main` is over: the outcome shows from here on.
-    func beginEnding(_ outcome: OperationLifecycle.Outcome) {
-        shared.withLock { shared in
-            shared.lifecycle.beginEnding(outcome)
-            if outcome == .finished { shared.mailbox.complete() }
-        }
-    }
-
-    /// Nothing of the operation runs any more: tells the scheduler first, then everybody else.
-    func finishEnding(_ outcome: OperationLifecycle.Outcome) {
-        let (observers, final) = shared.withLock { shared in
-            shared.lifecycle.end(outcome)
-            let observers = shared.observers
-            shared.observers = nil
-            shared.run = nil
-            return (observers, shared.lifecycle.publicState)
-        }
-        scheduler?.ended(self, outcome)
-        guard let observers else { return }
-        for ending in observers.endings { ending(outcome) }
-        for listener in observers.listeners {
-            listener.yield(.ended(final))
-            listener.finish()
-        }
-        for waiter in observers.waiters.values { waiter.resume() }
-    }
-}
-
-// MARK: - Progress
-
-extension OperationRecord {
-    func report(_ progress: OperationProgress) {
-        let (current, listeners) = shared.withLock { shared in
-            // Started under the lock: a report that is accepted before the end has its pump before the end looks for one.
-            if shared.mailbox.report(progress) == .startPump { shared.run?.startPump() }
-            return (shared.mailbox.current, shared.observers?.listeners ?? [])
-        }
-        listeners.yield(.progress(current))
-    }
-
-    func takeProgress() -> OperationProgress? {
-        shared.withLock { $0.mailbox.take() }
-    }
-
-    func closeProgress() {
-        shared.withLock { $0.mailbox.close() }
-    }
+    func cancel() { core.cancel(self) }
 }
 
 // MARK: - Waiting and listening
@@ -148,37 +154,45 @@ extension OperationRecord {
 extension OperationRecord {
     /// Returns once nothing of the operation runs any more.
     ///
-    /// - Throws: `CancellationError` if the waiting task is cancelled; the operation isn't touched by that.
-    func waitUntilEnded() async throws {
-        let ticket: UInt64? = shared.withLock { shared in
-            guard shared.lifecycle.finalOutcome == nil else { return nil }
-            let observers = shared.observers ?? Observers()
-            shared.observers = observers
-            observers.nextWaiter += 1
-            return observers.nextWaiter
-        }
-        guard let ticket else { return }
-        try await waitCancellably { continuation in
-            shared.withLock { shared in
-                guard shared.lifecycle.finalOutcome == nil else { return false }
-                shared.observers?.waiters[ticket] = continuation
+    /// An operation that waits so for another one gives its place to others meanwhile.
+    ///
+    /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't touch the operation; an
+    ///   ``OperationError`` if it's an operation that waits and the wait would never end.
+    nonisolated(nonsending) func waitUntilEnded() async throws {
+        guard !hasEnded else { return }
+        guard let current = CurrentOperation.record else { return try await waitOutside() }
+        try WaitGraph.addWait(of: current, for: self)
+        defer { WaitGraph.removeWait(of: current, for: self) }
+        try await current.core.pause(current, awaiting: "operation \(id)") { try await waitOutside() }
+    }
+
+    /// Returns once nothing of the operation runs any more, even if the waiting task is cancelled.
+    nonisolated(nonsending) func waitForEnd() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let mustWait = core.withBoard { _ in
+                guard lifecycle.finalOutcome == nil else { return false }
+                madeExtras.endWaiters.append(continuation)
                 return true
             }
-        } remove: {
-            shared.withLock { $0.observers?.waiters.removeValue(forKey: ticket) }
+            if !mustWait { continuation.resume() }
         }
     }
 
-    /// Calls `body` with the outcome once the operation has ended, at once if it already has.
-    func whenEnded(_ body: @escaping @Sendable (OperationLifecycle.Outcome) -> Void) {
-        let outcome: OperationLifecycle.Outcome? = shared.withLock { shared in
-            if let outcome = shared.lifecycle.finalOutcome { return outcome }
-            let observers = shared.observers ?? Observers()
-            shared.observers = observers
-            observers.endings.append(body)
-            return nil
+    nonisolated(nonsending) private func waitOutside() async throws {
+        let ticket = core.withBoard { _ in
+            let extras = madeExtras
+            extras.nextTicket += 1
+            return extras.nextTicket
         }
-        if let outcome { body(outcome) }
+        try await waitCancellably(for: "the end of operation \(id) (\(core.withBoard { _ in name }))") { continuation in
+            core.withBoard { _ in
+                guard lifecycle.finalOutcome == nil else { return false }
+                madeExtras.waiters[ticket] = continuation
+                return true
+            }
+        } remove: { [self] in
+            core.withBoard { _ in extras?.waiters.removeValue(forKey: ticket) }
+        }
     }
 
     /// A new sequence of the operation's events from now on, opened by what stands already.
@@ -188,24 +202,22 @@ extension OperationRecord {
             bufferingPolicy: .bufferingNewest(16)
         )
         // Nobody reads the stream yet, so these yields only fill its buffer and may happen under the lock.
-        shared.withLock { shared in
-            let state = shared.lifecycle.publicState
-            guard shared.lifecycle.finalOutcome == nil else {
+        core.withBoard { board in
+            let state = board.state(of: self)
+            guard lifecycle.finalOutcome == nil else {
                 continuation.yield(.ended(state))
                 continuation.finish()
                 return
             }
             if state == .executing || state == .paused { continuation.yield(.started) }
-            let observers = shared.observers ?? Observers()
-            shared.observers = observers
-            observers.listeners.append(continuation)
+            madeExtras.listeners.append(continuation)
+            extras?.target?.madeExtras.listeners.append(continuation)
         }
         return stream
     }
 }
 
-extension [AsyncStream<OperationEvent>.Continuation] {
-    fileprivate func yield(_ event: OperationEvent) {
-        for listener in self { listener.yield(event) }
-    }
+/// The operation on whose behalf the current task works, so that an operation that waits can give its place to others.
+enum CurrentOperation {
+    @TaskLocal static var record: OperationRecord?
 }

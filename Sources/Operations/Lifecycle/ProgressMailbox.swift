@@ -8,13 +8,13 @@ struct ProgressMailbox: Sendable {
     private var isPumping = false
     private var isClosed = false
 
-    enum ReportDecision: Hashable { case nothing, startPump }
+    enum ReportDecision: Hashable { case nothing, startPump, drop }
 
     /// `main` reports.
     ///
     /// A report that comes after the end, from a task that outlived `main`, is dropped.
     mutating func report(_ progress: OperationProgress) -> ReportDecision {
-        guard !isClosed else { return .nothing }
+        guard !isClosed else { return .drop }
         current = progress.following(current)
         isUndelivered = true
         guard !isPumping else { return .nothing }
@@ -35,6 +35,12 @@ struct ProgressMailbox: Sendable {
     /// `main` is over: nothing more is accepted.
     mutating func close() {
         isClosed = true
+    }
+
+    /// The operation has ended: nothing is delivered any more.
+    mutating func discard() {
+        isClosed = true
+        isUndelivered = false
     }
 
     /// The operation finished: all is done.

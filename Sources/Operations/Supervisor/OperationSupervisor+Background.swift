@@ -17,11 +17,11 @@ extension OperationSupervisor {
     ///   - grace: How long work may go on at most, by the supervisor's clock.
     ///   - provider: Where to take the assertion; none is taken where this is `nil`.
     public func enterBackground(grace: Duration, provider: (any BackgroundActivityProvider)? = nil) async {
-        guard !core.read(\.isInBackground) else { return }
-        core.configure { $0.isInBackground = true }
+        guard !isInBackground else { return }
+        core.configure { $0.scheduler.isInBackground = true }
         background.stay += 1
         let stay = background.stay
-        guard core.records.contains(where: { $0.options.mayContinueInBackground || $0.state.isUnderway }) else {
+        guard core.records.contains(where: { $0.mayContinueInBackground || $0.state.isUnderway }) else {
             return
         }
         let clock = core.environment.clock
@@ -38,7 +38,7 @@ extension OperationSupervisor {
         }
         let identifier = await provider.beginActivity(expired: expire)
         // The app may have come back while the assertion was being taken.
-        if background.stay == stay, core.read(\.isInBackground) {
+        if background.stay == stay, isInBackground {
             background.identifier = identifier
         } else if let identifier {
             await provider.endActivity(identifier)
@@ -47,13 +47,13 @@ extension OperationSupervisor {
 
     /// The app is back: everything may start again, and the assertion is given back.
     public func enterForeground() async {
-        core.configure { $0.isInBackground = false }
+        core.configure { $0.scheduler.isInBackground = false }
         await endBackgroundActivity()
     }
 
     private func backgroundExpired(_ stay: Int) async {
-        guard background.stay == stay, core.read(\.isInBackground) else { return }
-        for record in core.records where record.state.isUnderway || record.options.mayContinueInBackground {
+        guard background.stay == stay, isInBackground else { return }
+        for record in core.records where record.state.isUnderway || record.mayContinueInBackground {
             record.cancel()
         }
         await endBackgroundActivity()
@@ -65,6 +65,14 @@ extension OperationSupervisor {
         guard let identifier = background.identifier.take() else { return }
         await background.provider?.endActivity(identifier)
     }
+}
+
+extension OperationSupervisor {
+    private var isInBackground: Bool { core.withBoard { $0.scheduler.isInBackground } }
+}
+
+extension OperationRecord {
+    fileprivate var mayContinueInBackground: Bool { core.withBoard { _ in options.mayContinueInBackground } }
 }
 
 extension OperationState {

@@ -1,11 +1,3 @@
-public import Logging
-
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
-public import Foundation
-#endif
-
 /// Runs operations: as many at once as its width allows, in the order of their dependencies, priorities and age.
 ///
 /// ```swift
@@ -20,55 +12,14 @@ public import Foundation
 /// Adding, cancelling and looking are synchronous and can be done from anywhere; what waits is isolated to the actor.
 /// Operations that run keep the supervisor's scheduler alive until they have ended. Those that can't start, because the
 /// supervisor is suspended when its last reference goes, are cancelled.
+///
+/// An operation that waits — in ``OperationContext/pause(awaiting:_:)``, for the value of another one, for its children,
+/// for room — gives its place to others meanwhile. A wait among operations that would never end is refused with an
+/// ``OperationError`` that names them.
 public actor OperationSupervisor {
-    /// What a supervisor is made with.
-    public struct Configuration: Sendable {
-        /// How many operations run at once.
-        ///
-        /// A paused one doesn't count.
-        public var width: Int
-        /// Whether the supervisor holds operations back until it is told to go on.
-        public var isSuspended: Bool
-        /// Where messages go; nowhere by default.
-        public var logger: Logger
-        /// Time, as operations see it.
-        public var clock: any Clock<Duration>
-        /// Where operations run; Swift's own pool where this is `nil`.
-        ///
-        /// A simulation puts its executor here.
-        public var executor: (any TaskExecutor)?
-        /// Where work that blocks runs; threads made for it where this is `nil`.
-        ///
-        /// A simulation puts its executor here.
-        public var blockingExecutor: (any TaskExecutor)?
-
-        /// Where operations' temporary directories are made; the system's place where this is `nil`.
-        ///
-        /// A whole store may be copied there: choose a volume with room for it.
-        public var temporaryDirectory: URL?
-
-        /// Creates a configuration.
-        public init(
-            width: Int = 4,
-            isSuspended: Bool = false,
-            logger: Logger = Logger(label: "Operations", factory: { _ in SwiftLogNoOpLogHandler() }),
-            clock: any Clock<Duration> = ContinuousClock(),
-            executor: (any TaskExecutor)? = nil,
-            blockingExecutor: (any TaskExecutor)? = nil,
-            temporaryDirectory: URL? = nil
-        ) {
-            self.width = width
-            self.isSuspended = isSuspended
-            self.logger = logger
-            self.clock = clock
-            self.executor = executor
-            self.blockingExecutor = blockingExecutor
-            self.temporaryDirectory = temporaryDirectory
-        }
-    }
-
     nonisolated let core: SchedulerCore
     var background = BackgroundActivity()
+    var shutdownTask: Task<[OperationDependency], Never>?
 
     /// Creates a supervisor.
     ///
@@ -84,7 +35,7 @@ public actor OperationSupervisor {
 
     deinit {
         // Nobody is left who could let them go on. The oldest first, or dropping a long chain would recurse.
-        guard core.read({ $0.isSuspended || $0.width == 0 }) else { return }
+        guard core.withBoard({ $0.scheduler.isSuspended || $0.scheduler.width == 0 }) else { return }
         for record in core.records where record.state == .waiting || record.state == .ready { record.cancel() }
     }
 
@@ -92,19 +43,28 @@ public actor OperationSupervisor {
 
     /// Adds an operation.
     ///
+    /// An operation that the supervisor doesn't take, because it is full or shut down, never runs: its handle says at once
+    /// that it failed, with an ``OperationError`` that says why.
+    ///
     /// - Parameters:
     ///   - operation: The operation. The same one can't be added again: that traps.
     ///   - dependencies: What must have ended before; `x` must have finished, `x.ending` only ended. May belong to other
     ///     supervisors. If one that must finish fails or is cancelled, so does or is the new operation.
-    ///   - options: Name, priority, user info.
+    ///   - options: Name, priority, keys and the rest; what is usual where this is `nil`.
     /// - Returns: The operation's handle.
     @discardableResult
-    public nonisolated func add<Output: Sendable>(
-        _ operation: some Operation<Output>,
+    public nonisolated func add<Work: Operation>(
+        _ operation: Work,
         after dependencies: [any OperationReference] = [],
-        options: OperationOptions = OperationOptions()
-    ) -> OperationHandle<Output> {
-        let record = makeRecord(operation, options)
+        options: OperationOptions? = nil
+    ) -> OperationHandle<Work.Output> {
+        if let options, let key = options.coalescingKey {
+            let dependencies = dependencies.map(\.dependency)
+            return OperationHandle(
+                record: core.addCoalescing(operation, key, after: dependencies, options: options)
+            )
+        }
+        let record = WorkRecord(operation, options: options, core: core)
         core.add([(record, dependencies.map(\.dependency))])
         return OperationHandle(record: record)
     }
@@ -114,30 +74,101 @@ public actor OperationSupervisor {
     /// - Parameters:
     ///   - operations: The operations, in the order of their age.
     ///   - dependencies: What must have ended before any of them.
-    ///   - options: Name, priority, user info, for all of them.
+    ///   - options: Name, priority, keys and the rest, for all of them. A coalescing key has no effect here.
     /// - Returns: Their handles, in the same order.
     @discardableResult
     public nonisolated func add<Work: Operation>(
         _ operations: [Work],
         after dependencies: [any OperationReference] = [],
-        options: OperationOptions = OperationOptions()
+        options: OperationOptions? = nil
     ) -> [OperationHandle<Work.Output>] {
-        let records = operations.map { makeRecord($0, options) }
+        let records = operations.map { WorkRecord($0, options: options, core: core) }
         let dependencies = dependencies.map(\.dependency)
         core.add(records.map { ($0, dependencies) })
         return records.map { OperationHandle(record: $0) }
     }
 
-    private nonisolated func makeRecord<Output: Sendable>(
-        _ operation: some Operation<Output>,
-        _ options: OperationOptions
-    ) -> TypedOperationRecord<Output> {
-        TypedOperationRecord(
-            .operation(operation),
-            options: options,
-            environment: core.environment,
-            scheduler: core
-        )
+    /// Adds an operation whose type isn't known.
+    ///
+    /// - Parameters:
+    ///   - operation: The operation.
+    ///   - dependencies: What must have ended before.
+    ///   - options: Name, priority, keys and the rest.
+    /// - Returns: A reference to the operation, without its output.
+    @discardableResult
+    @_disfavoredOverload
+    public nonisolated func add(
+        _ operation: any Operation,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> any OperationReference {
+        func open<Work: Operation>(_ operation: Work) -> any OperationReference {
+            add(operation, after: dependencies, options: options) as OperationHandle<Work.Output>
+        }
+        return open(operation)
+    }
+
+    /// Adds an operation that is made when its turn comes, and anew for each attempt.
+    ///
+    /// - Parameters:
+    ///   - dependencies: What must have ended before.
+    ///   - options: Name, priority, keys, ``OperationOptions/retry`` and the rest.
+    ///   - make: Makes an operation; what it throws counts as a failed attempt.
+    /// - Returns: The operation's handle.
+    @discardableResult
+    public nonisolated func add<Work: Operation>(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil,
+        making make: @escaping @Sendable () throws -> Work
+    ) -> OperationHandle<Work.Output> {
+        let record = WorkRecord<Work>(options: options, core: core, make: make)
+        core.add([(record, dependencies.map(\.dependency))])
+        return OperationHandle(record: record)
+    }
+
+    /// Adds an operation that runs alone: after everything that was added before it, before everything after it.
+    ///
+    /// It waits for paused work too, and everything waits while it is paused itself.
+    ///
+    /// - Parameters:
+    ///   - operation: The operation.
+    ///   - dependencies: What must have ended before besides, in other supervisors.
+    ///   - options: Name, priority and the rest.
+    /// - Returns: The operation's handle.
+    @discardableResult
+    public nonisolated func addBarrier<Work: Operation>(
+        _ operation: Work,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<Work.Output> {
+        let record = WorkRecord(operation, options: options, core: core)
+        core.withBoard { _ in record.madeExtras.isBarrier = true }
+        core.add([(record, dependencies.map(\.dependency))])
+        return OperationHandle(record: record)
+    }
+
+    /// Adds an operation that is made from the outputs of several, once all have finished.
+    ///
+    /// If one of them fails so does the new one with the same error, if one is cancelled so is the new one.
+    ///
+    /// - Parameters:
+    ///   - inputs: The operations whose outputs are needed.
+    ///   - options: Name, priority, keys and the rest.
+    ///   - make: Makes the operation; what it throws is its failure.
+    /// - Returns: The new operation's handle.
+    @discardableResult
+    public nonisolated func combine<each Input: Sendable, Next: Operation>(
+        _ inputs: repeat OperationHandle<each Input>,
+        options: OperationOptions? = nil,
+        _ make: @escaping @Sendable (repeat each Input) throws -> Next
+    ) -> OperationHandle<Next.Output> {
+        var dependencies: [OperationDependency] = []
+        repeat dependencies.append((each inputs).dependency)
+        let record = WorkRecord<Next>(options: options, core: core) {
+            try make(repeat (each inputs).record.finalResult.get())
+        }
+        core.add([(record, dependencies)])
+        return OperationHandle(record: record)
     }
 
     // MARK: Control
@@ -146,16 +177,17 @@ public actor OperationSupervisor {
     ///
     /// Lowering it stops nothing that runs.
     public nonisolated var width: Int {
-        get { core.read(\.width) }
-        set { core.configure { $0.setWidth(newValue) } }
+        get { core.withBoard { $0.scheduler.width } }
+        set { core.configure { $0.scheduler.setWidth(newValue) } }
     }
 
     /// Whether operations that haven't started are held back.
     ///
-    /// What runs, and what comes back from a pause, goes on.
+    /// What runs, its children, and what comes back from a pause go on. A supervisor that suspended itself, because of its
+    /// ``Configuration/restartIntensity``, goes on when this is set to `false`.
     public nonisolated var isSuspended: Bool {
-        get { core.read(\.isSuspended) }
-        set { core.configure { $0.isSuspended = newValue } }
+        get { core.withBoard { $0.scheduler.isSuspended } }
+        set { core.configure { $0.setSuspended(newValue) } }
     }
 
     /// The operations that haven't ended, the oldest first.
@@ -164,22 +196,11 @@ public actor OperationSupervisor {
     }
 
     /// How many operations run now, not counting paused ones.
-    public nonisolated var runningCount: Int { core.read(\.runningCount) }
-
-    /// How far all operations have come that were added since the supervisor was last empty.
-    public nonisolated var progress: SupervisorProgress { core.progress }
+    public nonisolated var runningCount: Int { core.withBoard { $0.scheduler.runningCount } }
 
     /// Cancels every operation that hasn't ended; ones that are added later aren't touched.
     public nonisolated func cancelAll() {
-        for record in core.records { record.cancel() }
-    }
-
-    /// Returns when every operation has ended, also those that are added meanwhile.
-    ///
-    /// A suspended supervisor with operations in it doesn't drain until it goes on.
-    ///
-    /// - Throws: `CancellationError` if the waiting task is cancelled; the operations aren't touched by that.
-    public func drain() async throws {
-        try await core.drain()
+        // The newest first, or one that only waits for another's end would start when that is cancelled.
+        core.cancelAll()
     }
 }

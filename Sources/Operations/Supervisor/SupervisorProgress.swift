@@ -2,11 +2,35 @@
 ///
 /// It starts anew when the supervisor has drained.
 public struct SupervisorProgress: Sendable, Hashable {
-    /// Operations added since the supervisor was last empty.
-    public var totalUnitCount: Int
-    /// Those of them that have ended, in whatever way.
-    public var completedUnitCount: Int
+    /// The units of the operations added since the supervisor was last empty: one each, unless
+    /// ``OperationOptions/progressUnitCount`` says otherwise.
+    public var totalUnitCount: Int64
+    /// The units of those of them that have ended, in whatever way.
+    public var completedUnitCount: Int64
     /// The part that is done, running operations counted by their own progress: from 0 to 1, never falling until the
     /// supervisor has drained, although operations may be added meanwhile.
     public var fractionCompleted: Double
+}
+
+extension OperationSupervisor {
+    /// How far all operations have come that were added since the supervisor was last empty.
+    public nonisolated var progress: SupervisorProgress {
+        core.withBoard { $0.progress() }
+    }
+}
+
+extension SchedulerBoard {
+    fileprivate mutating func progress() -> SupervisorProgress {
+        let underway = records.lazy.compactMap { $0 }.filter { $0.extras != nil && $0.lifecycle.isUnderway }
+        let partial = underway.reduce(0) { sum, record in
+            sum + progress(of: record).fractionCompleted * Double(record.progressUnitCount)
+        }
+        let now = tally.total == 0 ? 0 : min(1, (Double(tally.completed) + partial) / Double(tally.total))
+        tally.fraction = max(tally.fraction, now)
+        return SupervisorProgress(
+            totalUnitCount: tally.total,
+            completedUnitCount: tally.completed,
+            fractionCompleted: tally.fraction
+        )
+    }
 }

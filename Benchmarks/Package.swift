@@ -1,0 +1,52 @@
+// swift-tools-version: 6.3
+
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .treatAllWarnings(as: .error),
+    .treatWarning("DeprecatedDeclaration", as: .warning),
+]
+
+let package = Package(
+    name: "swift-store-sync-benchmarks",
+    platforms: [.macOS(.v15)],
+    dependencies: [
+        .package(name: "swift-store-sync", path: ".."),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        // Without its allocation counters, which read 0 on Linux: `compare` asks the allocator itself.
+        .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
+    ],
+    targets: [
+        // The table of ratios: it runs itself once for each contender and measurement.
+        .executableTarget(
+            name: "compare",
+            dependencies: [
+                "Workloads",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings
+        ),
+        // The same workloads under `swift package benchmark`, for thresholds and profiles.
+        .executableTarget(
+            name: "OperationsBenchmarks",
+            dependencies: ["Workloads", .product(name: "Benchmark", package: "benchmark")],
+            path: "Benchmarks/OperationsBenchmarks",
+            swiftSettings: settings,
+            plugins: [.plugin(name: "BenchmarkPlugin", package: "benchmark")]
+        ),
+        .target(
+            name: "Workloads",
+            dependencies: [
+                .product(name: "Operations", package: "swift-store-sync"),
+                .target(name: "CMalloc", condition: .when(platforms: [.linux])),
+            ],
+            swiftSettings: settings
+        ),
+        .systemLibrary(name: "CMalloc"),
+    ],
+    swiftLanguageModes: [.v6]
+)

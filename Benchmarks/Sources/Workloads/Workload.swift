@@ -1,0 +1,107 @@
+/// What the contenders are to do.
+public enum Workload: String, CaseIterable, Sendable {
+    /// Operations that depend on nothing and run as they are added.
+    case independent
+    /// Each depends on the one before. All are in before the first starts.
+    case chain
+    /// Layers of 300; each operation depends on three of the layer before. All are in before the first starts.
+    case layered
+    /// One operation depends on all the others.
+    case fanIn
+    /// Five priorities in turn. All are in before the first starts.
+    case priorities
+    /// Everything is cancelled while it waits; measured from there until everything has ended.
+    case cancelAll
+    /// One task adds the operations while two threads cancel a quarter of them.
+    case submitFromOneTask
+    /// 64 tasks add the operations while two threads cancel a quarter of them.
+    case submitFromTasks
+    /// Eight threads add the operations while two threads cancel a quarter of them.
+    case submitFromThreads
+    /// Bytes of an operation that waits, with its handle.
+    case memory
+    /// Bytes of an operation that waits for the one before, with its handle.
+    case memoryOfChain
+    /// A chain that is dropped, with its supervisor, while it waits.
+    case chainDropped
+    /// A chain whose head fails.
+    case chainFailed
+    /// One operation in a hundred is cancelled while it runs: do others notice?
+    case falseCancellations
+
+    /// Who can do it.
+    public var contenders: [Contender] {
+        switch self {
+        case .independent: Contender.allCases
+        case .chain, .layered, .fanIn, .priorities, .cancelAll: [.operations, .operationQueue, .taskGroup]
+        case .submitFromOneTask, .submitFromTasks, .submitFromThreads, .memory, .memoryOfChain:
+            [.operations, .operationQueue]
+        case .chainDropped, .chainFailed, .falseCancellations: [.operations]
+        }
+    }
+
+    /// Which operations each one depends on, in the workloads that are graphs.
+    func dependencies(of index: Int, count: Int) -> Dependencies {
+        switch self {
+        case .chain, .memoryOfChain: Dependencies(first: index - 1, count: index == 0 ? 0 : 1)
+        case .layered: Dependencies(layered: index)
+        case .fanIn: Dependencies(first: 0, count: index == count - 1 ? index : 0)
+        default: Dependencies(first: 0, count: 0)
+        }
+    }
+}
+
+/// Who does it.
+public enum Contender: String, CaseIterable, Sendable {
+    /// The library's supervisor.
+    case operations
+    /// Foundation's queue.
+    case operationQueue
+    /// A discarding task group whose tasks go through one actor, which also knows who waits for whom.
+    case taskGroup
+    /// A discarding task group whose tasks each have an actor of their own, as operations do.
+    case taskGroupOfActors
+}
+
+/// What came out.
+public struct Measurement: Sendable {
+    /// How long it took.
+    public var seconds: Double
+    /// What else was measured or counted, by name.
+    public var values: [String: Double] = [:]
+
+    init(_ duration: Duration, _ values: [String: Double] = [:]) {
+        seconds = duration / .seconds(1)
+        self.values = values
+    }
+}
+
+/// Indices that follow each other in a ring: without an array, whose cost would be the contenders'.
+struct Dependencies: Sequence {
+    private static let layerWidth = 300
+
+    private var base = 0
+    private var first: Int
+    private var ring = Int.max
+    let count: Int
+
+    init(first: Int, count: Int) {
+        self.first = first
+        self.count = count
+    }
+
+    init(layered index: Int) {
+        let (layer, place) = index.quotientAndRemainder(dividingBy: Self.layerWidth)
+        base = (layer - 1) * Self.layerWidth
+        first = place
+        ring = Self.layerWidth
+        count = layer == 0 ? 0 : 3
+    }
+
+    var isEmpty: Bool { count == 0 }
+    var underestimatedCount: Int { count }
+
+    func makeIterator() -> some IteratorProtocol<Int> {
+        (0..<count).lazy.map { [base, first, ring] in base + (first + $0) % ring }.makeIterator()
+    }
+}

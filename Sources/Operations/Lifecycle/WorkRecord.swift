@@ -1,0 +1,191 @@
+import ThreadSupport
+import Tracing
+
+/// The record of an operation that is run here.
+final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unchecked Sendable {
+    // Sendable: as in the superclass.
+    private var operation: Work?
+
+    /// Makes an operation when its turn comes, or anew for each attempt.
+    final class Factory: Sendable {
+        let make: @Sendable () throws -> Work
+        init(_ make: @escaping @Sendable () throws -> Work) { self.make = make }
+    }
+
+    init(_ operation: Work, options: OperationOptions?, core: SchedulerCore) {
+        LiveOperations.insert(operation)
+        self.operation = operation
+        super.init(options: options, core: core)
+        isPlain = extras == nil && core.environment.isPlain
+    }
+
+    init(options: OperationOptions?, core: SchedulerCore, make: @escaping @Sendable () throws -> Work) {
+        super.init(options: options, core: core)
+        madeExtras.factory = Factory(make)
+    }
+
+    override var typeName: String { String(describing: Work.self) }
+
+    override func clear() -> AnyObject? {
+        defer { operation = nil }
+        return operation
+    }
+
+    override func execute() async {
+        // Between the grant and the end nobody else touches the operation, so it's read without the lock.
+        if isPlain, WaitRegistry.current == nil, let operation { return await operation.perform(self) }
+        await CurrentOperation.$record.withValue(self) {
+            let (operation, serviceContext, stallTimeout) = current
+            startWatchdog(stallTimeout)
+            guard let serviceContext else { return await perform(operation) }
+            await ServiceContext.withValue(serviceContext) { await perform(operation) }
+        }
+    }
+
+    override func pumpProgress() async {
+        guard let operation = current.operation else { return }
+        await CurrentOperation.$record.withValue(self) {
+            while let progress = takeProgress() { await operation.operationDidMakeProgress(progress) }
+        }
+    }
+
+    private var current: (operation: Work?, serviceContext: ServiceContext?, stallTimeout: Duration?) {
+        core.withBoard { _ in (operation, extras?.serviceContext, extras?.options.stallTimeout) }
+    }
+
+    /// The operation of an attempt; one that comes from a factory is made anew for each.
+    private func operation(replacing former: Work?) throws -> Work {
+        let factory = core.withBoard { _ in extras?.factory as? Factory }
+        guard let factory else {
+            guard let former else { preconditionFailure("operation \(id) has no operation") }
+            return former
+        }
+        let made = try factory.make()
+        LiveOperations.insert(made)
+        core.withBoard { _ in operation = made }
+        if let former { LiveOperations.remove(former) }
+        return made
+    }
+
+    /// The whole run, in a span where spans are made, and the end.
+    private func perform(_ operation: Work?) async {
+        let ending = OperationEnding(self)
+        if let tracer = core.environment.tracer {
+            let name = core.withBoard { _ in self.name }
+            await tracer.withAnySpan(name) { span in
+                span.attributes["operation.id"] = "\(id)"
+                await perform(operation, in: span)
+            }
+        } else {
+            await perform(operation, in: nil)
+        }
+        ending.end()
+    }
+
+    /// Start, `main` as often as it's tried, the end of progress, the ending phase.
+    private func perform(_ given: Work?, in span: (any Span)?) async {
+        var operation = given
+        var failure: (any Error)?
+        var attempt = 1
+        var hasStarted = false
+        repeat {
+            do {
+                let current = try self.operation(replacing: operation)
+                operation = current
+                let context = OperationContext(record: self, attempt: attempt)
+                let isFirst = !hasStarted
+                hasStarted = true
+                failure = await WaitRegistry.working(as: "operation \(id) (\(core.withBoard { _ in name }))") {
+                    await current.attempt(context, self, isFirst: isFirst)
+                }
+            } catch {
+                failure = error
+            }
+            span?.record(failure, ofAttempt: attempt)
+            attempt += 1
+        } while await retries(after: &failure, nextAttempt: attempt)
+        let departure = await leaveMain(failure)
+        span?.record(departure, after: failure)
+        if let operation, hasStarted {
+            await core.shielded { await operation.endingPhase(departure, self) }
+        }
+        await removeTemporaryDirectory()
+    }
+}
+
+extension Span {
+    /// One call of `main` is over.
+    ///
+    /// A cancellation is no error.
+    fileprivate func record(_ failure: (any Error)?, ofAttempt attempt: Int) {
+        guard let failure, !(failure is CancellationError) else { return }
+        recordError(failure, attributes: ["operation.attempt": .int64(Int64(attempt))])
+    }
+
+    /// The operation is over.
+    fileprivate func record(_ departure: OperationRecord.Departure, after failure: (any Error)?) {
+        switch departure {
+        case .completed:
+            attributes["operation.outcome"] = "\(OperationLifecycle.Outcome.finished)"
+        case .abandoned:
+            attributes["operation.outcome"] = "abandoned"
+            setStatus(SpanStatus(code: .error, message: "abandoned"))
+        case .failed(let error):
+            attributes["operation.outcome"] = "\(OperationLifecycle.Outcome(error))"
+            guard !(error is CancellationError) else { return }
+            // A deadline or a stall turns the cancellation that it causes into a failure, which no attempt has thrown.
+            if failure is CancellationError { recordError(error) }
+            setStatus(SpanStatus(code: .error, message: "\(error)"))
+        }
+    }
+}
+
+extension Operation {
+    /// The whole run of an operation that was added with nothing unusual, in one hop to the actor.
+    fileprivate func perform(_ record: WorkRecord<Self>) async {
+        await CurrentOperation.$record.withValue(record) {
+            let ending = OperationEnding(record)
+            let failure = await attempt(OperationContext(record: record, attempt: 1), record, isFirst: true)
+            if let failure { record.countFailure(failure) }
+            switch record.leave(failure) {
+            case .nothing(let departure, hasExtras: false) where !Task.isCancelled:
+                await endingPhase(departure, record)
+            case .nothing, .children, .pump:
+                let departure = await record.leaveMain(failure)
+                await record.core.shielded { await self.endingPhase(departure, record) }
+                await record.removeTemporaryDirectory()
+            }
+            ending.end()
+        }
+    }
+
+    /// One call of `main`, the first one with the phase before it.
+    ///
+    /// - Returns: What it threw, if it did.
+    fileprivate func attempt(
+        _ context: OperationContext,
+        _ record: TypedOperationRecord<Output>,
+        isFirst: Bool
+    ) async -> (any Error)? {
+        if isFirst { await operationDidStart(context) }
+        do {
+            try Task.checkCancellation()
+            record.output = try await main(context)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    fileprivate func endingPhase(
+        _ departure: OperationRecord.Departure,
+        _ record: TypedOperationRecord<Output>
+    ) async {
+        switch departure {
+        case .completed: if let output = record.output { await operationDidComplete(output) }
+        case .failed(is CancellationError): await operationWasCancelled()
+        case .failed(let error): await operationDidFail(error)
+        case .abandoned: break
+        }
+    }
+}

@@ -1,0 +1,39 @@
+/// What a supervisor itself finds wrong.
+///
+/// An operation's own errors and `CancellationError` are passed on as they are.
+public struct OperationError: Error, Sendable, CustomStringConvertible {
+    /// What is wrong.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// The code's name.
+        public let description: String
+
+        /// As many operations are there as the supervisor takes.
+        public static let noRoom = Code(description: "noRoom")
+        /// The supervisor has been shut down.
+        public static let shutDown = Code(description: "shutDown")
+        /// The supervisor has suspended itself, because too much failed in too short a time.
+        public static let suspended = Code(description: "suspended")
+        /// Waiting for this operation would never end.
+        public static let wouldDeadlock = Code(description: "wouldDeadlock")
+        /// A child wants a key that its parent doesn't have.
+        public static let keyNotHeld = Code(description: "keyNotHeld")
+        /// The operation has ended, or its `main` has, and takes no children.
+        public static let parentEnded = Code(description: "parentEnded")
+        /// The operation took longer than it may.
+        public static let deadlineExceeded = Code(description: "deadlineExceeded")
+        /// The operation made no progress for longer than it may.
+        public static let stalled = Code(description: "stalled")
+        /// The operation didn't end when the supervisor was shut down, and may still run.
+        public static let abandoned = Code(description: "abandoned")
+    }
+
+    /// What is wrong.
+    public let code: Code
+    /// What is wrong, in words, and what to do.
+    public let description: String
+
+    init(_ code: Code, _ description: String) {
+        self.code = code
+        self.description = description
+    }
+}

@@ -1,0 +1,110 @@
+import DequeModule
+import HeapModule
+
+/// An operation as it stands in a queue: recognised as stale when its slot has become another one's.
+struct Candidate: Hashable, Comparable, Sendable {
+    var id: OperationID
+    var slot: UInt32
+
+    init(_ id: OperationID, _ slot: UInt32) {
+        self.id = id
+        self.slot = slot
+    }
+
+    /// Orders by age, the oldest first.
+    static func < (lhs: Self, rhs: Self) -> Bool { lhs.id < rhs.id }
+}
+
+/// Operations that could have a place, by priority and age.
+///
+/// What became stale stays in it until it comes up: whoever takes from the queue drops it first.
+struct ReadyQueue: Sendable {
+    /// The first of the most urgent.
+    struct Head {
+        var candidate: Candidate
+        var priority: OperationPriority
+
+        func isServedBefore(_ other: Head) -> Bool {
+            priority == other.priority ? candidate < other.candidate : priority > other.priority
+        }
+    }
+
+    /// Operations of one priority.
+    ///
+    /// Most come in the order of their age; the others go into a heap.
+    private struct Lane: Sendable {
+        var inOrder = Deque<Candidate>()
+        var late = Heap<Candidate>()
+
+        var first: Candidate? {
+            guard let late = late.min else { return inOrder.first }
+            return inOrder.first.map { min($0, late) } ?? late
+        }
+
+        mutating func insert(_ candidate: Candidate) {
+            if let last = inOrder.last, last > candidate {
+                late.insert(candidate)
+            } else {
+                inOrder.append(candidate)
+            }
+        }
+
+        mutating func removeFirst() -> Candidate {
+            guard let late = late.min else { return inOrder.removeFirst() }
+            if let first = inOrder.first, first < late { return inOrder.removeFirst() }
+            return self.late.removeMin()
+        }
+    }
+
+    private var lanes: [Lane] = OperationPriority.allCases.map { _ in Lane() }
+    /// One bit for each lane that isn't empty.
+    private var filled: UInt8 = 0
+
+    mutating func insert(_ candidate: Candidate, _ priority: OperationPriority) {
+        lanes[Int(priority.rawValue)].insert(candidate)
+        filled |= 1 << priority.rawValue
+    }
+
+    var isEmpty: Bool { filled == 0 }
+
+    /// The priorities of which there are any, as bits.
+    var filledPriorities: UInt8 { filled }
+
+    func first(of priority: OperationPriority) -> Candidate? { lanes[Int(priority.rawValue)].first }
+
+    var head: Head? {
+        guard filled != 0 else { return nil }
+        let lane = 7 - filled.leadingZeroBitCount
+        guard let candidate = lanes[lane].first, let priority = OperationPriority(rawValue: UInt8(lane)) else {
+            return nil
+        }
+        return Head(candidate: candidate, priority: priority)
+    }
+
+    /// The oldest of all lanes.
+    var oldest: Candidate? { lanes.compactMap(\.first).min() }
+
+    /// Takes out the head, or the oldest.
+    mutating func remove(oldest: Bool) -> Candidate {
+        let found =
+            oldest
+            ? OperationPriority.allCases.filter { first(of: $0) != nil }.min { first(of: $0).isBefore(first(of: $1)) }
+            : head?.priority
+        guard let found else { preconditionFailure("took from an empty queue") }
+        return removeFirst(of: found)
+    }
+
+    @discardableResult
+    mutating func removeFirst(of priority: OperationPriority) -> Candidate {
+        let first = lanes[Int(priority.rawValue)].removeFirst()
+        if lanes[Int(priority.rawValue)].first == nil { filled &= ~(1 << priority.rawValue) }
+        return first
+    }
+}
+
+extension Candidate? {
+    fileprivate func isBefore(_ other: Candidate?) -> Bool {
+        guard let self else { return false }
+        return other.map { self < $0 } ?? true
+    }
+}

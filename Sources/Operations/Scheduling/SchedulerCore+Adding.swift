@@ -1,0 +1,270 @@
+import DequeModule
+import ThreadSupport
+
+// MARK: - Adding
+
+extension SchedulerCore {
+    /// Which operations are the same work.
+    struct CoalescingID: Hashable, Sendable {
+        let type: ObjectIdentifier
+        let key: String
+    }
+
+    /// Adds operations with what they depend on, in order and at once: none starts before all are in.
+    ///
+    /// One that isn't taken ends with the reason.
+    func add(
+        _ batch: [(record: OperationRecord, dependencies: [OperationDependency])],
+        isAdmitted: Bool = false,
+        by promised: OperationRecord? = nil
+    ) {
+        for (record, _) in batch { record.makeOwnTask() }
+        let foreign = decide { board, actions in
+            var foreign: [(OperationRecord, OperationDependency)] = []
+            // Before: an operation that ends at once leaves its room to whoever waits for it.
+            if isAdmitted { board.keepPromise(to: promised) }
+            for (record, dependencies) in batch {
+                if let refusal = board.refusal(isAdmitted: isAdmitted) {
+                    board.refuse(record, refusal, &actions)
+                } else {
+                    foreign += board.add(record, after: dependencies, parent: nil, &actions)
+                }
+            }
+            board.grantAll(&actions)
+            return foreign
+        }
+        settle(foreign)
+        for (record, _) in batch { record.startDeadline() }
+    }
+
+    /// Dependencies in other supervisors are asked there, so that never two supervisors' locks are held.
+    fileprivate func settle(_ foreign: [(OperationRecord, OperationDependency)]) {
+        for (record, dependency) in foreign {
+            let other = dependency.record
+            let hasEnded = other.core.withBoard { _ in
+                guard other.lifecycle.finalOutcome == nil else { return true }
+                other.madeExtras.foreignDependents.append((record, dependency.policy))
+                return false
+            }
+            if hasEnded {
+                let error = dependency.errorForDependents
+                decide { $0.settleForeign(record, error, &$1) }
+            } else {
+                let priority = withBoard {
+                    $0.scheduler.contains(record.id, at: record.slot)
+                        ? $0.scheduler.entries[Int(record.slot)].priority : .veryLow
+                }
+                other.core.decide { $0.raise(other, to: priority, &$1) }
+            }
+        }
+    }
+}
+
+extension OperationDependency {
+    /// The error that this dependency, having ended, means for its dependents.
+    var errorForDependents: (any Error)? { policy == .mustSucceed ? record.finalFailure : nil }
+}
+
+extension SchedulerBoard {
+    func refusal(isAdmitted: Bool) -> OperationError? {
+        if isShutDown {
+            return OperationError(.shutDown, "The supervisor has been shut down and takes no operations any more.")
+        }
+        guard let capacity, !isAdmitted, scheduler.rootCount + reservedRoom >= capacity else { return nil }
+        return OperationError(
+            .noRoom,
+            "The supervisor holds \(scheduler.rootCount) operations and takes no more than \(capacity): use addWhenRoom to wait."
+        )
+    }
+
+    /// Ends an operation that isn't taken.
+    mutating func refuse(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
+        record.id = .next()
+        record.failure = error
+        record.lifecycle.end(OperationLifecycle.Outcome(error))
+        if let extras = record.takeExtras() {
+            if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
+            actions.append(.drop(extras))
+        }
+        if let former = record.clear() { actions.append(.release(former)) }
+    }
+
+    /// Adds an operation.
+    ///
+    /// Returns its dependencies in other supervisors, which are to be asked outside the lock.
+    mutating func add(
+        _ record: OperationRecord,
+        after dependencies: [OperationDependency],
+        parent: OperationRecord?,
+        _ actions: inout [SchedulerAction]
+    ) -> [(OperationRecord, OperationDependency)] {
+        record.id = .next()
+        var addition = SchedulerState.Addition(id: record.id)
+        var foreign: [(OperationRecord, OperationDependency)] = []
+        var error: (any Error)?
+        for dependency in dependencies {
+            let other = dependency.record
+            if other.core !== record.core {
+                foreign.append((record, dependency))
+            } else if other.lifecycle.finalOutcome == nil {
+                addition.dependencies.append((other.slot, dependency.policy == .ending ? .ending : .mustSucceed))
+            } else if dependency.policy == .mustSucceed, error == nil {
+                error = other.failure
+            }
+        }
+        addition.foreignDependencyCount = foreign.count
+        if let extras = record.extras { prepare(&addition, extras) }
+        addition.parent = parent?.slot
+        if !foreign.isEmpty {
+            addition.traits.insert(.hasForeignDependencies)
+            record.madeExtras.foreignDependencies = foreign.map(\.1.record)
+        }
+        if let parent { record.madeExtras.parent = parent }
+        insert(record, addition)
+        passRaisesOn(&actions)
+        if let error { withdraw(record, error, &actions) }
+        return error == nil ? foreign : []
+    }
+
+    private func prepare(_ addition: inout SchedulerState.Addition, _ extras: OperationRecord.Extras) {
+        addition.priority = extras.options.priority
+        addition.keys = extras.options.keys.sorted()
+        if extras.options.mayContinueInBackground { addition.traits.insert(.mayContinueInBackground) }
+        if extras.isBarrier { addition.traits.insert(.isBarrier) }
+        if let target = extras.target {
+            addition.traits.insert(.isJoined)
+            addition.dependencies.append((target.slot, .mirror))
+        }
+    }
+}
+
+// MARK: - Children
+
+extension OperationRecord {
+    func addChild(_ child: OperationRecord, after dependencies: [OperationDependency]) throws {
+        child.makeOwnTask()
+        let foreign: [(OperationRecord, OperationDependency)]
+        do {
+            foreign = try WaitGraph.addingEdges(from: self, to: dependencies.map(\.record)) {
+                try core.decide { board, actions in
+                    try check(child)
+                    let foreign = board.add(child, after: dependencies, parent: self, &actions)
+                    if lifecycle.isCancellationRequested { actions.append(.cancel(child, extras?.cancellationCause)) }
+                    board.grantAll(&actions)
+                    return foreign
+                }
+            }
+        } catch {
+            child.dropOwnTask()
+            throw error
+        }
+        core.settle(foreign)
+        child.startDeadline()
+    }
+
+    private func check(_ child: OperationRecord) throws {
+        // The extras tell the end to look for children.
+        guard lifecycle.isUnderway, !madeExtras.takesNoMoreChildren else {
+            throw OperationError(.parentEnded, "\(name) has ended, so \(child.name) can't become a part of it.")
+        }
+        let missing = child.options.keys.subtracting(options.keys)
+        guard missing.isEmpty else {
+            let names = missing.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
+            throw OperationError(
+                .keyNotHeld,
+                "\(child.name) wants \(names), which its parent \(name) doesn't hold: add the key to the parent's options."
+            )
+        }
+    }
+}
+
+// MARK: - Joining
+
+extension SchedulerCore {
+    /// Adds an operation, or joins one that is the same work and hasn't started.
+    ///
+    /// Either way the handle's record is one that joined.
+    func addCoalescing<Work: Operation>(
+        _ operation: Work,
+        _ key: String,
+        after dependencies: [OperationDependency],
+        options: OperationOptions
+    ) -> TypedOperationRecord<Work.Output> {
+        let id = CoalescingID(type: ObjectIdentifier(Work.self), key: key)
+        var given: WorkRecord<Work>? = WorkRecord(operation, options: options, core: self)
+        given?.extras?.coalescingID = id
+        given?.makeOwnTask()
+        let (joined, foreign) = decide { board, actions in
+            let target: TypedOperationRecord<Work.Output>
+            var foreign: [(OperationRecord, OperationDependency)] = []
+            if let existing = board.coalescing[id] as? WorkRecord<Work>,
+                board.canJoin(existing, after: dependencies, keys: options.keys)
+            {
+                target = existing
+                board.raise(existing, to: options.priority, &actions)
+            } else if let given = given.take() {
+                target = given
+                if let refusal = board.refusal(isAdmitted: false) {
+                    board.refuse(given, refusal, &actions)
+                } else {
+                    foreign = board.add(given, after: dependencies, parent: nil, &actions)
+                    if given.lifecycle.isWaiting { board.coalescing[id] = given }
+                }
+            } else {
+                preconditionFailure("an operation was added twice")
+            }
+            let joined = JoinedOperationRecord(target)
+            board.join(joined, target, &actions)
+            board.grantAll(&actions)
+            return (joined, foreign)
+        }
+        // One that isn't needed is let go without having run.
+        if let given {
+            given.dropOwnTask()
+            LiveOperations.remove(operation)
+        } else {
+            joined.extras?.target?.startDeadline()
+        }
+        settle(foreign)
+        return joined
+    }
+}
+
+extension SchedulerBoard {
+    /// Whether an operation with these dependencies and keys would wait for no more than `target` does.
+    fileprivate func canJoin(
+        _ target: OperationRecord,
+        after dependencies: [OperationDependency],
+        keys: Set<ExclusionKey>
+    ) -> Bool {
+        guard target.lifecycle.isWaiting, !target.lifecycle.isCancellationRequested,
+            scheduler.isOnSameSideOfBarriers(target.slot), keys.isSubset(of: target.options.keys)
+        else { return false }
+        let waits = scheduler.dependencies(of: target.slot)
+        return dependencies.allSatisfy { dependency in
+            let record = dependency.record
+            // One of another supervisor may have ended or not: only that supervisor knows.
+            guard record.core === target.core else { return false }
+            guard record.lifecycle.finalOutcome == nil else {
+                return dependency.policy == .ending || record.failure == nil
+            }
+            let policy: Edges.Policy = dependency.policy == .ending ? .ending : .mustSucceed
+            return waits.contains { $0.slot == record.slot && $0.policy == policy }
+        }
+    }
+
+    fileprivate mutating func join(
+        _ record: OperationRecord,
+        _ target: OperationRecord,
+        _ actions: inout [SchedulerAction]
+    ) {
+        guard target.lifecycle.finalOutcome == nil else {
+            // It was refused, or a dependency had failed.
+            record.id = .next()
+            record.lifecycle.end(record.settleAsTarget())
+            return
+        }
+        target.extras?.joinedCount += 1
+        _ = add(record, after: [], parent: nil, &actions)
+    }
+}

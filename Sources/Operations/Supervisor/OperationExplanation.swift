@@ -1,0 +1,133 @@
+/// Why an operation isn't running, or what it does.
+public struct OperationExplanation: Sendable, CustomStringConvertible {
+    /// One of the things that an operation waits for.
+    public enum Reason: Sendable, CustomStringConvertible {
+        /// An operation must end before.
+        case dependency(any OperationReference)
+        /// Another operation holds the key, or waits for it longer.
+        case key(ExclusionKey, any OperationReference)
+        /// A barrier stands before it, or it's one itself and this operation before it.
+        case barrier(any OperationReference)
+        /// As many operations run as may.
+        case width(Int)
+        /// The supervisor is suspended.
+        case suspended
+        /// The app is in the background, and the operation may not start there.
+        case background
+        /// Its parent runs, with the keys that it needs.
+        case parent(any OperationReference)
+        /// It waits for this, as it said itself.
+        case pause(String)
+        /// Its children have keys of it that it needs to go on.
+        case lentKeys
+        /// It joined this operation.
+        case joined(any OperationReference)
+
+        /// The reason in words.
+        public var description: String {
+            switch self {
+            case .dependency(let other): "it waits for \(Self.describe(other))"
+            case .key(let key, let other): "\(Self.describe(other)) has or waits longer for the key \"\(key)\""
+            case .barrier(let other): "a barrier stands between it and \(Self.describe(other))"
+            case .width(let width): "all \(width) places are taken"
+            case .suspended: "the supervisor is suspended"
+            case .background: "the app is in the background"
+            case .parent(let parent): "its parent \(Self.describe(parent)) runs, with the keys that it needs"
+            case .pause(let reason): "it waits for \(reason)"
+            case .lentKeys: "its children use its keys"
+            case .joined(let other): "it is one with \(Self.describe(other))"
+            }
+        }
+
+        private static func describe(_ other: any OperationReference) -> String {
+            "\(other.name) (operation \(other.id), \(other.state))"
+        }
+    }
+
+    /// Where the operation stands.
+    public let state: OperationState
+    /// What it waits for.
+    ///
+    /// Empty if it runs, has ended, or is about to start.
+    public let reasons: [Reason]
+
+    /// State and reasons in words.
+    public var description: String {
+        reasons.isEmpty ? "\(state)" : "\(state): " + reasons.map(\.description).joined(separator: "; ")
+    }
+}
+
+extension OperationReference {
+    /// Why the operation isn't running, or what it does, at this moment.
+    public func explain() -> OperationExplanation {
+        let record = dependency.record
+        return record.core.withBoard { $0.explain(record) }
+    }
+}
+
+extension OperationSupervisor {
+    /// Why an operation isn't running, or what it does, at this moment.
+    public nonisolated func explain(_ operation: some OperationReference) -> OperationExplanation {
+        operation.explain()
+    }
+}
+
+extension SchedulerBoard {
+    fileprivate func explain(_ record: OperationRecord) -> OperationExplanation {
+        let state = state(of: record)
+        guard !state.isEnded, scheduler.contains(record.id, at: record.slot) else {
+            return OperationExplanation(state: state, reasons: [])
+        }
+        return OperationExplanation(state: state, reasons: reasons(record))
+    }
+
+    private func reference(_ slot: SchedulerState.Slot) -> any OperationReference {
+        OperationDependency(record: record(at: slot), policy: .mustSucceed)
+    }
+
+    private func reasons(_ record: OperationRecord) -> [OperationExplanation.Reason] {
+        let slot = record.slot
+        switch scheduler.phase(of: slot) {
+        case .waiting:
+            let dependencies = scheduler.dependencies(of: slot).map { dependency in
+                dependency.policy == .mirror
+                    ? OperationExplanation.Reason.joined(reference(dependency.slot))
+                    : .dependency(reference(dependency.slot))
+            }
+            let foreign = (record.extras?.foreignDependencies ?? []).map {
+                OperationExplanation.Reason.dependency(OperationDependency(record: $0, policy: .mustSucceed))
+            }
+            let keys = scheduler.keyPredecessors(of: slot).map {
+                OperationExplanation.Reason.key($0.key, reference($0.slot))
+            }
+            let barriers = scheduler.barrierWaits(of: slot).prefix(1).map {
+                OperationExplanation.Reason.barrier(reference($0))
+            }
+            return dependencies + foreign + keys + barriers
+        case .ready:
+            return readyReasons(record)
+        case .paused:
+            return record.extras?.pauseReason.map { [.pause($0)] } ?? []
+        case .resuming:
+            let isOwedKeys = scheduler.relations[slot]?.isOwedKeys == true
+            return isOwedKeys ? [.lentKeys] : [.width(scheduler.width)]
+        case .free, .running, .abandoned:
+            return []
+        }
+    }
+
+    private func readyReasons(_ record: OperationRecord) -> [OperationExplanation.Reason] {
+        let entry = scheduler.entries[Int(record.slot)]
+        if entry.traits.contains(.isChild) {
+            if scheduler.isHeldByParent(record.slot), let parent = scheduler.relations[record.slot]?.parent {
+                return [.parent(reference(parent))]
+            }
+            return [.width(max(1, scheduler.width))]
+        }
+        var reasons: [OperationExplanation.Reason] = []
+        if scheduler.isSuspended { reasons.append(.suspended) }
+        if scheduler.isInBackground, !entry.traits.contains(.mayContinueInBackground) { reasons.append(.background) }
+        if scheduler.runningCount >= scheduler.width { reasons.append(.width(scheduler.width)) }
+        return reasons
+    }
+}

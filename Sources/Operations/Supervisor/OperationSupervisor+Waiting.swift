@@ -1,0 +1,136 @@
+import DequeModule
+import ThreadSupport
+
+/// Somebody who waits for room to add an operation.
+struct RoomWaiter {
+    var ticket: UInt64
+    var continuation: CheckedContinuation<Void, any Error>
+    /// The operation of the supervisor that waits, if it's one.
+    var operation: OperationRecord?
+}
+
+extension OperationSupervisor {
+    /// Returns when every operation has ended, also those that are added meanwhile.
+    ///
+    /// A suspended supervisor with operations in it doesn't drain until it goes on.
+    ///
+    /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't touch the operations; an
+    ///   ``OperationError`` of the code `suspended` if the supervisor suspended itself, `wouldDeadlock` if it's one of its
+    ///   operations that waits.
+    public func drain() async throws {
+        if let current = CurrentOperation.record, current.core === core {
+            throw OperationError(
+                .wouldDeadlock,
+                "Waiting would never end: operation \(current.id) waits for all operations of its supervisor, itself among them."
+            )
+        }
+        let ticket = core.makeTicket()
+        try await waitCancellably(for: "the end of every operation of a supervisor") { continuation in
+            let isSuspendedByFailures = core.withBoard { board -> Bool? in
+                guard board.scheduler.count > 0 else { return nil }
+                guard !board.isSuspendedByFailures else { return true }
+                board.drainWaiters[ticket] = continuation
+                return false
+            }
+            if isSuspendedByFailures == true { continuation.resume(throwing: OperationError.suspendedByFailures) }
+            return isSuspendedByFailures != nil
+        } remove: { [core] in
+            core.withBoard { $0.drainWaiters.removeValue(forKey: ticket) }
+        }
+    }
+
+    /// Adds an operation as soon as the supervisor holds fewer than its capacity, first come, first served.
+    ///
+    /// - Parameters:
+    ///   - operation: The operation.
+    ///   - dependencies: What must have ended before.
+    ///   - options: Name, priority, keys and the rest. A coalescing key has no effect here.
+    /// - Returns: The operation's handle.
+    /// - Throws: `CancellationError` if the waiting task is cancelled before there is room; an ``OperationError`` of the
+    ///   code `wouldDeadlock` if it's an operation that waits and no other could ever end and make room.
+    @discardableResult
+    public func addWhenRoom<Work: Operation>(
+        _ operation: Work,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) async throws -> OperationHandle<Work.Output> {
+        let waiting = CurrentOperation.record
+        // Only one of this supervisor's own takes up room itself.
+        let current = waiting.flatMap { $0.core === core ? $0 : nil }
+        if let waiting {
+            try await waiting.core.pause(waiting, awaiting: "room for another operation") {
+                try await core.awaitRoom(for: current)
+                // Its children may have its keys and wait for room themselves.
+                WaitGraph.refuseHopelessRoomWaits()
+            }
+        } else {
+            try await core.awaitRoom(for: nil)
+        }
+        let record = WorkRecord(operation, options: options, core: core)
+        core.add([(record, dependencies.map(\.dependency))], isAdmitted: true, by: current)
+        // Those who wait for room may all be among those that it waits for.
+        WaitGraph.refuseHopelessRoomWaits()
+        return OperationHandle(record: record)
+    }
+}
+
+extension SchedulerCore {
+    func makeTicket() -> UInt64 {
+        withBoard { board in
+            board.nextTicket += 1
+            return board.nextTicket
+        }
+    }
+
+    /// Returns when there is room, which is reserved then.
+    fileprivate nonisolated(nonsending) func awaitRoom(for current: OperationRecord?) async throws {
+        let ticket = makeTicket()
+        if current != nil { WaitGraph.addRoomWait(in: self) }
+        defer { if current != nil { WaitGraph.removeRoomWait(in: self) } }
+        try await waitCancellably(for: "room for another operation") { continuation in
+            let mustWait = withBoard { board in
+                guard board.hasNoRoom || !board.roomWaiters.isEmpty else {
+                    board.promiseRoom(to: current)
+                    return false
+                }
+                board.roomWaiters.append(RoomWaiter(ticket: ticket, continuation: continuation, operation: current))
+                return true
+            }
+            if mustWait, current != nil { WaitGraph.refuseHopelessRoomWaits() }
+            return mustWait
+        } remove: {
+            self.withBoard { board in
+                guard let index = board.roomWaiters.firstIndex(where: { $0.ticket == ticket }) else { return nil }
+                return board.roomWaiters.remove(at: index).continuation
+            }
+        }
+    }
+}
+
+extension SchedulerBoard {
+    var hasNoRoom: Bool {
+        guard let capacity, !isShutDown else { return false }
+        return scheduler.rootCount + reservedRoom >= capacity
+    }
+
+    mutating func promiseRoom(to operation: OperationRecord?) {
+        reservedRoom += 1
+        if let operation { promisedRoom.append(operation) }
+    }
+
+    /// The room that was promised is about to be used.
+    mutating func keepPromise(to operation: OperationRecord?) {
+        reservedRoom -= 1
+        if let operation, let index = promisedRoom.firstIndex(where: { $0 === operation }) {
+            promisedRoom.remove(at: index)
+        }
+    }
+
+    /// Promises the room that there is to those who waited for it, the first to come first.
+    mutating func admitWaiters(_ actions: inout [SchedulerAction]) {
+        while !hasNoRoom, let waiter = roomWaiters.popFirst() {
+            promiseRoom(to: waiter.operation)
+            actions.append(.wake(waiter.continuation))
+        }
+    }
+}

@@ -1,0 +1,42 @@
+import CoreMetrics
+import Metrics
+
+/// A supervisor's figures for swift-metrics, made once.
+///
+/// None at all where nobody collects any.
+struct SupervisorMetrics: Sendable {
+    private let waiting: Meter
+    private let running: Meter
+    private let endings: [OperationLifecycle.Outcome: Counter]
+    private let retries: Counter
+    private let duration: Metrics.Timer
+
+    init?(supervisor: String) {
+        guard !(MetricsSystem.factory is NOOPMetricsHandler) else { return nil }
+        let dimensions = [("supervisor", supervisor)]
+        waiting = Meter(label: "operations.waiting", dimensions: dimensions)
+        running = Meter(label: "operations.running", dimensions: dimensions)
+        endings = Dictionary(
+            uniqueKeysWithValues: [OperationLifecycle.Outcome.finished, .failed, .cancelled].map { outcome in
+                (outcome, Counter(label: "operations.ended", dimensions: dimensions + [("outcome", "\(outcome)")]))
+            }
+        )
+        retries = Counter(label: "operations.retried", dimensions: dimensions)
+        duration = Metrics.Timer(label: "operations.duration", dimensions: dimensions)
+    }
+
+    /// Something began, paused, or went on.
+    func record(waiting: Int, running: Int) {
+        self.waiting.set(waiting)
+        self.running.set(running)
+    }
+
+    func ended(_ outcome: OperationLifecycle.Outcome, after duration: Duration?) {
+        endings[outcome]?.increment()
+        if let duration { self.duration.record(duration: duration) }
+    }
+
+    func retried() {
+        retries.increment()
+    }
+}

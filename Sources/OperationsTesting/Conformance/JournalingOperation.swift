@@ -1,0 +1,102 @@
+import Operations
+import ThreadSupport
+
+/// The operation that is checked, with each of its phases written down when it begins and when it is over.
+actor JournalingOperation<Work: Operation>: Operation {
+    private let work: Work
+    private let journal: PhaseJournal
+
+    init(_ work: Work, _ journal: PhaseJournal) {
+        self.work = work
+        self.journal = journal
+    }
+
+    func main(_ context: OperationContext) async throws -> Work.Output {
+        try await work.main(context)
+    }
+
+    func operationDidStart(_ context: OperationContext) async {
+        journal.begin(.start)
+        await work.operationDidStart(context)
+        journal.end(.start)
+    }
+
+    func operationDidMakeProgress(_ progress: OperationProgress) async {
+        journal.begin(.progress(progress.fractionCompleted))
+        await work.operationDidMakeProgress(progress)
+        journal.end(.progress(progress.fractionCompleted))
+    }
+
+    func operationDidComplete(_ output: Work.Output) async {
+        journal.begin(.ending(.finished))
+        await work.operationDidComplete(output)
+        journal.end(.ending(.finished))
+    }
+
+    func operationDidFail(_ error: any Error) async {
+        journal.begin(.ending(.failed))
+        await work.operationDidFail(error)
+        journal.end(.ending(.failed))
+    }
+
+    func operationWasCancelled() async {
+        journal.begin(.ending(.cancelled))
+        await work.operationWasCancelled()
+        journal.end(.ending(.cancelled))
+    }
+}
+
+/// The phases of one run, as they came.
+final class PhaseJournal: Sendable {
+    enum Phase: Sendable, Hashable {
+        case start
+        case progress(Double)
+        case ending(OperationState)
+    }
+
+    private struct Entry {
+        var phase: Phase
+        var isEnd: Bool
+    }
+
+    private let entries = Locked<[Entry]>([])
+
+    func begin(_ phase: Phase) {
+        entries.withLock { $0.append(Entry(phase: phase, isEnd: false)) }
+    }
+
+    func end(_ phase: Phase) {
+        entries.withLock { $0.append(Entry(phase: phase, isEnd: true)) }
+    }
+
+    /// What isn't as promised in a run that ended in `state`.
+    func violations(ended state: OperationState) -> [String] {
+        let entries = entries.withLock { $0 }
+        // An operation that is cancelled before it starts has no run.
+        guard let first = entries.first else { return state == .cancelled ? [] : ["it had no phases, and is \(state)"] }
+        var violations: [String] = []
+        if first.phase != .start { violations.append("its first phase was \(first.phase)") }
+        var open: Phase?
+        var fraction = 0.0
+        var endings: [OperationState] = []
+        for entry in entries {
+            if entry.isEnd {
+                open = nil
+                continue
+            }
+            if let open { violations.append("\(entry.phase) overlapped \(open)") }
+            if let ending = endings.first { violations.append("\(entry.phase) came after the ending, \(ending)") }
+            open = entry.phase
+            switch entry.phase {
+            case .start: break
+            case .progress(let next):
+                if next < fraction || next >= 1 { violations.append("progress went from \(fraction) to \(next)") }
+                fraction = next
+            case .ending(let ending): endings.append(ending)
+            }
+        }
+        if let open { violations.append("\(open) never came to its end") }
+        if endings != [state] { violations.append("it is \(state), and its endings were \(endings)") }
+        return violations
+    }
+}

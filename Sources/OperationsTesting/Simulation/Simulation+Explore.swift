@@ -1,0 +1,123 @@
+import ThreadSupport
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What an exploration saw.
+public struct Exploration: Sendable, CustomStringConvertible {
+    /// How many runs there were.
+    public var runs = 0
+    /// How many different orders of jobs were among them.
+    public var distinctOrders = 0
+    /// How many jobs ran in all.
+    public var steps = 0
+    /// The traces of all runs in one number, the same in every process.
+    public var fingerprint: UInt64 = 0
+    /// Seeds whose runs depended on more than the seed, and the first escape that made them so.
+    public var escapes: [UInt64: SimulationEscape] = [:]
+
+    /// The figures, and what couldn't be simulated.
+    public var description: String {
+        var lines = ["\(runs) runs, \(distinctOrders) different orders, \(steps) steps"]
+        if let (seed, escape) = escapes.min(by: { $0.key < $1.key }) {
+            lines.append("  \(escapes.count) of them can't be replayed: with seed \(seed), \(escape)")
+        }
+        lines += SimulationCapabilities.current.limitations.map { "  \($0)" }
+        return lines.joined(separator: "\n")
+    }
+}
+
+extension Simulation {
+    /// The environment variable that, set to a seed, makes explorations run this one only: to replay a failure.
+    public static let seedVariable = "SIMULATION_SEED"
+
+    /// The seed that ``seedVariable`` names.
+    static var replayedSeed: UInt64? { ProcessInfo.processInfo.environment[seedVariable].flatMap { UInt64($0) } }
+
+    /// Runs `scenario` under many seeds and throws the first failure, with the command that replays it.
+    ///
+    /// A run fails if the scenario throws: use `try #require` for what must hold. (An `#expect` in it is recorded as an
+    /// issue of the test, but doesn't stop the exploration and has no seed.) It fails too if it can't come to an end.
+    ///
+    /// It explores orders of jobs, not every interleaving: an actor may work off several messages in one job. Orders that
+    /// need what isn't simulated are not seen.
+    ///
+    /// - Parameters:
+    ///   - seeds: The seeds; each decides one order. ``seedVariable`` takes their place where it is set.
+    ///   - limits: When to give up a run.
+    ///   - fileID: The file of the test, for the command.
+    ///   - function: The test's function, for the command.
+    ///   - scenario: What to run, made anew for each seed.
+    /// - Returns: What was seen.
+    /// - Throws: The ``SimulationError`` of the first seed that fails; `CancellationError` between two seeds if the task
+    ///   is cancelled.
+    @discardableResult
+    public static func explore(
+        seeds: some Sequence<UInt64>,
+        limits: Limits = Limits(),
+        fileID: String = #fileID,
+        function: String = #function,
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Void
+    ) async throws -> Exploration {
+        var remaining = (replayedSeed.map { [$0] } ?? Array(seeds))[...]
+        var exploration = Exploration()
+        var fingerprints: Set<UInt64> = []
+        while !remaining.isEmpty {
+            try Task.checkCancellation()
+            // Simulations share their thread: a long exploration lets others have it now and then.
+            let batch = try await runBlocking(on: SimulationThread.executor) { [remaining] in
+                let end = ContinuousClock.now + .milliseconds(20)
+                var batch: [SimulationRun<Void>.Outcome] = []
+                for seed in remaining {
+                    let run = SimulationRun(seed: seed, limits: limits, scenario)
+                    let outcome = run.run()
+                    if case .failure(let error) = outcome.result {
+                        throw SimulationError(error, run.simulation, outcome.trace, fileID, function)
+                    }
+                    batch.append(outcome)
+                    if ContinuousClock.now >= end { break }
+                }
+                return batch
+            }
+            for (seed, outcome) in zip(remaining, batch) {
+                exploration.runs += 1
+                exploration.steps += outcome.trace.count
+                exploration.fingerprint.mix(outcome.trace.fingerprint)
+                exploration.escapes[seed] = outcome.escapes.first
+                fingerprints.insert(outcome.trace.fingerprint)
+            }
+            remaining = remaining.dropFirst(batch.count)
+        }
+        exploration.distinctOrders = fingerprints.count
+        return exploration
+    }
+}
+
+extension SimulationError {
+    /// The error of a run, with the command that replays it.
+    fileprivate init(
+        _ error: any Error,
+        _ simulation: Simulation,
+        _ trace: SimulationTrace,
+        _ fileID: String,
+        _ function: String
+    ) {
+        self = error as? SimulationError ?? Self(.scenarioFailed, error.summary, simulation, cause: error)
+        self.trace = trace
+        replay = Self.replayCommand(seed: simulation.seed, fileID, function)
+    }
+}
+
+extension Error {
+    /// What was thrown, in a line.
+    fileprivate var summary: String {
+        // Swift Testing, on which this module doesn't depend, has told already what was required, and where.
+        guard String(describing: type(of: self)) != "ExpectationFailedError" else {
+            return "a requirement isn't met; the issue that was recorded says which"
+        }
+        return String("\(self)".prefix(500))
+    }
+}

@@ -1,0 +1,102 @@
+import ThreadSupport
+
+/// The threads of simulations.
+enum SimulationThread {
+    /// A simulation computes without a pause, for long: it has a thread of its own, or tests beside it would starve.
+    static let executor = BlockingExecutor(label: "swift-store-sync.simulation", isSerial: true)
+}
+
+/// One run of a scenario: its loop, and how it is cleaned up.
+struct SimulationRun<Output: Sendable> {
+    let simulation: Simulation
+    private let limits: Simulation.Limits
+    private let scenario: @Sendable (Simulation) async throws -> Output
+    private let result = Locked<Result<Output, any Error>?>(nil)
+
+    init(
+        seed: UInt64,
+        limits: Simulation.Limits,
+        _ scenario: @escaping @Sendable (Simulation) async throws -> Output
+    ) {
+        simulation = Simulation(seed: seed)
+        self.limits = limits
+        self.scenario = scenario
+    }
+
+    /// How a run ended.
+    struct Outcome: Sendable {
+        /// What the scenario returned or threw, or a ``SimulationError`` if it couldn't end.
+        var result: Result<Output, any Error>
+        /// The choices until then.
+        var trace: SimulationTrace
+        /// When work came back that had left.
+        var escapes: [SimulationEscape]
+        /// How many still slept.
+        var sleeperCount: Int
+        /// How many jobs ran afterwards.
+        var leftoverSteps: Int
+    }
+
+    /// Runs the scenario on this thread.
+    func run(beforeStep: (_ step: Int) -> Void = { _ in }) -> Outcome {
+        simulation.executor.withCurrent {
+            simulation.executor.beginSimulating()
+            let task = start()
+            let result = loop(beforeStep)
+            var outcome = Outcome(
+                result: result,
+                trace: simulation.executor.trace,
+                escapes: simulation.executor.escapes,
+                sleeperCount: simulation.clock.sleeperCount,
+                leftoverSteps: 0
+            )
+            task.cancel()
+            outcome.leftoverSteps = runOut()
+            return outcome
+        }
+    }
+
+    private func start() -> Task<Void, Never> {
+        // Not detached: it inherits task-local values, by which what fails in it is told to be of the running test.
+        Task(executorPreference: simulation.executor) { [simulation, scenario, result] in
+            let outcome: Result<Output, any Error>
+            do {
+                outcome = .success(try await scenario(simulation))
+            } catch {
+                outcome = .failure(error)
+            }
+            result.withLock { $0 = outcome }
+        }
+    }
+
+    private func loop(_ beforeStep: (_ step: Int) -> Void) -> Result<Output, any Error> {
+        var step = 0
+        while step < limits.steps {
+            if let outcome = result.withLock({ $0 }) { return outcome }
+            beforeStep(step)
+            if simulation.executor.runStep() {
+                step += 1
+            } else if !simulation.clock.advance(), !simulation.executor.awaitForeignJob(limits.grace) {
+                return .failure(SimulationError.stuck(simulation))
+            }
+        }
+        return result.withLock { $0 } ?? .failure(SimulationError.tooManySteps(simulation))
+    }
+
+    /// Lets what the scenario left behind come to its end, so that no task of one seed lives into the next.
+    ///
+    /// What doesn't end although it can't sleep is left where it is. Returns how many jobs ran.
+    private func runOut() -> Int {
+        var steps = 0
+        while steps < 10_000 {
+            if simulation.executor.runStep() {
+                steps += 1
+            } else if simulation.clock.hasTimers {
+                simulation.clock.finish()
+            } else if !simulation.executor.waits.cancelAll() {
+                break
+            }
+        }
+        return steps
+    }
+}

@@ -1,0 +1,123 @@
+import Foundation
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+// The article's examples, between the marks, as they stand there.
+
+// ARTICLE: actor
+actor Bank {
+    private(set) var charges = 0
+    func charge() { charges += 1 }
+}
+
+actor BoxOffice {
+    private(set) var seats = 1
+    private let bank = Bank()
+
+    func sell() async -> Bool {
+        guard seats > 0 else { return false }
+        await bank.charge()
+        seats -= 1
+        return true
+    }
+}
+// ARTICLE: end
+
+// ARTICLE: test
+func neverSellsASeatTwice() async throws {
+    try await Simulation.explore(seeds: 0..<1000) { _ in
+        let office = BoxOffice()
+        async let ann = office.sell()
+        async let bob = office.sell()
+        _ = await (ann, bob)
+        try #require(await office.seats >= 0)
+    }
+}
+// ARTICLE: end
+
+// ARTICLE: cure
+actor CorrectBoxOffice {
+    private(set) var seats = 1
+    private let bank = Bank()
+
+    func sell() async -> Bool {
+        guard seats > 0 else { return false }
+        seats -= 1
+        await bank.charge()
+        return true
+    }
+}
+// ARTICLE: end
+
+@Suite("The article on reentrancy", .timeLimit(.minutes(15)))
+struct ArticleTests {
+    @Test("its test finds the bug, and says how to see it again")
+    func findsTheBug() async throws {
+        let failure = Locked<SimulationError?>(nil)
+        // A requirement that isn't met is an issue of the test too; here it has to be.
+        await withKnownIssue {
+            do {
+                try await neverSellsASeatTwice()
+            } catch {
+                failure.withLock { $0 = error as? SimulationError }
+            }
+        }
+        let error = try #require(failure.withLock { $0 })
+        #expect(error.code == .scenarioFailed)
+        #expect(error.replay?.hasPrefix("SWIFT_DETERMINISTIC_HASHING=1 SIMULATION_SEED=\(error.seed) ") == true)
+        #expect(error.replay?.hasSuffix("--filter 'OperationsTestingTests.*neverSellsASeatTwice'") == true)
+        #expect(error.escapes.isEmpty)
+    }
+
+    @Test("the bug is one of the order: some seeds show it, always, and others never")
+    func dependsOnTheOrder() async throws {
+        var seats: [[Int]] = []
+        for _ in 0..<2 {
+            var row: [Int] = []
+            for seed in 0..<50 as Range<UInt64> {
+                row.append(
+                    try await Simulation.run(seed: seed) { _ in
+                        let office = BoxOffice()
+                        async let ann = office.sell()
+                        async let bob = office.sell()
+                        _ = await (ann, bob)
+                        return await office.seats
+                    }
+                )
+            }
+            seats.append(row)
+        }
+        #expect(seats[0] == seats[1])
+        #expect(Set(seats[0]) == [0, -1])
+    }
+
+    @Test("its cure holds in every order")
+    func cure() async throws {
+        let exploration = try await Simulation.explore(seeds: 0..<1000) { _ in
+            let office = CorrectBoxOffice()
+            async let ann = office.sell()
+            async let bob = office.sell()
+            let sold = await [ann, bob].count { $0 }
+            let seats = await office.seats
+            try #require(sold == 1 && seats == 0)
+        }
+        #expect(exploration.runs == 1000)
+        #expect(exploration.distinctOrders > 10)
+    }
+
+    @Test("its examples are the ones that are compiled here")
+    func examplesAreTheSame() throws {
+        let here = URL(filePath: #filePath)
+        let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let path = "Sources/OperationsTesting/OperationsTesting.docc/FindingAReentrancyBug.md"
+        let article = try String(contentsOf: root.appending(path: path), encoding: .utf8)
+        let blocks = article.components(separatedBy: "```swift\n").dropFirst()
+            .map { $0.components(separatedBy: "```")[0] }
+        let source = try String(contentsOf: here, encoding: .utf8)
+        let compiled = source.components(separatedBy: "// ARTICLE: ").dropFirst().filter { !$0.hasPrefix("end") }
+            .map { $0.split(separator: "\n", omittingEmptySubsequences: false).dropFirst().joined(separator: "\n") }
+        #expect(blocks.count == 3)
+        for block in blocks { #expect(compiled.contains(block), "\(block)") }
+    }
+}

@@ -1,0 +1,108 @@
+import Foundation
+import Operations
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+/// A scenario with a bit of everything whose order could depend on more than the seed.
+private enum Mixture {
+    static func explore() async throws -> Exploration {
+        try await Simulation.explore(seeds: 0..<60) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation: simulation, width: 2))
+            let handles = (0..<4).map { number in
+                supervisor.add(
+                    Work { context in
+                        context.reportProgress(0.5)
+                        // Far apart: a real clock decides how long it is taken to be.
+                        try await Task.sleep(for: .seconds([0, 3, 10, 50][number]))
+                        return number
+                    }
+                )
+            }
+            let unstructured = Task { @MainActor in
+                await Task.detached { await Task.yield() }.value
+                return 4
+            }
+            let sum = try await withThrowingTaskGroup { group in
+                for handle in handles { group.addTask { try await handle.value } }
+                group.addTask { await unstructured.value }
+                return try await group.reduce(0, +)
+            }
+            try #require(sum == 10)
+            try await supervisor.drain()
+        }
+    }
+}
+
+@Suite("Replaying simulations", .timeLimit(.minutes(15)))
+struct ReplayTests {
+    @Test("the same seed gives the same trace, another one another")
+    func sameSeed() async throws {
+        func trace(_ seed: UInt64) async throws -> SimulationTrace {
+            try await Simulation.run(seed: seed) { simulation in
+                await withTaskGroup { group in
+                    for _ in 0..<5 { group.addTask { await Task.yield() } }
+                }
+                return simulation.executor.trace
+            }
+        }
+        let first = try await trace(1)
+        #expect(try await trace(1) == first)
+        #expect(try await trace(2) != first)
+        #expect(first.count == first.choices.count)
+        #expect(first.choices.allSatisfy { $0.index < $0.candidates })
+    }
+
+    @Test("other processes see the same orders, whatever their hash seed")
+    func otherProcess() async throws {
+        let here = try await Mixture.explore()
+        #expect(here.escapes.isEmpty)
+        #expect(here.distinctOrders > 50)
+        for _ in 0..<2 {
+            let result = try await #require(
+                processExitsWith: .success,
+                observing: [\.standardOutputContent]
+            ) {
+                print("fingerprint \(try await Mixture.explore().fingerprint)")
+            }
+            let output = String(decoding: result.standardOutputContent, as: UTF8.self)
+            #expect(output.contains("fingerprint \(here.fingerprint)\n"), "\(output)")
+        }
+    }
+
+    @Test("the environment's seed takes the place of a test's own")
+    func seedVariable() async throws {
+        try await #require(processExitsWith: .success) {
+            setenv(Simulation.seedVariable, "7", 1)
+            let seeds = Locked<[UInt64]>([])
+            let exploration = try await Simulation.explore(seeds: 0..<100) { simulation in
+                seeds.withLock { $0.append(simulation.seed) }
+            }
+            precondition(exploration.runs == 1)
+            precondition(seeds.withLock { $0 } == [7])
+        }
+    }
+
+    @Test("a run is cancelled at every one of its points")
+    func cancellationPoints() async throws {
+        var endings: [String] = []
+        for step in 0... {
+            let point = CancellationPoint(step: step)
+            let ending = try await Simulation.run(seed: 3, cancellingAt: point) { simulation in
+                let task = Task {
+                    for _ in 0..<3 { try await simulation.clock.sleep(for: .seconds(1)) }
+                }
+                point.arm { task.cancel() }
+                let result = await task.result
+                point.disarm()
+                return (try? result.get()) == nil ? "cancelled" : "done"
+            }
+            guard point.wasReached else {
+                #expect(ending == "done")
+                break
+            }
+            endings.append(ending)
+        }
+        #expect(endings.count { $0 == "cancelled" } > 5, "\(endings)")
+    }
+}

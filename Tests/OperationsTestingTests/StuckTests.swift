@@ -1,0 +1,162 @@
+import Dispatch
+import Operations
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+typealias Operation = Operations.Operation
+
+/// An operation that does what it's given.
+actor Work<Output: Sendable>: Operation {
+    private let body: @Sendable (OperationContext) async throws -> Output
+
+    init(_ body: @escaping @Sendable (OperationContext) async throws -> Output) {
+        self.body = body
+    }
+
+    func main(_ context: OperationContext) async throws -> Output { try await body(context) }
+}
+
+@Suite("Simulations that can't go on, and work that leaves them", .timeLimit(.minutes(15)))
+struct StuckTests {
+    /// The error with which a scenario fails.
+    private func failure(
+        of scenario: @escaping @Sendable (Simulation) async throws -> Void,
+        limits: Simulation.Limits = .init()
+    ) async -> SimulationError? {
+        do {
+            try await Simulation.explore(seeds: 3..<4, limits: limits, scenario)
+            return nil
+        } catch {
+            return error as? SimulationError
+        }
+    }
+
+    @Test("a deadlock names each wait, and who waits")
+    func deadlock() async throws {
+        let error = await failure { simulation in
+            let supervisor = OperationSupervisor(.init(simulation: simulation, width: 1, isSuspended: true))
+            let first = supervisor.add(Work { _ in }, options: OperationOptions(name: "first"))
+            let other = OperationSupervisor(.init(simulation: simulation))
+            let second = other.add(Work { _ in try await first.value }, options: OperationOptions(name: "second"))
+            try await second.value
+        }
+        let report = try #require(error)
+        #expect(report.code == .deadlock, "\(report)")
+        #expect(report.waits.contains { $0.hasPrefix("the scenario waits for the end of operation") })
+        #expect(report.waits.contains { $0.hasSuffix("(first)") && $0.contains("(second) waits for the end of") })
+        #expect(report.description.contains("SIMULATION_SEED=3"), "\(report)")
+        #expect(report.description.contains("--filter 'OperationsTestingTests.*"), "\(report)")
+    }
+
+    @Test("a pause that nobody answers, and a supervisor that waits to drain, are named")
+    func pauseAndDrain() async throws {
+        let waiting = Locked<CheckedContinuation<Void, any Error>?>(nil)
+        let error = await failure { simulation in
+            let supervisor = OperationSupervisor(.init(simulation: simulation))
+            supervisor.add(
+                Work { context in
+                    try await context.pause(awaiting: "the password") {
+                        try await waitCancellably(for: "a key") { continuation in
+                            waiting.withLock { $0 = continuation }
+                            return true
+                        } remove: {
+                            waiting.withLock { $0.take() }
+                        }
+                    }
+                }
+            )
+            try await supervisor.drain()
+        }
+        let report = try #require(error)
+        #expect(report.code == .deadlock, "\(report)")
+        #expect(report.waits.contains { $0.contains("waits for the password") })
+        #expect(report.waits.contains { $0.contains("waits for a key") })
+        #expect(report.waits.contains { $0.contains("the scenario waits for the end of every operation") })
+        // The waits of a run that can't go on are cancelled with it.
+        #expect(waiting.withLock { $0 == nil })
+    }
+
+    @Test("a wait for something that isn't simulated is told from a deadlock")
+    func waitingOutside() async throws {
+        let continuation = Locked<CheckedContinuation<Void, Never>?>(nil)
+        let bare = await failure { _ in
+            await withCheckedContinuation { waiting in continuation.withLock { $0 = waiting } }
+        }
+        #expect(bare?.code == .waitingOutside)
+        continuation.withLock { $0.take() }?.resume()
+
+        let inOperation = await failure { simulation in
+            let supervisor = OperationSupervisor(.init(simulation: simulation))
+            let handle = supervisor.add(
+                Work { _ in await withCheckedContinuation { waiting in continuation.withLock { $0 = waiting } } },
+                options: OperationOptions(name: "outsider")
+            )
+            try await handle.value
+        }
+        let report = try #require(inOperation)
+        #expect(report.code == .waitingOutside)
+        #expect(report.message.contains("(outsider)"), "\(report)")
+        #expect(!report.message.contains("the scenario"), "\(report)")
+        continuation.withLock { $0.take() }?.resume()
+    }
+
+    /// What comes back from a real thread may take its time on a machine that is busy.
+    private let patient = Simulation.Limits(grace: .seconds(60))
+
+    @Test("work that left and comes back is an escape, told with its step; the run goes on")
+    func escape() async throws {
+        let exploration = try await Simulation.explore(seeds: 0..<3, limits: patient) { _ in
+            let waiting = Locked<CheckedContinuation<Void, Never>?>(nil)
+            // Another job finds the continuation only when the one that made it is over and so waits for it.
+            async let resumption: Void = {
+                while true {
+                    if let continuation = waiting.withLock({ $0.take() }) {
+                        return DispatchQueue.global().async { continuation.resume() }
+                    }
+                    await Task.yield()
+                }
+            }()
+            await withCheckedContinuation { continuation in waiting.withLock { $0 = continuation } }
+            await resumption
+        }
+        #expect(exploration.runs == 3)
+        #expect(exploration.escapes.count == 3)
+        #expect(exploration.escapes[0]?.step ?? 0 > 0)
+        #expect(exploration.description.contains("can't be replayed: with seed 0"))
+    }
+
+    @Test("an executor that isn't simulated is an escape too")
+    func otherExecutor() async throws {
+        let exploration = try await Simulation.explore(seeds: 0..<1, limits: patient) { _ in
+            _ = try await runBlocking(on: BlockingExecutor.shared) { 5 }
+        }
+        #expect(exploration.escapes.count == 1)
+    }
+
+    @Test("a scenario that never ends is given up")
+    func tooManySteps() async {
+        let error = await failure(
+            of: { _ in while !Task.isCancelled { await Task.yield() } },
+            limits: Simulation.Limits(steps: 500)
+        )
+        #expect(error?.code == .tooManySteps)
+        #expect(error?.step == 500)
+    }
+
+    @Test("what a run leaves behind ends with it, however long it wanted to sleep")
+    func leftovers() async throws {
+        let ended = Locked(0)
+        try await Simulation.explore(seeds: 0..<10) { simulation in
+            Task {
+                try? await simulation.clock.sleep(for: .seconds(3600))
+                ended.withLock { $0 += 1 }
+            }
+            Task {
+                try? await Task.sleep(for: .seconds(3600))
+                ended.withLock { $0 += 1 }
+            }
+        }
+        #expect(ended.withLock { $0 } == 20)
+    }
+}

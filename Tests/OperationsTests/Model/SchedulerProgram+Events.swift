@@ -1,0 +1,232 @@
+import OperationsTesting
+
+@testable import Operations
+
+// MARK: - Choosing
+
+extension SchedulerProgram {
+    /// Does something that could happen now.
+    mutating func step() throws(Divergence) {
+        switch Int.random(in: 0..<100, using: &generator) {
+        case 0..<22:
+            if model.present.count < shape.most { addRoot() }
+        case 22..<32: try addChild()
+        case 32..<55: _ = try grant()
+        case 55..<63: if let number = pick({ $0.stage == .running }) { pause(number, .answer) }
+        case 63..<71: if let number = pickResumable() { resume(number) }
+        case 71..<79: try awaitAnother()
+        case 79..<87:
+            if let number = pick({ $0.stage == .running }) {
+                try end(number, succeeded: !generator.oneIn(4))
+            }
+        case 87..<90: try withdrawSomebody()
+        case 90..<91: if let number = pick({ $0.foreignDependencyCount > 0 }) { openGate(number) }
+        case 91..<94: configure()
+        case 94..<96: if let number = pick(\.isLive) { raise(number) }
+        case 96..<97: try abandonSomebody()
+        case 97..<98: if let number = pick({ $0.stage == .abandoned }) { release(number) }
+        default: if let number = pick(\.isLive) { try compareReach(of: number) }
+        }
+    }
+
+    private mutating func pick(_ isFit: (SchedulerModel.Item) -> Bool) -> Int? {
+        model.present.filter { isFit(model.items[$0]) }.randomElement(using: &generator)
+    }
+
+    private mutating func pickResumable() -> Int? {
+        model.present.filter { model.items[$0].stage == .paused && canResume($0) }.randomElement(using: &generator)
+    }
+
+    func canResume(_ number: Int) -> Bool {
+        switch pauses[number] {
+        case .awaiting(let target): !model.items[target].isLive
+        case .children: !hasChildren(number)
+        case .answer, nil: true
+        }
+    }
+
+    private func hasChildren(_ number: Int) -> Bool { model.live.contains { model.items[$0].parent == number } }
+
+    private mutating func randomPriority() -> OperationPriority {
+        OperationPriority.allCases.randomElement(using: &generator) ?? .normal
+    }
+
+    private mutating func randomKeys() -> UInt8 {
+        generator.oneIn(2) ? 0 : UInt8.random(in: 0..<(1 << UInt8(keyCount)), using: &generator)
+    }
+}
+
+// MARK: - Adding
+
+extension SchedulerProgram {
+    private mutating func addRoot() {
+        var item = SchedulerModel.Item(priority: randomPriority())
+        item.keys = randomKeys()
+        item.isBarrier = generator.oneIn(12)
+        item.mayContinueInBackground = generator.oneIn(3)
+        if generator.oneIn(12) { item.foreignDependencyCount = Int.random(in: 1...2, using: &generator) }
+        if generator.oneIn(12),
+            let target = pick({ $0.stage == .unstarted && $0.parent == nil && !$0.isJoined && !$0.isDoomed })
+        {
+            item = SchedulerModel.Item(priority: item.priority)
+            item.isJoined = true
+            item.dependencies = [(target, .mirror)]
+        } else {
+            let count = [0, 0, 0, 1, 1, 2].randomElement(using: &generator) ?? 0
+            for _ in 0..<count {
+                guard let dependency = pick(\.isLive) else { break }
+                item.dependencies.append((dependency, generator.oneIn(3) ? .ending : .mustSucceed))
+            }
+        }
+        add(item)
+    }
+
+    private mutating func addChild() throws(Divergence) {
+        guard model.present.count < shape.most, let parent = pick(\.isUnderway), !leaving.contains(parent) else {
+            return
+        }
+        var item = SchedulerModel.Item(priority: randomPriority())
+        item.parent = parent
+        item.keys = randomKeys() & model.items[parent].keys
+        if generator.oneIn(3), let dependency = pick(\.isLive) {
+            try compareReach(of: dependency)
+            // Else it is refused.
+            guard !model.closesCycle(parent, waitingFor: dependency) else { return }
+            item.dependencies = [(dependency, generator.oneIn(2) ? .ending : .mustSucceed)]
+        }
+        add(item)
+    }
+
+    private mutating func add(_ item: SchedulerModel.Item) {
+        let number = model.items.count
+        var addition = SchedulerState.Addition(id: id(number))
+        addition.priority = item.priority
+        if item.isBarrier { addition.traits.insert(.isBarrier) }
+        if item.isJoined { addition.traits.insert(.isJoined) }
+        if item.mayContinueInBackground { addition.traits.insert(.mayContinueInBackground) }
+        addition.dependencies = item.dependencies.map { (slots[$0.item], $0.policy) }
+        addition.foreignDependencyCount = item.foreignDependencyCount
+        if item.foreignDependencyCount > 0 { addition.traits.insert(.hasForeignDependencies) }
+        addition.keys = (0..<8).filter { item.keys & (1 << $0) != 0 }.map { Self.keys[$0] }
+        addition.parent = item.parent.map { slots[$0] }
+        note(item.parent == nil ? "add" : "add child", number)
+        model.add(item)
+        let slot = state.add(addition)
+        slots.append(slot)
+        numbers[slot] = number
+    }
+
+    private static let keys = (0..<8).map { ExclusionKey("\($0)") }
+}
+
+// MARK: - Happening
+
+extension SchedulerProgram {
+    private mutating func pause(_ number: Int, _ pause: Pause) {
+        note("pause", number)
+        model.pause(number)
+        state.pause(slots[number])
+        pauses[number] = pause
+    }
+
+    mutating func resume(_ number: Int) {
+        note("resume", number)
+        model.resume(number)
+        _ = state.resume(slots[number])
+    }
+
+    /// A running operation awaits another one, unless that is refused.
+    private mutating func awaitAnother() throws(Divergence) {
+        guard let number = pick({ $0.stage == .running }), let target = pick(\.isLive) else { return }
+        try compareReach(of: target)
+        guard !model.closesCycle(number, waitingFor: target) else { return }
+        note("await from", number)
+        note("await of", target)
+        model.beginAwait(number, target)
+        state.beginAwait(of: slots[number], for: slots[target])
+        state.raise(slots[target], to: state.entries[Int(slots[number])].priority)
+        pause(number, .awaiting(target))
+    }
+
+    /// A running operation ends, or waits for its children to do so before.
+    mutating func end(_ number: Int, succeeded: Bool) throws(Divergence) {
+        guard !hasChildren(number) else {
+            leaving.insert(number)
+            return pause(number, .children)
+        }
+        note(succeeded ? "end" : "fail", number)
+        try tell(state.end(slots[number], succeeded: succeeded), model.end(number, succeeded: succeeded))
+    }
+
+    private mutating func tell(_ slots: [Slot], _ expected: [Int]) throws(Divergence) {
+        var told: [Int] = []
+        for slot in slots {
+            guard let number = numbers[slot] else { throw divergence("a dependent that is nobody") }
+            // An operation with two dependencies on the same one is told twice.
+            if told.last != number { told.append(number) }
+        }
+        guard told == expected else { throw divergence("told \(told), expected \(expected)") }
+    }
+
+    private mutating func withdrawSomebody() throws(Divergence) {
+        if generator.oneIn(2), let number = pick({ $0.isDoomed && $0.stage == .unstarted }) {
+            try withdraw(number)
+        } else if let number = pick({ $0.stage == .unstarted }) {
+            try withdraw(number)
+        }
+    }
+
+    /// An operation that hasn't started is taken back.
+    mutating func withdraw(_ number: Int) throws(Divergence) {
+        note("withdraw", number)
+        try tell(state.end(slots[number], succeeded: false), model.end(number, succeeded: false))
+    }
+
+    mutating func openGate(_ number: Int) {
+        note("open", number)
+        model.items[number].foreignDependencyCount -= 1
+        state.openGate(of: slots[number])
+    }
+
+    private mutating func configure() {
+        switch Int.random(in: 0..<3, using: &generator) {
+        case 0:
+            let width = Int.random(in: 0...4, using: &generator)
+            note("width", width)
+            model.width = width
+            state.setWidth(width)
+        case 1:
+            model.isSuspended.toggle()
+            state.isSuspended = model.isSuspended
+            note("suspended", model.isSuspended ? 1 : 0)
+        default:
+            model.isInBackground.toggle()
+            state.isInBackground = model.isInBackground
+            note("background", model.isInBackground ? 1 : 0)
+        }
+    }
+
+    private mutating func raise(_ number: Int) {
+        let priority = randomPriority()
+        note("raise", number)
+        model.raise(number, to: priority)
+        state.raise(slots[number], to: priority)
+    }
+
+    /// Writes off an operation that is neither child nor parent: others are only by a shutdown.
+    private mutating func abandonSomebody() throws(Divergence) {
+        guard let number = pick({ $0.isUnderway && $0.parent == nil }), !hasChildren(number) else { return }
+        try abandon(number)
+    }
+
+    mutating func abandon(_ number: Int) throws(Divergence) {
+        note("abandon", number)
+        try tell(state.abandon(slots[number]), model.abandon(number))
+    }
+
+    mutating func release(_ number: Int) {
+        note("release", number)
+        model.release(number)
+        state.release(slots[number])
+    }
+}

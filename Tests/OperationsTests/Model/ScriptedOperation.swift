@@ -1,0 +1,149 @@
+import OperationsTesting
+import ThreadSupport
+
+@testable import Operations
+
+/// An operation that does what chance says: pauses, awaits others, adds children, reports, fails.
+///
+/// It writes down every phase, and everything that it should never see.
+actor ScriptedOperation: Operation {
+    struct Failure: Error {}
+
+    let number: Int
+    let world: SupervisorWorld
+    private var generator: SplitMix64
+
+    init(_ number: Int, _ world: SupervisorWorld) {
+        self.number = number
+        self.world = world
+        generator = SplitMix64(seed: world.seed &* 1000 &+ UInt64(number))
+        world.traces.follow(self, as: "operation \(number)")
+    }
+
+    // MARK: Phases
+
+    func operationDidStart(_ context: OperationContext) async { await phase(.start) }
+    func operationDidMakeProgress(_ progress: OperationProgress) async {
+        await phase(.progress(progress.fractionCompleted))
+    }
+    func operationDidComplete(_ output: Int) async { await phase(.end(.finished)) }
+    func operationDidFail(_ error: any Error) async { await phase(.end(.failed)) }
+    func operationWasCancelled() async { await phase(.end(.cancelled)) }
+
+    private func phase(_ phase: SupervisorWorld.Phase) async {
+        world.begin(phase, of: number)
+        // Whatever could overlap it gets the chance.
+        await Task.yield()
+        world.end(phase, of: number)
+    }
+
+    // MARK: Work
+
+    func main(_ context: OperationContext) async throws -> Int {
+        world.beginMain(number)
+        enter(context)
+        do {
+            for _ in 0..<Int.random(in: 0...5, using: &generator) { try await step(context) }
+            if generator.oneIn(6) { throw Failure() }
+            if generator.oneIn(3) { try Task.checkCancellation() }
+        } catch {
+            leave()
+            world.mainFailed(number)
+            throw error
+        }
+        leave()
+        return number
+    }
+
+    private func enter(_ context: OperationContext) {
+        world.enter(number)
+        check(context)
+    }
+
+    private func leave() { world.leave(number) }
+
+    private func check(_ context: OperationContext) {
+        guard Task.isCancelled || context.isCancelled else { return }
+        if !context.isCancelled { world.complain(number, "sees the cancellation of another one") }
+        if !world.mayBeCancelled(number) { world.complain(number, "was cancelled by nobody") }
+    }
+
+    private func step(_ context: OperationContext) async throws {
+        switch Int.random(in: 0..<12, using: &generator) {
+        case 0, 1: await Task.yield()
+        case 2: context.reportProgress(Double.random(in: -0.2...1.2, using: &generator))
+        case 3, 4: try await pause(context)
+        case 5, 6, 7: try await awaitAnother(context)
+        case 8, 9: try addChild(context)
+        case 10 where world.allowsRoomWaits: try await addWhenRoom(context)
+        default: try Task.checkCancellation()
+        }
+        check(context)
+    }
+
+    private func pause(_ context: OperationContext) async throws {
+        let duration = Duration.milliseconds(Int.random(in: 0...50, using: &generator))
+        let isDeaf = world.isDeaf(number)
+        leave()
+        defer { enter(context) }
+        try await context.pause(awaiting: "an answer") {
+            guard isDeaf else { return try await context.clock.sleep(for: duration) }
+            let executor = world.simulation.executor
+            await Task.detached(executorPreference: executor) { try? await context.clock.sleep(for: .seconds(60)) }
+                .value
+        }
+    }
+
+    private func awaitAnother(_ context: OperationContext) async throws {
+        guard let target = world.anyHandle(using: &generator) else { return }
+        leave()
+        defer { enter(context) }
+        do {
+            _ = try await target.value
+        } catch let error as OperationError where error.code == .wouldDeadlock {
+            world.count(\.refusedWaits)
+        } catch is CancellationError where !Task.isCancelled {
+            // The other one was cancelled.
+        } catch is Failure where generator.oneIn(2) {
+            // The other one failed, and that is borne.
+        }
+    }
+
+    private func addChild(_ context: OperationContext) throws {
+        let addition = world.makeAddition(to: world.supervisor(of: number), parent: number, using: &generator)
+        do {
+            let child = ScriptedOperation(addition.number, world)
+            let handle = try context.addChild(child, after: addition.references, options: addition.options)
+            world.register(addition, handle)
+        } catch let error as OperationError where error.code == .wouldDeadlock {
+            world.forget(addition)
+            world.count(\.refusedChildren)
+        } catch let error as OperationError where error.code == .parentEnded && world.isDeaf(number) {
+            // It was written off.
+            world.forget(addition)
+        } catch {
+            world.complain(number, "can't add a child: \(error)")
+        }
+    }
+
+    private func addWhenRoom(_ context: OperationContext) async throws {
+        let supervisor = world.supervisor(of: number)
+        let addition = world.makeAddition(to: supervisor, parent: nil, waitsForRoom: true, using: &generator)
+        leave()
+        defer { enter(context) }
+        do {
+            let handle = try await world.supervisors[supervisor].addWhenRoom(
+                ScriptedOperation(addition.number, world),
+                after: addition.references,
+                options: addition.options
+            )
+            world.register(addition, handle)
+        } catch let error as OperationError where error.code == .wouldDeadlock {
+            world.forget(addition)
+            world.count(\.refusedRoom)
+        } catch {
+            world.forget(addition)
+            throw error
+        }
+    }
+}

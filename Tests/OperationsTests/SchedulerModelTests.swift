@@ -1,0 +1,40 @@
+import OperationsTesting
+import Testing
+
+@testable import Operations
+
+@Suite("The scheduler's rules, against a model of them")
+struct SchedulerModelTests {
+    private func explore(_ seeds: Range<UInt64>, _ shape: SchedulerProgram.Shape) -> (events: Int, grants: Int) {
+        var (events, grants) = (0, 0)
+        for seed in seeds {
+            do {
+                var program = SchedulerProgram(seed: seed, shape: shape)
+                events += try program.run()
+                grants += program.grantCount
+            } catch {
+                Issue.record("seed \(seed): \(error)")
+                break
+            }
+        }
+        return (events, grants)
+    }
+
+    @Test("D2, D5: random programs do what the rules say, event by event, and every one of them drains")
+    func programs() {
+        let seeds = seeds(4000)
+        let (events, grants) = explore(seeds, SchedulerProgram.Shape())
+        // A search in which little happens would show little.
+        #expect(events > seeds.count * 15 && grants > seeds.count * 3)
+    }
+
+    @Test("random programs do what the rules say when the 32nd grant comes, which takes the oldest")
+    func ageing() {
+        _ = explore(seeds(1000), SchedulerProgram.Shape(warmUp: 20...31))
+    }
+
+    @Test("nothing starves in long programs: who could have a place has it after a bounded number of grants")
+    func starvation() {
+        _ = explore(seeds(60), SchedulerProgram.Shape(steps: 400...600, most: 25))
+    }
+}

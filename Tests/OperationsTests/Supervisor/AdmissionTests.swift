@@ -1,0 +1,203 @@
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("Admission, joining, fan-in and shutdown", .timeLimit(.minutes(15)))
+struct AdmissionTests {
+    @Test("a full supervisor refuses, and says so at once")
+    func refusal() async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true, capacity: 2))
+        let taken = supervisor.add([Probe { _ in 1 }, Probe { _ in 2 }])
+        let refused = supervisor.add(Probe { _ in 3 })
+        #expect(refused.state == .failed)
+        #expect((refused.error as? OperationError)?.code == .noRoom)
+        let dependent = supervisor.add(Probe { _ in }, after: [refused])
+        #expect(dependent.state == .failed)
+        supervisor.isSuspended = false
+        #expect(try await taken[1].value == 2)
+        try await supervisor.drain()
+        #expect(try await supervisor.add(Probe { _ in 3 }).value == 3)
+    }
+
+    @Test("addWhenRoom waits, first come, first served; the wait can be cancelled")
+    func waitingForRoom() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                var configuration = OperationSupervisor.Configuration(simulation, width: 1)
+                configuration.capacity = 2
+                let supervisor = OperationSupervisor(configuration)
+                let most = Locked(0)
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for number in 0..<8 {
+                        group.addTask {
+                            let handle = try await supervisor.addWhenRoom(Probe { _ in await Task.yield() })
+                            let count = supervisor.operations.count
+                            most.withLock { $0 = max($0, count) }
+                            if number.isMultiple(of: 3) { handle.cancel() }
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+                try await supervisor.drain()
+                #expect(most.withLock { $0 } <= 2, "seed \(seed)")
+                // Nothing that was promised is left taken.
+                _ = supervisor.add([Probe { _ in }, Probe { _ in }])
+                try await supervisor.drain()
+            }
+        }
+    }
+
+    @Test("inside an operation, addWhenRoom gives the place up; when all wait for room that is told")
+    func roomInside() async throws {
+        let supervisor = OperationSupervisor(.init(width: 1, capacity: 2))
+        let inner = supervisor.add(Probe { _ in try await supervisor.addWhenRoom(Probe { _ in 4 }).value })
+        #expect(try await inner.value == 4)
+        let small = OperationSupervisor(.init(width: 1, capacity: 1))
+        let error = await #expect(throws: OperationError.self) {
+            try await small.add(Probe { _ in try await small.addWhenRoom(Probe { _ in 4 }).value }).value
+        }
+        #expect(error?.code == .wouldDeadlock)
+    }
+
+    @Test("the same work joins what waits; each handle cancels alone, the operation with the last")
+    func joining() async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let runs = Locked(0)
+        let options = OperationOptions(coalescingKey: "refresh")
+        func add() -> OperationHandle<Int> {
+            supervisor.add(
+                Probe { _ in
+                    runs.withLock { runs in
+                        runs += 1
+                        return runs
+                    }
+                },
+                options: options
+            )
+        }
+        let handles = (0..<4).map { _ in add() }
+        #expect(supervisor.progress.totalUnitCount == 1)
+        handles[0].cancel()
+        #expect(handles.map(\.state) == [.cancelled, .ready, .ready, .ready])
+        supervisor.isSuspended = false
+        for handle in handles.dropFirst() { #expect(try await handle.value == 1) }
+        try await supervisor.drain()
+        // What has started isn't joined any more.
+        #expect(try await add().value == 2)
+        supervisor.isSuspended = true
+        let others = (0..<3).map { _ in add() }
+        for other in others { other.cancel() }
+        supervisor.isSuspended = false
+        try await supervisor.drain()
+        #expect(others.map(\.state) == [.cancelled, .cancelled, .cancelled])
+        #expect(runs.withLock { $0 } == 2)
+    }
+
+    @Test("work joins nothing that would wait for more than it: other dependencies, keys, or behind a barrier")
+    func notJoining() async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let runs = Locked(0)
+        let dependency = supervisor.add(Probe { _ in })
+        func add(after: [any OperationReference] = [], keys: Set<ExclusionKey> = []) {
+            supervisor.add(
+                Probe { _ in runs.withLock { $0 += 1 } },
+                after: after,
+                options: OperationOptions(keys: keys, coalescingKey: "k")
+            )
+        }
+        add()
+        add(after: [dependency])  // The first doesn't wait for it.
+        add(after: [dependency])  // Joins the second.
+        add(after: [dependency.ending])  // The second's failure would be its own.
+        add(keys: ["x"])
+        supervisor.addBarrier(Probe { _ in })
+        add()
+        supervisor.isSuspended = false
+        try await supervisor.drain()
+        #expect(runs.withLock { $0 } == 5)
+    }
+
+    @Test("combine makes an operation from several outputs, and fails with the first failure")
+    func fanIn() async throws {
+        let supervisor = OperationSupervisor(width: 2)
+        let (number, text) = (supervisor.add(Probe { _ in 3 }), supervisor.add(Probe { _ in "ab" }))
+        let both = supervisor.combine(number, text) { number, text in
+            Probe { _ in String(repeating: text, count: number) }
+        }
+        #expect(try await both.value == "ababab")
+        let failing: OperationHandle<Int> = supervisor.add(Probe { _ in throw ProbeError() })
+        let none = supervisor.combine(number, failing) { _, _ in Probe { _ in } }
+        await #expect(throws: ProbeError.self) { try await none.value }
+    }
+
+    @Test("a barrier runs alone")
+    func barrier() async throws {
+        let supervisor = OperationSupervisor(width: 4)
+        let running = Locked((now: 0, mostBeside: 0))
+        func work(isBarrier: Bool) -> Probe<Void> {
+            Probe { _ in
+                running.withLock { $0.now += 1 }
+                await Task.yield()
+                running.withLock { running in
+                    if isBarrier { running.mostBeside = max(running.mostBeside, running.now - 1) }
+                    running.now -= 1
+                }
+            }
+        }
+        for number in 0..<40 {
+            if number.isMultiple(of: 7) {
+                supervisor.addBarrier(work(isBarrier: true))
+            } else {
+                supervisor.add(work(isBarrier: false))
+            }
+        }
+        try await supervisor.drain()
+        #expect(running.withLock { $0.mostBeside } == 0)
+    }
+
+    @Test(
+        "D9: shutdown is bounded by its grace, with an operation that ignores cancellation; its late result is dropped"
+    )
+    func shutdown() async throws {
+        let journal = Journal()
+        try await Simulation.run(seed: 4) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation, width: 2))
+            let clock = simulation.clock
+            let start = clock.now
+            let begun = Gate()
+            let deaf = supervisor.add(
+                Probe("deaf", journal) { context in
+                    _ = try await context.temporaryDirectory()
+                    begun.open()
+                    await Task(executorPreference: simulation.executor) { try? await clock.sleep(for: .seconds(3600)) }
+                        .value
+                    return 5
+                },
+                options: OperationOptions(keys: ["k"])
+            )
+            let polite = supervisor.add(Probe("polite", journal) { _ in try await clock.sleep(for: .seconds(3600)) })
+            let waiting = supervisor.add(Probe("waiting", journal) { _ in })
+            let dependent = supervisor.add(Probe { _ in }, after: [deaf.ending])
+            try await begun.wait()
+            let abandoned = await supervisor.shutdown(grace: .seconds(30))
+            #expect(abandoned.map(\.id) == [deaf.id])
+            #expect(start.duration(to: clock.now) == .seconds(30))
+            #expect(
+                [deaf.state, polite.state, waiting.state, dependent.state] == [
+                    .failed, .cancelled, .cancelled, .cancelled,
+                ]
+            )
+            #expect((deaf.error as? OperationError)?.code == .abandoned)
+            let late = supervisor.add(Probe { _ in })
+            #expect((late.error as? OperationError)?.code == .shutDown)
+            #expect(await supervisor.shutdown(grace: .seconds(1)).map(\.id) == [deaf.id])
+            try await supervisor.drain()
+            // In the end main returns: nothing more is told of it, and its directory goes.
+            try await clock.sleep(for: .seconds(3600))
+            #expect(deaf.state == .failed)
+        }
+        #expect(journal.all.filter { $0.hasPrefix("deaf") } == ["deaf start", "deaf start over", "deaf main"])
+    }
+}

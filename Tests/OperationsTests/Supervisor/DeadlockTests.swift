@@ -1,0 +1,124 @@
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("Waits that would never end are refused", .timeLimit(.minutes(15)))
+struct DeadlockTests {
+    private func expectDeadlock(_ error: (any Error)?, sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect((error as? OperationError)?.code == .wouldDeadlock, sourceLocation: sourceLocation)
+    }
+
+    @Test("an operation awaits another one's value at width 1, and gives its place to it")
+    func awaiting() async throws {
+        let supervisor = OperationSupervisor(width: 1)
+        let value: Int = try await supervisor.add(
+            Probe { _ in
+                let inner = supervisor.add(Probe { _ in 20 })
+                async let more = supervisor.add(Probe { _ in 1 }).value
+                return try await inner.value + more
+            }
+        ).value
+        #expect(value == 21)
+        #expect(supervisor.runningCount == 0)
+    }
+
+    @Test("awaiting oneself, one's dependent, or one who awaits oneself, names the circle")
+    func cycles() async throws {
+        let supervisor = OperationSupervisor(width: 2)
+        let own = Locked<OperationHandle<Void>?>(nil)
+        let started = Gate()
+        let first = supervisor.add(
+            Probe { _ in
+                try await started.wait()
+                try await own.withLock { $0 }?.value
+            },
+            options: OperationOptions(name: "narcissus")
+        )
+        own.withLock { $0 = first }
+        started.open()
+        let error = await #expect(throws: OperationError.self) { try await first.value }
+        expectDeadlock(error)
+        #expect(error?.description.contains("narcissus") == true)
+
+        let dependent = Locked<OperationHandle<Void>?>(nil)
+        let gate = Gate()
+        let second = supervisor.add(
+            Probe { _ in
+                try await gate.wait()
+                try await dependent.withLock { $0 }?.value
+            },
+            options: OperationOptions(name: "egg")
+        )
+        let hen = supervisor.add(Probe { _ in }, after: [second], options: OperationOptions(name: "hen"))
+        dependent.withLock { $0 = hen }
+        gate.open()
+        let circle = await #expect(throws: OperationError.self) { try await second.value }
+        expectDeadlock(circle)
+        #expect(circle?.description.contains("egg") == true && circle?.description.contains("hen") == true)
+    }
+
+    @Test("two operations of two supervisors that await each other: one of them is refused, both end")
+    func acrossSupervisors() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            let errors = try await Simulation.run(seed: seed) { simulation in
+                let (here, there) = (
+                    OperationSupervisor(.init(simulation, width: 1)), OperationSupervisor(.init(simulation, width: 1))
+                )
+                let other = Locked<OperationHandle<Int>?>(nil)
+                let first = here.add(
+                    Probe { _ in
+                        while other.withLock({ $0 }) == nil { await Task.yield() }
+                        return try await other.withLock { $0 }?.value ?? 0
+                    }
+                )
+                let second = there.add(Probe { _ in try await first.value })
+                other.withLock { $0 = second }
+                let results = [await first.result, await second.result]
+                return results.map { result in
+                    guard case .failure(let error) = result else { return "none" }
+                    return (error as? OperationError)?.code.description ?? "\(error)"
+                }
+            }
+            #expect(errors.contains("wouldDeadlock"), "seed \(seed): \(errors)")
+        }
+    }
+
+    @Test("a child that depends on what waits for its parent is refused: dependents, keys, barriers")
+    func children() async throws {
+        for kind in ["dependent", "key", "barrier"] {
+            let supervisor = OperationSupervisor(width: 4)
+            let gate = Gate()
+            let blocked = Locked<OperationHandle<Void>?>(nil)
+            let parent = supervisor.add(
+                Probe<Void> { context in
+                    try await gate.wait()
+                    guard let blocked = blocked.withLock({ $0 }) else { return }
+                    _ = try context.addChild(Probe { _ in }, after: [blocked])
+                },
+                options: OperationOptions(keys: ["k"])
+            )
+            let waiting =
+                switch kind {
+                case "dependent": supervisor.add(Probe<Void> { _ in }, after: [parent.ending])
+                case "key": supervisor.add(Probe<Void> { _ in }, options: OperationOptions(keys: ["k"]))
+                default: supervisor.addBarrier(Probe<Void> { _ in })
+                }
+            blocked.withLock { $0 = waiting }
+            gate.open()
+            let error = await #expect(throws: OperationError.self) { try await parent.value }
+            expectDeadlock(error)
+            try await supervisor.drain()
+        }
+    }
+
+    @Test("an operation can't wait for its own supervisor to drain")
+    func draining() async throws {
+        let supervisor = OperationSupervisor(width: 1)
+        let error = await #expect(throws: OperationError.self) {
+            try await supervisor.add(Probe { _ in try await supervisor.drain() }).value
+        }
+        expectDeadlock(error)
+    }
+}

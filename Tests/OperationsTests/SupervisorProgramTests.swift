@@ -1,0 +1,253 @@
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("Random programs of supervisors, in simulations", .timeLimit(.minutes(15)))
+struct SupervisorProgramTests {
+    /// What a program left behind.
+    struct Outcome: Sendable {
+        var complaints: [String]
+        var counts: SupervisorWorld.Counts
+        var states: [OperationState]
+    }
+
+    @Test("D1, D2, D5: whatever operations do to each other, each ends once, keys exclude, nothing is stuck or left")
+    func programs() async throws {
+        var counts = SupervisorWorld.Counts()
+        var states: [OperationState: Int] = [:]
+        for seed in seeds(3000) {
+            let traces = Traces()
+            let explanations = Locked<[String]>([])
+            let outcome: Outcome
+            do {
+                outcome = try await Self.run(seed, traces, explanations)
+            } catch {
+                let left = explanations.withLock { $0 }.joined(separator: "\n")
+                Issue.record("seed \(seed): \(error)\n\(left)")
+                return
+            }
+            guard outcome.complaints.isEmpty else {
+                Issue.record("seed \(seed): \(outcome.complaints.joined(separator: "\n"))")
+                return
+            }
+            // D8
+            guard traces.left.isEmpty else {
+                Issue.record("seed \(seed): left are \(traces.left.joined(separator: ", "))")
+                return
+            }
+            counts.add(outcome.counts)
+            for state in outcome.states { states[state, default: 0] += 1 }
+        }
+        // Whatever a search never meets, it says nothing about.
+        for state in [OperationState.finished, .failed, .cancelled] { #expect(states[state, default: 0] > 1000) }
+        #expect(counts.refusedWaits > 100 && counts.refusedChildren > 10 && counts.refusedRoom > 10, "\(counts)")
+        #expect(counts.joined > 20 && counts.abandoned > 10, "\(counts)")
+    }
+
+    private static func run(
+        _ seed: UInt64,
+        _ traces: Traces,
+        _ explanations: Locked<[String]>
+    ) async throws -> Outcome {
+        var generator = SplitMix64(seed: seed ^ 0xC0FFEE)
+        let cancelSteps = Set(
+            (0..<Int.random(in: 0...3, using: &generator)).map { _ in Int.random(in: 0..<300, using: &generator) }
+        )
+        let cancel = Locked<(@Sendable () -> Void)?>(nil)
+        return try await Simulation.run(
+            seed: seed,
+            beforeStep: { step in if cancelSteps.contains(step) { cancel.withLock { $0 }?() } },
+            { simulation in
+                var program = SupervisorProgram(simulation, traces)
+                let world = program.world
+                let chance = Locked(SplitMix64(seed: seed ^ 0xCA9CE1))
+                cancel.withLock {
+                    $0 = {
+                        let entry = chance.withLock { world.anyEntries(1, using: &$0).first }
+                        guard let entry else { return }
+                        world.willCancel(entry.addition.number)
+                        entry.handle.cancel()
+                    }
+                }
+                defer { cancel.withLock { $0 = nil } }
+                let abandoned: Set<OperationID>
+                do {
+                    abandoned = try await program.run()
+                } catch {
+                    // A simulation that is stuck cancels its scenario.
+                    explanations.withLock { $0 = world.explanations }
+                    throw error
+                }
+                let complaints = world.finalComplaints(abandoned: abandoned)
+                return Outcome(
+                    complaints: complaints,
+                    counts: world.counts,
+                    states: world.entries.map(\.handle.state)
+                )
+            }
+        )
+    }
+}
+
+extension SupervisorWorld {
+    /// What is left, and why.
+    fileprivate var explanations: [String] {
+        let left = entries.filter { !$0.handle.isFinished }
+        let own = left.map { "\($0.addition.number) (operation \($0.handle.id)) is \($0.handle.explain())" }
+        return own + supervisors.flatMap(\.operations).map { "operation \($0.id) is \($0.explain())" }
+    }
+}
+
+/// What the outside does in a program.
+struct SupervisorProgram {
+    let world: SupervisorWorld
+    private var generator: SplitMix64
+
+    init(_ simulation: Simulation, _ traces: Traces) {
+        generator = SplitMix64(seed: simulation.seed)
+        world = SupervisorWorld(simulation, traces, using: &generator)
+    }
+
+    /// Returns those that were abandoned.
+    mutating func run() async throws -> Set<OperationID> {
+        let listeners = Locked<[Task<Void, Never>]>([])
+        for _ in 0..<Int.random(in: 5...25, using: &generator) { try await step(listeners) }
+        for supervisor in world.supervisors {
+            supervisor.isSuspended = false
+            supervisor.width = max(1, supervisor.width)
+        }
+        let abandoned = await shutDownSomething()
+        // An operation here may wait for one there that waits for one here.
+        for supervisor in world.supervisors { try await supervisor.drain() }
+        for listener in listeners.withLock({ $0 }) { await listener.value }
+        for supervisor in world.supervisors { try await supervisor.drain() }
+        // What was written off really ends.
+        if !abandoned.isEmpty { try await world.simulation.clock.sleep(for: .seconds(10_000)) }
+        return abandoned
+    }
+
+    private mutating func step(_ listeners: Locked<[Task<Void, Never>]>) async throws {
+        let number = Int.random(in: world.supervisors.indices, using: &generator)
+        let supervisor = world.supervisors[number]
+        switch Int.random(in: 0..<30, using: &generator) {
+        case 0..<13: add(to: number, listeners)
+        case 13: addWhenRoom(to: number, listeners)
+        case 14..<19: for _ in 0..<Int.random(in: 1...20, using: &generator) { await Task.yield() }
+        case 19..<22:
+            try await world.simulation.clock.sleep(for: .milliseconds(Int.random(in: 1...100, using: &generator)))
+        case 22, 23: supervisor.width = Int.random(in: 0...world.mostWidth, using: &generator)
+        case 24, 25: supervisor.isSuspended.toggle()
+        case 26, 27: cancelSomebody()
+        case 28 where generator.oneIn(4):
+            world.willCancelAll(of: number)
+            supervisor.cancelAll()
+        default: if let handle = world.anyHandle(using: &generator) { _ = handle.explain().description }
+        }
+    }
+
+    private mutating func cancelSomebody() {
+        guard let entry = world.anyEntries(1, using: &generator).first else { return }
+        world.willCancel(entry.addition.number)
+        entry.handle.cancel()
+        if generator.oneIn(2) { entry.handle.cancel() }
+    }
+
+    private mutating func add(to number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
+        if generator.oneIn(10), let former = world.anyEntries(1, using: &generator).first {
+            return addNext(after: former)
+        }
+        let addition = world.makeAddition(to: number, parent: nil, using: &generator)
+        let supervisor = world.supervisors[number]
+        let handle: OperationHandle<Int>
+        if addition.isBarrier {
+            let operation = ScriptedOperation(addition.number, world)
+            handle = supervisor.addBarrier(operation, after: addition.references, options: addition.options)
+        } else if addition.options.coalescingKey == nil, generator.oneIn(4) {
+            handle = supervisor.add(after: addition.references, options: addition.options) { [world] in
+                ScriptedOperation(addition.number, world)
+            }
+        } else {
+            let operation = ScriptedOperation(addition.number, world)
+            handle = supervisor.add(operation, after: addition.references, options: addition.options)
+        }
+        if addition.options.coalescingKey != nil, handle.record.extras?.target?.extras?.joinedCount ?? 0 > 1 {
+            world.count(\.joined)
+        }
+        world.register(addition, handle)
+        if generator.oneIn(3) { listen(to: handle, addition.number, listeners) }
+    }
+
+    private mutating func addNext(after former: SupervisorWorld.Entry) {
+        let supervisor = former.addition.supervisor
+        var addition = world.makeAddition(to: supervisor, parent: nil, waitsForRoom: true, using: &generator)
+        addition.dependencies = [(former.addition.number, false)]
+        let number = addition.number
+        let handle = former.handle.then(options: addition.options) { [world] _ in ScriptedOperation(number, world) }
+        world.register(addition, handle)
+    }
+
+    private mutating func addWhenRoom(to number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
+        let addition = world.makeAddition(to: number, parent: nil, waitsForRoom: true, using: &generator)
+        let task = Task.detached(executorPreference: world.simulation.executor) { [world] in
+            let operation = ScriptedOperation(addition.number, world)
+            let handle = try? await world.supervisors[number].addWhenRoom(
+                operation,
+                after: addition.references,
+                options: addition.options
+            )
+            if let handle { world.register(addition, handle) }
+        }
+        listeners.withLock { $0.append(task) }
+    }
+
+    /// D1: whoever listens is told of the end once, and of nothing after it.
+    private func listen(to handle: OperationHandle<Int>, _ number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
+        let events = handle.events
+        let task = Task.detached(executorPreference: world.simulation.executor) { [world] in
+            var last: OperationEvent?
+            for await event in events {
+                if case .ended = last { world.complain(number, "tells of \(event) after its end") }
+                last = event
+            }
+            guard case .ended(let state) = last, state == handle.state else {
+                return world.complain(number, "tells of \(String(describing: last)) last")
+            }
+        }
+        listeners.withLock { $0.append(task) }
+    }
+
+    /// Shuts down one of the supervisors, perhaps, with operations in it that don't listen.
+    private mutating func shutDownSomething() async -> Set<OperationID> {
+        guard generator.oneIn(3) else { return [] }
+        let number = Int.random(in: world.supervisors.indices, using: &generator)
+        for entry in world.anyEntries(8, using: &generator) where entry.addition.supervisor == number {
+            world.makeDeaf(entry.addition.number)
+        }
+        world.willCancelAll(of: number)
+        let start = world.simulation.clock.now
+        let abandoned = await world.supervisors[number].shutdown(grace: .seconds(1))
+        if start.duration(to: world.simulation.clock.now) > .seconds(1) {
+            world.complain(number, "took too long to shut down")
+        }
+        for entry in world.entries where entry.addition.supervisor == number && !entry.handle.isFinished {
+            world.complain(entry.addition.number, "hasn't ended in a shutdown")
+        }
+        world.count(\.abandoned, by: abandoned.count)
+        let ids = Set(abandoned.map(\.id))
+        world.didWriteOff(ids)
+        return ids
+    }
+}
+
+extension SupervisorWorld.Counts {
+    fileprivate mutating func add(_ other: Self) {
+        runs += other.runs
+        refusedWaits += other.refusedWaits
+        refusedChildren += other.refusedChildren
+        refusedRoom += other.refusedRoom
+        joined += other.joined
+        abandoned += other.abandoned
+    }
+}
