@@ -22,6 +22,7 @@ let package = Package(
         .library(name: "StoreSync", targets: ["StoreSync"]),
         .library(name: "RemoteStorage", targets: ["RemoteStorage"]),
         .library(name: "OperationsTesting", targets: ["OperationsTesting"]),
+        .library(name: "OperationsServiceLifecycle", targets: ["OperationsServiceLifecycle"]),
         .library(name: "Operations", targets: ["Operations"]),
     ],
     dependencies: [
@@ -32,6 +33,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-service-context", from: "1.5.1"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
     targets: [
@@ -71,6 +73,14 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "OperationsServiceLifecycle",
+            dependencies: [
+                "Operations",
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "Operations",
             dependencies: [
                 "ThreadSupport",
@@ -96,7 +106,29 @@ let package = Package(
             name: "OperationsTests",
             dependencies: [
                 "Operations", "OperationsTesting", "ThreadSupport",
+                .product(name: "InMemoryLogging", package: "swift-log"),
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
+                .product(name: "ServiceContextModule", package: "swift-service-context"),
+                .product(name: "Tracing", package: "swift-distributed-tracing"),
+            ],
+            swiftSettings: settings
+        ),
+        // As an app's module is by default in Xcode.
+        .testTarget(
+            name: "OperationsMainActorTests",
+            dependencies: ["Operations", "OperationsTesting"],
+            swiftSettings: settings + [.defaultIsolation(MainActor.self)]
+        ),
+        .testTarget(
+            name: "OperationsServiceLifecycleTests",
+            dependencies: [
+                "Operations", "OperationsServiceLifecycle", "OperationsTesting",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),

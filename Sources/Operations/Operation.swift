@@ -1,7 +1,7 @@
 /// A unit of work with a beginning, progress and exactly one end.
 ///
 /// An operation is an actor, so its state needs no locks. Implement ``main(_:)`` and give the operation to an
-/// ``OperationSupervisor``, or run it alone with ``run(_:)``:
+/// ``OperationSupervisor``, or run it alone with ``run(_:configuration:)``:
 ///
 /// ```swift
 /// actor Thumbnail: Operation {
@@ -66,16 +66,28 @@ public protocol Operation<Output>: Actor {
 public typealias OperationActor = Operation
 
 extension Operation {
+    // Synchronous and not isolated, so that nothing is done without a hop to the actor.
+
     /// Does nothing.
-    public func operationDidStart(_ context: OperationContext) async {}
+    public nonisolated func operationDidStart(_ context: OperationContext) {
+        PhaseInspection.noteDefault(.start)
+    }
     /// Does nothing.
-    public func operationDidMakeProgress(_ progress: OperationProgress) async {}
+    public nonisolated func operationDidMakeProgress(_ progress: OperationProgress) {
+        PhaseInspection.noteDefault(.progress)
+    }
     /// Does nothing.
-    public func operationDidComplete(_ output: Output) async {}
+    public nonisolated func operationDidComplete(_ output: Output) {
+        PhaseInspection.noteDefault(.completion)
+    }
     /// Does nothing.
-    public func operationDidFail(_ error: any Error) async {}
+    public nonisolated func operationDidFail(_ error: any Error) {
+        PhaseInspection.noteDefault(.failure)
+    }
     /// Does nothing.
-    public func operationWasCancelled() async {}
+    public nonisolated func operationWasCancelled() {
+        PhaseInspection.noteDefault(.cancellation)
+    }
 
     /// Runs the operation alone, without a supervisor: for unit tests and scripts.
     ///

@@ -2,7 +2,9 @@ import Operations
 import OperationsTesting
 import ThreadSupport
 
+// DOC: alias
 typealias Operation = Operations.Operation
+// DOC: end
 
 struct ProbeError: Error, Equatable {
     var name = "probe"

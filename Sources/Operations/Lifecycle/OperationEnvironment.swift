@@ -14,9 +14,11 @@ final class OperationEnvironment: Sendable {
     /// The time since the supervisor was made.
     let now: @Sendable () -> Duration
     let random: @Sendable () -> Double
+    /// The supervisor's name.
+    let name: String
     let logger: Logger
     /// Whether messages go nowhere, so that they needn't be put together.
-    let isSilent: Bool
+    private let isSilent: Bool
     let metrics: SupervisorMetrics?
     /// What makes spans, unless that is nothing.
     let tracer: (any Tracer)?
@@ -30,6 +32,7 @@ final class OperationEnvironment: Sendable {
         clock = configuration.clock
         now = Self.stopwatch(configuration.clock)
         random = configuration.random
+        name = configuration.name
         logger = configuration.logger
         isSilent = configuration.logger.handler is SwiftLogNoOpLogHandler
         metrics = SupervisorMetrics(supervisor: configuration.name)
@@ -41,6 +44,9 @@ final class OperationEnvironment: Sendable {
         stallTimeout = configuration.stallTimeout
         stallPolicy = configuration.stallPolicy
     }
+
+    /// Whether a message of this level goes anywhere.
+    func logs(_ level: Logger.Level) -> Bool { !isSilent && logger.logLevel <= level }
 
     private static func stopwatch<C: Clock<Duration>>(_ clock: C) -> @Sendable () -> Duration {
         let start = clock.now

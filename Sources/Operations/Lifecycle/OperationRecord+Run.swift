@@ -15,8 +15,9 @@ extension OperationRecord {
             let extras = madeExtras
             extras.reportCount += 1
             // Started under the lock: a report that is accepted before the end has its pump before the end looks for one.
+            // Not detached: spans of the progress phase have the same parent as those of whoever reports.
             if extras.mailbox.report(progress) == .startPump {
-                extras.pump = Task.detached(executorPreference: board.environment.executor) {
+                extras.pump = Task(executorPreference: board.environment.executor) {
                     await self.pumpProgress()
                 }
             }
@@ -69,7 +70,7 @@ extension OperationRecord {
         guard let policy, nextAttempt <= policy.maximumAttempts, policy.shouldRetry(error) else { return false }
         await endChildren(cancelling: true)
         let delay = policy.delay(after: nextAttempt - 1, random: core.environment.random())
-        core.environment.metrics?.retried()
+        core.decide { $0.noteRetry(of: self, attempt: nextAttempt, in: delay, after: error, &$1) }
         let reason = "attempt \(nextAttempt) in \(delay), after: \(error)"
         let clock = core.environment.clock
         do {
@@ -200,7 +201,7 @@ extension OperationRecord {
     /// Removes the temporary directory, if there is one, with everything in it.
     func removeTemporaryDirectory() async {
         guard let url = core.withBoard({ _ in extras?.temporaryDirectory.take() }) else { return }
-        await core.shielded(self) { [environment = core.environment] in
+        await core.shielded { [environment = core.environment] in
             try? await runBlocking(on: environment.blockingExecutor) { try FileManager.default.removeItem(at: url) }
         }
     }

@@ -31,12 +31,12 @@ extension OperationRecord {
         }
     }
 
-    /// Begins to watch for progress, where that is wanted.
-    func startWatchdog() {
+    /// Begins to watch for progress, where that is wanted, when the run begins.
+    ///
+    /// - Parameter timeout: What the operation was added with.
+    func startWatchdog(_ timeout: Duration?) {
         let environment = core.environment
-        guard let timeout = core.withBoard({ _ in extras?.options.stallTimeout }) ?? environment.stallTimeout else {
-            return
-        }
+        guard let timeout = timeout ?? environment.stallTimeout else { return }
         startTimer { [core] record in
             var former = -1
             while (try? await environment.clock.sleep(for: timeout)) != nil {
@@ -57,7 +57,7 @@ extension OperationRecord {
                 "\(name) has made no progress for \(timeout). See what it waits for, or let it report progress more often."
             )
             if let extras, !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .stalled)) }
-            actions.append(.log { $0.logger.warning("\(error)") })
+            board.noteStall(of: self, for: timeout, &actions)
             return error
         }
         if core.environment.stallPolicy == .cancel { core.cancel(self, because: error) }

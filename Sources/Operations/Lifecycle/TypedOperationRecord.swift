@@ -32,12 +32,18 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
 final class JoinedOperationRecord<Output: Sendable>: TypedOperationRecord<Output>, @unchecked Sendable {
     // Sendable: as in the superclass.
     init(_ target: TypedOperationRecord<Output>) {
-        // The operation counts once.
-        super.init(options: OperationOptions(progressUnitCount: 0), core: target.core)
+        // Kept here because it outlives the tie to the target. The operation counts once.
+        let options = OperationOptions(
+            name: target.name,
+            userInfo: target.options.userInfo,
+            clientIdentifier: target.options.clientIdentifier,
+            progressUnitCount: 0
+        )
+        super.init(options: options, core: target.core)
         madeExtras.target = target
     }
 
-    override var typeName: String { extras?.target?.typeName ?? String(describing: Output.self) }
+    override var typeName: String { String(describing: Output.self) }
     override func clear() -> AnyObject? { nil }
 }
 

@@ -31,7 +31,8 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
 
     override func execute() async {
         await CurrentOperation.$record.withValue(self) {
-            let (operation, serviceContext) = current
+            let (operation, serviceContext, stallTimeout) = current
+            startWatchdog(stallTimeout)
             guard let serviceContext else { return await perform(operation) }
             await ServiceContext.withValue(serviceContext) { await perform(operation) }
         }
@@ -44,10 +45,8 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         }
     }
 
-    private var current: (operation: Work?, serviceContext: ServiceContext?) {
-        core.withBoard { _ in
-            (operation, extras?.serviceContext)
-        }
+    private var current: (operation: Work?, serviceContext: ServiceContext?, stallTimeout: Duration?) {
+        core.withBoard { _ in (operation, extras?.serviceContext, extras?.options.stallTimeout) }
     }
 
     /// The operation of an attempt; one that comes from a factory is made anew for each.
@@ -64,10 +63,23 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         return made
     }
 
-    /// The whole run: start, `main` as often as it's tried, the end of progress, the ending phase, the end.
-    private func perform(_ given: Work?) async {
+    /// The whole run, in a span where spans are made, and the end.
+    private func perform(_ operation: Work?) async {
         let ending = OperationEnding(self)
-        startWatchdog()
+        if let tracer = core.environment.tracer {
+            let name = core.withBoard { _ in self.name }
+            await tracer.withAnySpan(name) { span in
+                span.attributes["operation.id"] = "\(id)"
+                await perform(operation, in: span)
+            }
+        } else {
+            await perform(operation, in: nil)
+        }
+        ending.end()
+    }
+
+    /// Start, `main` as often as it's tried, the end of progress, the ending phase.
+    private func perform(_ given: Work?, in span: (any Span)?) async {
         var operation = given
         var result: Result<Work.Output, any Error>
         var attempt = 1
@@ -77,32 +89,43 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
                 let current = try self.operation(replacing: operation)
                 operation = current
                 let context = OperationContext(record: self, attempt: attempt)
-                result = await traced { await current.attempt(context, isFirst: !hasStarted) }
+                result = await current.attempt(context, isFirst: !hasStarted)
                 hasStarted = true
             } catch {
                 result = .failure(error)
             }
+            span?.record(result, ofAttempt: attempt)
             attempt += 1
         } while await retries(after: &result, nextAttempt: attempt)
         let outcome = await leaveMain(result)
+        span?.record(outcome, after: result)
         if let outcome, let operation, hasStarted {
-            await core.shielded(self) { await operation.endingPhase(outcome) }
+            await core.shielded { await operation.endingPhase(outcome) }
         }
         await removeTemporaryDirectory()
-        ending.end()
+    }
+}
+
+extension Span {
+    /// One call of `main` is over.
+    ///
+    /// A cancellation is no error.
+    fileprivate func record<Output>(_ result: Result<Output, any Error>, ofAttempt attempt: Int) {
+        guard case .failure(let error) = result, !(error is CancellationError) else { return }
+        recordError(error, attributes: ["operation.attempt": .int64(Int64(attempt))])
     }
 
-    private func traced(
-        _ body: () async -> Result<Work.Output, any Error>
-    ) async -> Result<Work.Output, any Error> {
-        guard let tracer = core.environment.tracer else { return await body() }
-        let (name, id) = core.withBoard { _ in (self.name, self.id) }
-        return await tracer.withAnySpan(name) { span in
-            span.attributes["operation.id"] = "\(id)"
-            let result = await body()
-            if case .failure(let error) = result { span.recordError(error) }
-            return result
+    /// The operation is over; `outcome` is `nil` if that was so before `main` came back.
+    fileprivate func record<Output>(_ outcome: Result<Output, any Error>?, after result: Result<Output, any Error>) {
+        guard let outcome else {
+            attributes["operation.outcome"] = "abandoned"
+            return setStatus(SpanStatus(code: .error, message: "abandoned"))
         }
+        attributes["operation.outcome"] = "\(OperationLifecycle.Outcome(outcome))"
+        guard case .failure(let error) = outcome, !(error is CancellationError) else { return }
+        // A deadline or a stall turns the cancellation that it causes into a failure, which no attempt has thrown.
+        if case .failure(is CancellationError) = result { recordError(error) }
+        setStatus(SpanStatus(code: .error, message: "\(error)"))
     }
 }
 

@@ -25,6 +25,8 @@ struct SchedulerBoard {
     var isSuspendedByFailures = false
     private var failures: Deque<Duration> = []
     var coalescing: [SchedulerCore.CoalescingID: OperationRecord] = [:]
+    /// Records that joined another one: they are in the scheduler, and no work of their own.
+    var joinedCount = 0
 
     init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment) {
         self.environment = environment
@@ -61,6 +63,7 @@ struct SchedulerBoard {
     mutating func insert(_ record: OperationRecord, _ addition: SchedulerState.Addition) {
         if scheduler.count == 0 { tally = ProgressTally() }
         tally.total += record.progressUnitCount
+        if addition.traits.contains(.isJoined) { joinedCount += 1 }
         let slot = scheduler.add(addition)
         record.slot = slot
         if Int(slot) == records.count { records.append(record) } else { records[Int(slot)] = record }
@@ -78,15 +81,12 @@ struct SchedulerBoard {
                 begin(record, worker, &actions)
             }
         }
-        environment.metrics?.record(
-            waiting: scheduler.count - scheduler.runningCount,
-            running: scheduler.runningCount
-        )
+        reportCounts()
     }
 
     private mutating func begin(_ record: OperationRecord, _ worker: Worker?, _ actions: inout [SchedulerAction]) {
         record.lifecycle.begin()
-        if environment.metrics != nil { record.madeExtras.startedAt = environment.now() }
+        noteStart(of: record, &actions)
         var taker = Worker()
         if let ownTask = record.extras?.ownTask {
             taker.task = ownTask.task
@@ -229,7 +229,7 @@ struct SchedulerBoard {
     ) {
         let error = record.failure
         let worker = workers.removeValue(forKey: record.slot)
-        note(record, outcome, error, &actions)
+        noteEnd(of: record, outcome, error, &actions)
         tally.completed += record.progressUnitCount
         let unlucky = scheduler.end(record.slot, succeeded: outcome == .finished)
         records[Int(record.slot)] = nil
@@ -251,7 +251,7 @@ struct SchedulerBoard {
             )
             record.settle(error)
         }
-        note(record, outcome, record.failure, &actions)
+        noteEnd(of: record, outcome, record.failure, isAbandoned: true, &actions)
         tally.completed += record.progressUnitCount
         let unlucky = scheduler.abandon(record.slot)
         depart(record, unlucky, record.failure, &actions)
@@ -273,6 +273,7 @@ struct SchedulerBoard {
         _ error: (any Error)?,
         _ actions: inout [SchedulerAction]
     ) {
+        if record.extras?.target != nil { joinedCount -= 1 }
         for slot in unlucky {
             let dependent = self.record(at: slot)
             if dependent.extras?.target === record {
@@ -349,30 +350,6 @@ struct SchedulerBoard {
 
     // MARK: Failures
 
-    private mutating func note(
-        _ record: OperationRecord,
-        _ outcome: OperationLifecycle.Outcome,
-        _ error: (any Error)?,
-        _ actions: inout [SchedulerAction]
-    ) {
-        if let metrics = environment.metrics {
-            metrics.ended(outcome, after: record.extras?.startedAt.map { environment.now() - $0 })
-        }
-        guard !environment.isSilent else { return }
-        let (id, name) = (record.id, record.name)
-        actions.append(
-            .log { environment in
-                environment.logger.debug(
-                    "operation ended",
-                    metadata: [
-                        "operation.id": "\(id)", "operation.name": "\(name)", "operation.outcome": "\(outcome)",
-                        "operation.error": error.map { "\($0)" } ?? "",
-                    ]
-                )
-            }
-        )
-    }
-
     /// An attempt failed: suspends the supervisor if too many have.
     mutating func countFailure(_ actions: inout [SchedulerAction]) {
         // A shutdown waits like a drain, and isn't to be cut short.
@@ -386,7 +363,7 @@ struct SchedulerBoard {
         isSuspendedByFailures = true
         actions += drainWaiters.values.map { .fail($0, OperationError.suspendedByFailures) }
         drainWaiters = [:]
-        actions.append(.log { $0.logger.error("\(OperationError.suspendedByFailures)") })
+        noteSuspension(limit, &actions)
     }
 
     mutating func setSuspended(_ isSuspended: Bool) {

@@ -103,11 +103,11 @@ final class SchedulerCore: Sendable {
     }
 
     /// Runs `body` in a task that isn't cancelled when the current one is: for ending phases and cleaning up.
-    func shielded(_ record: OperationRecord, _ body: @escaping @Sendable () async -> Void) async {
+    ///
+    /// The task has the task-local values of the current one, the operation and its span among them.
+    func shielded(_ body: @escaping @Sendable () async -> Void) async {
         guard Task.isCancelled else { return await body() }
-        await Task.detached(executorPreference: environment.executor) {
-            await CurrentOperation.$record.withValue(record, operation: body)
-        }.value
+        await Task(executorPreference: environment.executor) { await body() }.value
     }
 
     // MARK: Control

@@ -1,0 +1,46 @@
+import Synchronization
+import ThreadSupport
+
+/// Finds out which phases an operation implements: those that do nothing by default note that they ran.
+///
+/// They do so only while somebody looks, which costs every other run a relaxed load for each of them.
+package enum PhaseInspection {
+    /// The phases of a run.
+    package enum Phase: Sendable, Hashable { case start, progress, completion, failure, cancellation }
+
+    /// The error that the phase for failures is called with.
+    private struct Failure: Error {}
+
+    private static let inspectionCount = Atomic<Int>(0)
+    @TaskLocal private static var defaults: Locked<Set<Phase>>?
+
+    /// A phase that the operation doesn't implement was called.
+    static func noteDefault(_ phase: Phase) {
+        guard inspectionCount.load(ordering: .relaxed) > 0 else { return }
+        defaults?.withLock { _ = $0.insert(phase) }
+    }
+
+    /// Calls one phase of an operation, without a run, and tells whether that is the operation's own.
+    package nonisolated(nonsending) static func implements<Work: Operation>(
+        _ phase: Phase,
+        _ operation: Work,
+        output: Work.Output
+    ) async -> Bool {
+        let record = WorkRecord(operation, options: nil, core: SchedulerCore(.init()))
+        defer { LiveOperations.remove(operation) }
+        let defaults = Locked<Set<Phase>>([])
+        inspectionCount.add(1, ordering: .relaxed)
+        defer { inspectionCount.subtract(1, ordering: .relaxed) }
+        await $defaults.withValue(defaults) {
+            switch phase {
+            case .start: await operation.operationDidStart(OperationContext(record: record, attempt: 1))
+            case .progress: await operation.operationDidMakeProgress(OperationProgress(fractionCompleted: 0.5))
+            case .completion: await operation.operationDidComplete(output)
+            case .failure: await operation.operationDidFail(Failure())
+            case .cancellation: await operation.operationWasCancelled()
+            }
+        }
+        await record.removeTemporaryDirectory()
+        return !defaults.withLock { $0.contains(phase) }
+    }
+}

@@ -1,0 +1,62 @@
+public import Operations
+
+/// A phase of an operation's run, each a method of `Operation`.
+public enum OperationPhase: Sendable, Hashable, CaseIterable {
+    /// `operationDidStart(_:)`.
+    case start
+    /// `operationDidMakeProgress(_:)`.
+    case progress
+    /// `operationDidComplete(_:)`.
+    case completion
+    /// `operationDidFail(_:)`.
+    case failure
+    /// `operationWasCancelled()`.
+    case cancellation
+
+    fileprivate var inspected: PhaseInspection.Phase {
+        switch self {
+        case .start: .start
+        case .progress: .progress
+        case .completion: .completion
+        case .failure: .failure
+        case .cancellation: .cancellation
+        }
+    }
+}
+
+/// The phases that an operation implements itself.
+///
+/// A phase with a misspelt name or a parameter of another type compiles and is never called, because the one that does
+/// nothing stands in for it. One line in a test finds it:
+///
+/// ```swift
+/// #expect(await phasesImplemented(by: Upload(file), output: 3) == [.start, .failure])
+/// ```
+///
+/// There is no run: each phase is called once, with all that it does, on an operation made for it. `main` isn't called.
+///
+/// - Parameters:
+///   - operation: Makes the operation; evaluated for each phase.
+///   - output: What the phase for completion is called with.
+/// - Returns: The phases that aren't the ones that do nothing.
+public func phasesImplemented<Work: Operation>(
+    by operation: @autoclosure () -> Work,
+    output: Work.Output
+) async -> Set<OperationPhase> {
+    var phases: Set<OperationPhase> = []
+    for phase in OperationPhase.allCases
+    where await PhaseInspection.implements(phase.inspected, operation(), output: output) {
+        phases.insert(phase)
+    }
+    return phases
+}
+
+/// The phases that an operation without an output implements itself.
+///
+/// - Parameter operation: Makes the operation; evaluated for each phase.
+/// - Returns: The phases that aren't the ones that do nothing.
+public func phasesImplemented<Work: Operation<Void>>(
+    by operation: @autoclosure () -> Work
+) async -> Set<OperationPhase> {
+    await phasesImplemented(by: operation(), output: ())
+}

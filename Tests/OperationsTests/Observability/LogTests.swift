@@ -1,0 +1,175 @@
+import InMemoryLogging
+import Logging
+import OperationsTesting
+import Testing
+
+@testable import Operations
+
+@Suite("What a supervisor writes to its log", .timeLimit(.minutes(15)))
+struct LogTests {
+    private let handler = {
+        var handler = InMemoryLogHandler()
+        handler.logLevel = .debug
+        return handler
+    }()
+
+    private func configuration(_ simulation: Simulation, level: Logger.Level = .debug)
+        -> OperationSupervisor.Configuration
+    {
+        var configuration = OperationSupervisor.Configuration(simulation)
+        configuration.name = "photos"
+        configuration.logger = Logger(label: "test") { [handler] _ in handler }
+        configuration.logger.logLevel = level
+        return configuration
+    }
+
+    private func entries(_ message: String) -> [InMemoryLogHandler.Entry] {
+        handler.entries.filter { "\($0.message)".hasPrefix(message) }
+    }
+
+    private func named(_ name: String) -> OperationOptions { OperationOptions(name: name) }
+
+    @Test("start and end, with identifier, name, outcome, duration and error")
+    func startAndEnd() async throws {
+        var ids: [String] = []
+        ids = try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(configuration(simulation))
+            let clock = simulation.clock
+            let good = supervisor.add(Probe { _ in try await clock.sleep(for: .seconds(3)) }, options: named("good"))
+            _ = await good.result
+            let bad = supervisor.add(Probe { _ in throw ProbeError() }, options: named("bad"))
+            _ = await bad.result
+            supervisor.isSuspended = true
+            let unborn = supervisor.add(Probe { _ in }, options: named("unborn"))
+            unborn.cancel()
+            return [good, bad, unborn].map { "\($0.id)" }
+        }
+        let (starts, ends) = (entries("operation started"), entries("operation ended"))
+        #expect(
+            starts.map(\.metadata) == [
+                ["operation.id": "\(ids[0])", "operation.name": "good"],
+                ["operation.id": "\(ids[1])", "operation.name": "bad"],
+            ]
+        )
+        #expect(
+            ends.map(\.metadata) == [
+                [
+                    "operation.id": "\(ids[0])", "operation.name": "good", "operation.outcome": "finished",
+                    "operation.duration": "\(Duration.seconds(3))",
+                ],
+                [
+                    "operation.id": "\(ids[1])", "operation.name": "bad", "operation.outcome": "failed",
+                    "operation.duration": "\(Duration.zero)",
+                ],
+                ["operation.id": "\(ids[2])", "operation.name": "unborn", "operation.outcome": "cancelled"],
+            ]
+        )
+        #expect(ends.map { $0.error is ProbeError } == [false, true, false])
+        #expect(ends[2].error is CancellationError)
+        #expect(handler.entries.allSatisfy { $0.level == .debug })
+    }
+
+    @Test("work that several handles share is told of once")
+    func joined() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(configuration(simulation))
+            supervisor.isSuspended = true
+            for _ in 0..<3 { supervisor.add(Probe { _ in }, options: OperationOptions(coalescingKey: "x")) }
+            supervisor.isSuspended = false
+            try await supervisor.drain()
+        }
+        #expect(entries("operation started").count == 1)
+        #expect(entries("operation ended").count == 1)
+    }
+
+    @Test("another attempt, with the error of the one before")
+    func retry() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(configuration(simulation))
+            let retry = RetryPolicy(maximumAttempts: 2, initialDelay: .seconds(4), jitter: 0)
+            supervisor.add(Probe { _ in throw ProbeError() }, options: OperationOptions(name: "a", retry: retry))
+            try await supervisor.drain()
+        }
+        let retries = entries("operation will be retried")
+        #expect(retries.count == 1)
+        #expect(retries.first?.error is ProbeError)
+        #expect(retries.first?.metadata["operation.name"] == "a")
+        #expect(retries.first?.metadata["operation.attempt"] == "2")
+        #expect(retries.first?.metadata["operation.delay"] == "\(Duration.seconds(4))")
+    }
+
+    @Test("a stall is a warning, by the supervisor's timeout or the operation's own; one who cancels fails it")
+    func stall() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            var configuration = configuration(simulation)
+            configuration.stallTimeout = .seconds(10)
+            configuration.stallPolicy = .cancel
+            let supervisor = OperationSupervisor(configuration)
+            let clock = simulation.clock
+            let still = supervisor.add(
+                Probe { _ in try await clock.sleep(for: .seconds(100)) },
+                options: named("still")
+            )
+            let busy = supervisor.add(
+                Probe { context in
+                    for step in 1...50 {
+                        try await clock.sleep(for: .seconds(2))
+                        context.reportProgress(Double(step) / 50)
+                    }
+                }
+            )
+            let slow = supervisor.add(
+                Probe { _ in try await clock.sleep(for: .seconds(100)) },
+                options: OperationOptions(name: "slow", stallTimeout: .seconds(200))
+            )
+            try await supervisor.drain()
+            #expect((still.error as? OperationError)?.code == .stalled)
+            #expect(busy.state == .finished)
+            #expect(slow.state == .finished)
+        }
+        let warnings = handler.entries.filter { $0.level > .debug }
+        #expect(warnings.map(\.level) == [.warning])
+        #expect(warnings.first?.metadata["operation.name"] == "still")
+        #expect(warnings.first?.metadata["operation.stallTimeout"] == "\(Duration.seconds(10))")
+    }
+
+    @Test("a supervisor that suspends itself says so as an error")
+    func suspension() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            var configuration = configuration(simulation)
+            configuration.restartIntensity = RestartIntensity(maximumFailures: 1, period: .seconds(60))
+            let supervisor = OperationSupervisor(configuration)
+            let handles = supervisor.add((0..<2).map { _ in Probe { _ in throw ProbeError() } })
+            for handle in handles { _ = await handle.result }
+            #expect(supervisor.isSuspended)
+        }
+        let errors = handler.entries.filter { $0.level == .error }
+        #expect(errors.count == 1)
+        #expect(errors.first?.metadata["supervisor.name"] == "photos")
+        #expect(errors.first?.metadata["supervisor.maximumFailures"] == "1")
+    }
+
+    @Test("an operation that is abandoned is worth a warning, and nothing else is above debug")
+    func abandoned() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(configuration(simulation, level: .info))
+            let clock = simulation.clock
+            supervisor.add(
+                Probe { _ in
+                    // An unstructured task doesn't hear of the cancellation.
+                    try await Task(executorPreference: simulation.executor) {
+                        try await clock.sleep(for: .seconds(100))
+                    }.value
+                },
+                options: named("deaf")
+            )
+            supervisor.add(Probe { _ in throw ProbeError() })
+            try await clock.sleep(for: .seconds(1))
+            await supervisor.shutdown(grace: .seconds(1))
+            try await clock.sleep(for: .seconds(200))
+        }
+        #expect(handler.entries.map { "\($0.message)" } == ["operation abandoned"])
+        #expect(handler.entries.first?.level == .warning)
+        #expect(handler.entries.first?.metadata["operation.name"] == "deaf")
+    }
+}
