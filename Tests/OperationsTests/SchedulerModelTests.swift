@@ -22,7 +22,7 @@ struct SchedulerModelTests {
 
     @Test("D2, D5: random programs do what the rules say, event by event, and every one of them drains")
     func programs() {
-        let seeds = seeds(4000)
+        let seeds = seeds(20_000)
         let (events, grants) = explore(seeds, SchedulerProgram.Shape())
         // A search in which little happens would show little.
         #expect(events > seeds.count * 15 && grants > seeds.count * 3)
@@ -30,11 +30,11 @@ struct SchedulerModelTests {
 
     @Test("random programs do what the rules say when the 32nd grant comes, which takes the oldest")
     func ageing() {
-        _ = explore(seeds(1000), SchedulerProgram.Shape(warmUp: 20...31))
+        _ = explore(seeds(4000), SchedulerProgram.Shape(warmUp: 20...31))
     }
 
     @Test("nothing starves in long programs: who could have a place has it after a bounded number of grants")
     func starvation() {
-        _ = explore(seeds(60), SchedulerProgram.Shape(steps: 400...600, most: 25))
+        _ = explore(seeds(200), SchedulerProgram.Shape(steps: 400...600, most: 25))
     }
 }

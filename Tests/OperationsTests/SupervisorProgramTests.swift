@@ -17,7 +17,7 @@ struct SupervisorProgramTests {
     func programs() async throws {
         var counts = SupervisorWorld.Counts()
         var states: [OperationState: Int] = [:]
-        for seed in seeds(3000) {
+        for seed in seeds(5000) {
             let traces = Traces()
             let explanations = Locked<[String]>([])
             let outcome: Outcome

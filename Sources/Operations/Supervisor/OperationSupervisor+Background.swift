@@ -53,7 +53,8 @@ extension OperationSupervisor {
 
     private func backgroundExpired(_ stay: Int) async {
         guard background.stay == stay, isInBackground else { return }
-        for record in core.records where record.state.isUnderway || record.mayContinueInBackground {
+        // The newest first, as in `cancelAll`.
+        for record in core.records.reversed() where record.state.isUnderway || record.mayContinueInBackground {
             record.cancel()
         }
         await endBackgroundActivity()

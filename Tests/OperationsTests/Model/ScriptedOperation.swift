@@ -63,7 +63,10 @@ actor ScriptedOperation: Operation {
     private func leave() { world.leave(number) }
 
     private func check(_ context: OperationContext) {
-        guard Task.isCancelled || context.isCancelled else { return }
+        guard Task.isCancelled || context.isCancelled else {
+            if world.isParentCancelled(number) { world.complain(number, "isn't cancelled with its parent") }
+            return
+        }
         if !context.isCancelled { world.complain(number, "sees the cancellation of another one") }
         if !world.mayBeCancelled(number) { world.complain(number, "was cancelled by nobody") }
     }

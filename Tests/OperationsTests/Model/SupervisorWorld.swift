@@ -195,6 +195,11 @@ final class SupervisorWorld: Sendable {
         }
     }
 
+    func isParentCancelled(_ number: Int) -> Bool {
+        let parent = addition(number)?.parent.flatMap { parent in state.withLock { $0.entries[parent] } }
+        return parent?.handle.record.isCancellationRequested == true
+    }
+
     // MARK: Running
 
     func update(_ number: Int, _ change: (inout Run) -> String?) {

@@ -74,4 +74,20 @@ struct BackgroundTests {
             #expect(provider.held.withLock { $0.isEmpty })
         }
     }
+
+    @Test("P27: the end of the grace starts nothing that only waited for the end of what it cancels")
+    func expiryStartsNothing() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation))
+            let journal = Journal()
+            let options = OperationOptions(mayContinueInBackground: true, keys: ["a"])
+            supervisor.add(Probe { _ in try await Gate().wait() }, options: options)
+            let waiting = supervisor.add(Probe { _ in }, options: options)
+            let dependentOptions = OperationOptions(mayContinueInBackground: true)
+            supervisor.add(Probe("dependent", journal) { _ in }, after: [waiting.ending], options: dependentOptions)
+            await supervisor.enterBackground(grace: .seconds(1))
+            try await supervisor.drain()
+            #expect(journal.all.isEmpty)
+        }
+    }
 }
