@@ -53,7 +53,8 @@ public struct OperationOptions: Sendable {
     /// Joins an operation of the same type and key that hasn't started, instead of running again.
     ///
     /// The handle is then one of several on the same operation: each cancels alone, the operation with the last. It joins
-    /// only where that waits for nothing that this operation wouldn't wait for; the user info of the first one counts.
+    /// only where that waits for nothing that this operation wouldn't wait for. The rest of the first one's options counts for
+    /// all: user info, deadline, whether it may continue in the background.
     public var coalescingKey: String?
     /// Whether and when a failed `main` is called again.
     public var retry: RetryPolicy?

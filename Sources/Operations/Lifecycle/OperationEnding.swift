@@ -1,9 +1,9 @@
 /// The right to end one operation: the compiler sees that it's used at most once, `deinit` that it's used.
-struct OperationEnding<Output: Sendable>: ~Copyable, Sendable {
+struct OperationEnding: ~Copyable, Sendable {
     // Unmanaged, because `discard self` needs fields that need no cleaning up; `end` and `deinit` balance the retain.
-    private let record: Unmanaged<TypedOperationRecord<Output>>
+    private let record: Unmanaged<OperationRecord>
 
-    init(_ record: TypedOperationRecord<Output>) {
+    init(_ record: OperationRecord) {
         self.record = Unmanaged.passRetained(record)
     }
 

@@ -81,9 +81,12 @@ struct OperationLifecycle: Sendable {
     }
 
     /// The answer has come.
-    mutating func resume() {
-        guard state == .paused else { return }
+    ///
+    /// `false` if it was late: the work is over, and its ending phase runs.
+    mutating func resume() -> Bool {
+        guard state == .paused else { return false }
         state = .executing
+        return true
     }
 
     /// `main` is over.

@@ -121,7 +121,7 @@ struct SchedulerBoard {
         actions.append(.resume(resumption))
         // Another of its tasks may have begun to wait meanwhile.
         guard extras.pauseCount == 0 else { return scheduler.pause(record.slot) }
-        record.lifecycle.resume()
+        guard record.lifecycle.resume() else { return }
         extras.pauseReason = nil
         if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .resumed)) }
     }
@@ -129,13 +129,17 @@ struct SchedulerBoard {
     // MARK: Pausing
 
     /// One of the operation's tasks begins to wait; the first one gives the operation's place to others.
+    ///
+    /// In its ending phase an operation shows how it ended, and gives up its place all the same.
     mutating func pause(_ record: OperationRecord, _ reason: String, _ actions: inout [SchedulerAction]) {
         let extras = record.madeExtras
         extras.pauseCount += 1
-        guard record.lifecycle.pause() else { return }
-        extras.pauseReason = reason
+        guard extras.pauseCount == 1, !record.lifecycle.isWaiting, record.lifecycle.finalOutcome == nil else { return }
         scheduler.pause(record.slot)
-        if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .paused(reason))) }
+        if record.lifecycle.pause() {
+            extras.pauseReason = reason
+            if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .paused(reason))) }
+        }
         grantAll(&actions)
     }
 
@@ -149,7 +153,9 @@ struct SchedulerBoard {
     ) -> Bool {
         guard let extras = record.extras else { return false }
         extras.pauseCount -= 1
-        guard extras.pauseCount == 0, record.lifecycle.isUnderway, scheduler.resume(record.slot) else { return false }
+        guard extras.pauseCount == 0, record.lifecycle.finalOutcome == nil, scheduler.resume(record.slot) else {
+            return false
+        }
         extras.resumption = continuation
         grantAll(&actions)
         return true

@@ -18,7 +18,7 @@ extension SchedulerCore {
         isAdmitted: Bool = false,
         by promised: OperationRecord? = nil
     ) {
-        for (record, _) in batch { record.makeOwnTask() }
+        for (record, _) in batch where !record.isPlain { record.makeOwnTask() }
         let foreign = decide { board, actions in
             var foreign: [(OperationRecord, OperationDependency)] = []
             // Before: an operation that ends at once leaves its room to whoever waits for it.
@@ -34,7 +34,7 @@ extension SchedulerCore {
             return foreign
         }
         settle(foreign)
-        for (record, _) in batch { record.startDeadline() }
+        for (record, _) in batch where !record.isPlain { record.startDeadline() }
     }
 
     /// Dependencies in other supervisors are asked there, so that never two supervisors' locks are held.

@@ -12,18 +12,24 @@ struct RoomWaiter {
 extension OperationSupervisor {
     /// Returns when every operation has ended, also those that are added meanwhile.
     ///
-    /// A suspended supervisor with operations in it doesn't drain until it goes on.
+    /// A suspended supervisor with operations in it doesn't drain until it goes on. An operation of another supervisor that
+    /// waits here gives up its place there; that two supervisors' operations wait so for each other isn't noticed.
     ///
     /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't touch the operations; an
     ///   ``OperationError`` of the code `suspended` if the supervisor suspended itself, `wouldDeadlock` if it's one of its
     ///   operations that waits.
     public func drain() async throws {
-        if let current = CurrentOperation.record, current.core === core {
+        guard let current = CurrentOperation.record else { return try await waitUntilDrained() }
+        guard current.core !== core else {
             throw OperationError(
                 .wouldDeadlock,
                 "Waiting would never end: operation \(current.id) waits for all operations of its supervisor, itself among them."
             )
         }
+        try await current.core.pause(current, awaiting: "another supervisor to drain") { try await waitUntilDrained() }
+    }
+
+    private func waitUntilDrained() async throws {
         let ticket = core.makeTicket()
         try await waitCancellably(for: "the end of every operation of a supervisor") { continuation in
             let isSuspendedByFailures = core.withBoard { board -> Bool? in

@@ -121,4 +121,42 @@ struct DeadlockTests {
         }
         expectDeadlock(error)
     }
+
+    @Test(
+        "at width 1, an operation in its ending phase awaits another one, and one waits for another supervisor to drain"
+    )
+    func places() async throws {
+        let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
+        let waiting = Locked<OperationHandle<Int>?>(nil)
+        let late = Locked(0)
+        let first = supervisor.add(
+            Ending {
+                let value = try? await waiting.withLock { $0 }?.value
+                late.withLock { $0 = value ?? -1 }
+            }
+        )
+        waiting.withLock { $0 = supervisor.add(Probe { _ in 7 }) }
+        supervisor.isSuspended = false
+        try await first.value
+        #expect(late.withLock { $0 } == 7)
+        #expect(first.state == .finished)
+
+        let other = OperationSupervisor(width: 1)
+        let draining = supervisor.add(
+            Probe { _ in
+                other.add(Probe { _ in try await supervisor.add(Probe { _ in 1 }).value })
+                try await other.drain()
+            }
+        )
+        try await draining.value
+        #expect(supervisor.runningCount == 0)
+    }
+
+    private actor Ending: Operation {
+        let phase: @Sendable () async -> Void
+        init(_ phase: @escaping @Sendable () async -> Void) { self.phase = phase }
+
+        func main(_ context: OperationContext) async {}
+        func operationDidComplete(_ output: Void) async { await phase() }
+    }
 }
