@@ -11,7 +11,7 @@ struct SchedulerBoard {
     var scheduler: SchedulerState
     /// By slot.
     var records: ContiguousArray<OperationRecord?> = []
-    private var workers: [SchedulerState.Slot: Worker] = [:]
+    var workers: [SchedulerState.Slot: Worker] = [:]
     var tally = ProgressTally()
     var drainWaiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
     var roomWaiters: Deque<RoomWaiter> = []
@@ -109,7 +109,7 @@ struct SchedulerBoard {
     }
 
     /// Nobody can join the operation any more; a later one that couldn't join it may stand in its place.
-    private mutating func forget(_ id: SchedulerCore.CoalescingID?, of record: OperationRecord) {
+    mutating func forget(_ id: SchedulerCore.CoalescingID?, of record: OperationRecord) {
         guard let id, coalescing[id] === record else { return }
         coalescing[id] = nil
     }
@@ -159,202 +159,6 @@ struct SchedulerBoard {
         extras.resumption = continuation
         grantAll(&actions)
         return true
-    }
-
-    // MARK: Cancelling
-
-    mutating func cancel(
-        _ record: OperationRecord,
-        because cause: OperationError?,
-        _ actions: inout [SchedulerAction]
-    ) {
-        if let target = record.extras?.target, record.lifecycle.isWaiting {
-            return cancelJoined(record, target, because: cause, &actions)
-        }
-        switch record.lifecycle.cancel() {
-        case .nothing: break
-        case .withdraw: withdraw(record, cause ?? Self.cancellation, &actions)
-        case .interrupt:
-            if let cause { record.madeExtras.cancellationCause = cause }
-            if let worker = workers[record.slot] {
-                worker.isPoisoned = true
-                if let task = worker.task { actions.append(.cancelTask(task)) }
-            }
-            cancelChildren(of: record, because: cause, &actions)
-        }
-    }
-
-    mutating func cancelChildren(
-        of record: OperationRecord,
-        because cause: OperationError? = nil,
-        _ actions: inout [SchedulerAction]
-    ) {
-        for child in scheduler.relations[record.slot]?.children ?? [] {
-            actions.append(.cancel(self.record(at: child), cause))
-        }
-    }
-
-    /// One of several handles on an operation cancels: the last one cancels the operation.
-    private mutating func cancelJoined(
-        _ record: OperationRecord,
-        _ target: OperationRecord,
-        because cause: OperationError?,
-        _ actions: inout [SchedulerAction]
-    ) {
-        guard record.lifecycle.cancel() != .nothing, let extras = target.extras else { return }
-        extras.joinedCount -= 1
-        if extras.joinedCount == 0 {
-            // At once: until then somebody could join it.
-            cancel(target, because: cause, &actions)
-        } else {
-            withdraw(record, cause ?? Self.cancellation, &actions)
-        }
-    }
-
-    // MARK: Ending
-
-    /// Ends an operation that hasn't started; one that has ends by itself.
-    mutating func withdraw(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.slot) else { return }
-        record.failure = error
-        let outcome = OperationLifecycle.Outcome(error)
-        record.lifecycle.end(outcome)
-        finish(record, outcome, &actions)
-    }
-
-    /// Ends an operation as the one did that it joined.
-    mutating func mirror(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
-        guard record.lifecycle.isWaiting else { return }
-        let outcome = record.settleAsTarget()
-        record.lifecycle.end(outcome)
-        finish(record, outcome, &actions)
-    }
-
-    /// Counts an operation out that has just ended, tells everybody, and lets those go that waited for it.
-    mutating func finish(
-        _ record: OperationRecord,
-        _ outcome: OperationLifecycle.Outcome,
-        _ actions: inout [SchedulerAction]
-    ) {
-        let error = record.failure
-        let worker = workers.removeValue(forKey: record.slot)
-        noteEnd(of: record, outcome, error, &actions)
-        tally.completed += record.progressUnitCount
-        let unlucky = scheduler.end(record.slot, succeeded: outcome == .finished)
-        records[Int(record.slot)] = nil
-        depart(record, unlucky, error, &actions)
-        if let former = record.clear() { actions.append(.release(former)) }
-        grantAll(to: worker, &actions)
-    }
-
-    /// Writes off an operation that doesn't end: its handle ends, its keys stay taken until it really has.
-    mutating func abandon(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
-        guard scheduler.contains(record.id, at: record.slot), record.lifecycle.finalOutcome == nil else { return }
-        // It's about to end with the one that it joined, or was added by one that didn't notice the shutdown.
-        guard !record.lifecycle.isWaiting else { return withdraw(record, Self.cancellation, &actions) }
-        let outcome = record.lifecycle.abandon()
-        if outcome == .failed, record.failure == nil {
-            let error = OperationError(
-                .abandoned,
-                "\(record.name) didn't end when its supervisor was shut down. It may still run: let its main honour cancellation."
-            )
-            record.failure = error
-        }
-        noteEnd(of: record, outcome, record.failure, isAbandoned: true, &actions)
-        tally.completed += record.progressUnitCount
-        let unlucky = scheduler.abandon(record.slot)
-        depart(record, unlucky, record.failure, &actions)
-        grantAll(&actions)
-    }
-
-    /// What was written off has really ended.
-    mutating func release(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
-        workers[record.slot] = nil
-        scheduler.release(record.slot)
-        records[Int(record.slot)] = nil
-        if let former = record.clear() { actions.append(.release(former)) }
-        grantAll(&actions)
-    }
-
-    private mutating func depart(
-        _ record: OperationRecord,
-        _ unlucky: [SchedulerState.Slot],
-        _ error: (any Error)?,
-        _ actions: inout [SchedulerAction]
-    ) {
-        if record.extras?.target != nil { joinedCount -= 1 }
-        for slot in unlucky {
-            let dependent = self.record(at: slot)
-            if dependent.extras?.target === record {
-                actions.append(.mirror(dependent))
-            } else {
-                actions.append(.withdraw(dependent, error ?? Self.cancellation))
-            }
-        }
-        if let extras = record.takeExtras() {
-            tellAll(extras, record, error, &actions)
-            actions.append(.drop(extras))
-        }
-        if scheduler.count == 0 {
-            actions += drainWaiters.values.map { .wake($0) }
-            drainWaiters = [:]
-        }
-        admitWaiters(&actions)
-    }
-
-    private mutating func tellAll(
-        _ extras: OperationRecord.Extras,
-        _ record: OperationRecord,
-        _ error: (any Error)?,
-        _ actions: inout [SchedulerAction]
-    ) {
-        for (dependent, policy) in extras.foreignDependents {
-            actions.append(.settleForeign(dependent, policy == .mustSucceed ? error : nil))
-        }
-        if !extras.listeners.isEmpty {
-            actions.append(.tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false))))
-        }
-        actions += extras.waiters.values.map { .wake($0) }
-        actions += extras.endWaiters.map { .resume($0) }
-        actions += extras.timers.map { .cancelTask($0) }
-        // Of a task that outlived `main`, or of one that was written off.
-        if let resumption = extras.resumption.take() { actions.append(.resume(resumption)) }
-        if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
-        forget(extras.coalescingID, of: record)
-        if let parent = extras.parent, scheduler.relations[parent.slot]?.children.isEmpty != false,
-            let waiter = parent.extras?.childrenWaiter.take()
-        {
-            actions.append(.resume(waiter))
-        }
-    }
-
-    /// One of the dependencies that an operation has in other supervisors ended.
-    mutating func settleForeign(
-        _ record: OperationRecord,
-        _ error: (any Error)?,
-        _ actions: inout [SchedulerAction]
-    ) {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.slot) else { return }
-        if let error { return withdraw(record, error, &actions) }
-        scheduler.openGate(of: record.slot)
-        grantAll(&actions)
-    }
-
-    mutating func raise(_ record: OperationRecord, to priority: OperationPriority, _ actions: inout [SchedulerAction]) {
-        guard scheduler.contains(record.id, at: record.slot) else { return }
-        scheduler.raise(record.slot, to: priority)
-        passRaisesOn(&actions)
-    }
-
-    /// Tells other supervisors of operations there that operations here wait for, and that became more urgent.
-    mutating func passRaisesOn(_ actions: inout [SchedulerAction]) {
-        guard !scheduler.raised.isEmpty else { return }
-        for slot in scheduler.raised {
-            guard let extras = records[Int(slot)]?.extras else { continue }
-            let priority = scheduler.entries[Int(slot)].priority
-            actions += (extras.foreignDependencies + extras.awaitedForeigners).map { .raise($0, priority) }
-        }
-        scheduler.raised = []
     }
 
     // MARK: Failures
