@@ -10,7 +10,7 @@ import Glibc
 /// eight threads on two cores, against 0.2) and ThreadSanitizer cannot see it. Keep the body short, never call out of
 /// it, and resume continuations after it.
 package struct Locked<Value>: @unchecked Sendable {
-    // Sendable: `box.value` is touched only between lock and unlock, and `withLock` hands values over as `sending`.
+    // Sendable: the value is touched only between lock and unlock, and `withLock` hands values over as `sending`.
     private let box: Box
 
     /// Creates a lock around `value`.
@@ -24,15 +24,17 @@ package struct Locked<Value>: @unchecked Sendable {
     ) throws(Failure) -> sending Result {
         box.lock()
         defer { box.unlock() }
-        return try body(&box.value)
+        return try body(&box.value.pointee)
     }
 
     private final class Box {
-        var value: Value
+        /// Behind a pointer, because the lock already gives what the runtime's check for exclusive access would.
+        let value: UnsafeMutablePointer<Value>
         private let mutex: UnsafeMutablePointer<NativeLock>
 
         init(_ value: sending Value) {
-            self.value = value
+            self.value = .allocate(capacity: 1)
+            self.value.initialize(to: value)
             mutex = .allocate(capacity: 1)
             mutex.initialize(to: NativeLock())
             #if !canImport(Darwin)
@@ -52,6 +54,8 @@ package struct Locked<Value>: @unchecked Sendable {
             #endif
             mutex.deinitialize(count: 1)
             mutex.deallocate()
+            value.deinitialize(count: 1)
+            value.deallocate()
         }
 
         func lock() {

@@ -51,7 +51,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     ) -> OperationHandle<Next.Output> {
         let upstream = record
         let next = WorkRecord<Next>(options: options, core: upstream.core) { try make(upstream.finalResult.get()) }
-        upstream.core.add([(next, [dependency])])
+        upstream.core.add(next, after: [dependency])
         return OperationHandle<Next.Output>(record: next)
     }
 }

@@ -21,7 +21,7 @@ enum LiveOperations {
     }
 
     private static func shard(of address: UInt) -> Locked<AddressSet> {
-        shards[Int(AddressSet.hash(address) & 15)]
+        shards[Int(AddressSet.hash(address) >> 60)]
     }
 }
 
@@ -32,12 +32,12 @@ struct AddressSet: Sendable {
     private var slots = ContiguousArray<UInt>(repeating: 0, count: 16)
     private(set) var count = 0
 
-    /// Spreads addresses, whose low bits are all the same.
-    static func hash(_ address: UInt) -> UInt {
-        (address &* 0x9E37_79B9_7F4A_7C15) >> 20
-    }
+    /// Spreads pages, so that operations that were made together stand together.
+    static func hash(_ address: UInt) -> UInt { (address >> 12) &* 0x9E37_79B9_7F4A_7C15 }
 
-    private func home(of address: UInt) -> Int { Int(Self.hash(address) >> 4) & (slots.count - 1) }
+    private func home(of address: UInt) -> Int {
+        Int(truncatingIfNeeded: (Self.hash(address) >> 20) &+ (address >> 4)) & (slots.count - 1)
+    }
 
     private func next(_ index: Int) -> Int { (index + 1) & (slots.count - 1) }
 

@@ -8,10 +8,12 @@ struct OperationEnding: ~Copyable, Sendable {
     }
 
     /// Nothing of the operation runs any more; its result is in place.
-    consuming func end() {
+    ///
+    /// - Parameter keepsOperation: Whether the caller has the operation in hand and takes it out of ``LiveOperations``.
+    consuming func end(keepsOperation: Bool = false) {
         let record = record.takeRetainedValue()
         discard self
-        record.core.decide { $0.end(record, &$1) }
+        record.core.end(record, keepsOperation: keepsOperation)
     }
 
     deinit {

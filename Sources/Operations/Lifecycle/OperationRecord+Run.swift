@@ -119,9 +119,18 @@ extension OperationRecord {
         }
     }
 
+    /// Runs `body` in a task that isn't cancelled when the operation is: for ending phases and cleaning up.
+    ///
+    /// The task has the task-local values of the current one, the operation and its span among them.
+    func shielded(_ body: @escaping @Sendable () async -> Void) async {
+        // A cancellation that was asked for may reach the task later.
+        guard Task.isCancelled || isCancellationRequested else { return await body() }
+        await Task(executorPreference: core.environment.executor) { await body() }.value
+    }
+
     /// What stands between `main` and the ending phase.
     enum Leftover {
-        case nothing(Departure, hasExtras: Bool)
+        case nothing(Departure)
         case children
         case pump(Task<Void, Never>)
     }
@@ -138,7 +147,7 @@ extension OperationRecord {
     func leaveMain(_ failure: (any Error)?) async -> Departure {
         while true {
             switch leave(failure) {
-            case .nothing(let departure, _): return departure
+            case .nothing(let departure): return departure
             case .children: await endChildren(cancelling: failure != nil)
             case .pump(let pump):
                 await pump.value
@@ -152,17 +161,14 @@ extension OperationRecord {
     /// May be asked again.
     func leave(_ failure: (any Error)?) -> Leftover {
         core.withBoard { board in
-            guard lifecycle.finalOutcome == nil else { return .nothing(.abandoned, hasExtras: true) }
-            let relations = board.scheduler.relations
-            let hasChildren = !relations.isEmpty && relations[slot]?.children.isEmpty == false
-            guard extras != nil || hasChildren else { return .nothing(place(failure), hasExtras: false) }
-            let extras = madeExtras
+            guard lifecycle.finalOutcome == nil else { return .nothing(.abandoned) }
+            guard let extras else { return .nothing(place(failure)) }
             extras.takesNoMoreChildren = true
-            guard !hasChildren else { return .children }
+            guard board.scheduler.relations[slot]?.children.isEmpty != false else { return .children }
             extras.mailbox.close()
             if let pump = extras.pump { return .pump(pump) }
             let isCausedCancellation = failure is CancellationError && extras.cancellationCause != nil
-            return .nothing(place(isCausedCancellation ? extras.cancellationCause : failure), hasExtras: true)
+            return .nothing(place(isCausedCancellation ? extras.cancellationCause : failure))
         }
     }
 
@@ -170,7 +176,7 @@ extension OperationRecord {
         // It stands already if this is asked again.
         if lifecycle.isUnderway {
             self.failure = failure
-            lifecycle.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished)
+            change { $0.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished) }
             if failure == nil { extras?.mailbox.complete() }
         }
         return self.failure.map(Departure.failed) ?? .completed
@@ -179,12 +185,15 @@ extension OperationRecord {
 
 extension SchedulerBoard {
     /// Nothing of an operation runs any more.
-    mutating func end(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
+    mutating func end(_ record: OperationRecord, keepsOperation: Bool, _ actions: inout [SchedulerAction]) {
+        // Its last reference isn't to go under the lock.
+        let operation = record.clear()
+        if !keepsOperation, let operation { actions.append(.release(operation)) }
         guard record.lifecycle.finalOutcome == nil else { return release(record, &actions) }
         // A task that outlived main may have asked for a directory after the run's was removed.
         if let url = record.extras?.temporaryDirectory.take() { actions.append(.removeDirectory(url)) }
         let outcome: OperationLifecycle.Outcome = record.failure.map(OperationLifecycle.Outcome.init) ?? .finished
-        record.lifecycle.end(outcome)
+        record.change { $0.end(outcome) }
         finish(record, outcome, &actions)
     }
 }
@@ -220,7 +229,7 @@ extension OperationRecord {
     /// Removes the temporary directory, if there is one, with everything in it.
     func removeTemporaryDirectory() async {
         guard let url = core.withBoard({ _ in extras?.temporaryDirectory.take() }) else { return }
-        await core.shielded { [environment = core.environment] in
+        await shielded { [environment = core.environment] in
             try? await runBlocking(on: environment.blockingExecutor) { try FileManager.default.removeItem(at: url) }
         }
     }

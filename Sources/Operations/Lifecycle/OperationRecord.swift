@@ -1,4 +1,5 @@
 import ServiceContextModule
+import Synchronization
 import ThreadSupport
 
 #if canImport(FoundationEssentials)
@@ -16,12 +17,15 @@ class OperationRecord: @unchecked Sendable {
     /// Given by the scheduler when the operation is added, and the same from then on.
     final var id = OperationID.none
     final var slot = SchedulerState.Slot.max
-    final var lifecycle = OperationLifecycle()
+    private final var standing = OperationLifecycle()
+    private final let exit = Atomic(Exit.open)
     /// Whether it was added with nothing that is unusual, and so can be run the short way.
     final var isPlain = false
     final var extras: Extras?
     /// The error that it ended with, if it has.
     final var failure: (any Error)?
+    /// Which worker runs it, or ran it last.
+    final var workerPlace = Workers.none
 
     init(options: OperationOptions?, core: SchedulerCore) {
         self.core = core
@@ -33,6 +37,27 @@ class OperationRecord: @unchecked Sendable {
     private static let usualOptions = OperationOptions()
 
     // Under the scheduler's lock:
+
+    /// Where the operation stands.
+    final var lifecycle: OperationLifecycle {
+        var lifecycle = standing
+        if lifecycle.isUnderway, exit.load(ordering: .acquiring) == .taken { lifecycle.beginEnding(.finished) }
+        return lifecycle
+    }
+
+    /// Something happens to the operation.
+    final func change<Answer>(_ event: (inout OperationLifecycle) -> Answer) -> Answer {
+        closeExit()
+        return event(&standing)
+    }
+
+    /// A worker takes the operation up.
+    final func begin() { standing.begin() }
+
+    private final func closeExit() {
+        let exit = exit.compareExchange(expected: .open, desired: .closed, ordering: .acquiringAndReleasing).original
+        if exit == .taken, standing.isUnderway { standing.beginEnding(.finished) }
+    }
 
     final var options: OperationOptions { extras?.options ?? Self.usualOptions }
     /// The name to show: the one that was given, else the operation's type.
@@ -53,6 +78,17 @@ class OperationRecord: @unchecked Sendable {
     func settleAsTarget() -> OperationLifecycle.Outcome { preconditionFailure("\(#function) is the subclass's") }
     /// Lets go of the operation, which is to be released outside the lock.
     func clear() -> AnyObject? { preconditionFailure("\(#function) is the subclass's") }
+
+    /// Without the lock: leaves `main`, which returned, if nothing happened to the operation since it was added, as is
+    /// the case with most.
+    ///
+    /// Returns whether that was so; else the scheduler has to be asked.
+    final func takeExit() -> Bool {
+        exit.compareExchange(expected: .open, desired: .taken, ordering: .acquiringAndReleasing).exchanged
+    }
+
+    /// The way out of `main` that needs no lock: open until somebody who holds the lock closes it.
+    private enum Exit: UInt8, AtomicRepresentable { case open, taken, closed }
 
     /// What few operations have.
     final class Extras {
@@ -125,6 +161,7 @@ class OperationRecord: @unchecked Sendable {
     /// The extras, made if there are none.
     final var madeExtras: Extras {
         if let extras { return extras }
+        closeExit()
         let made = Extras(Self.usualOptions, nil)
         extras = made
         return made

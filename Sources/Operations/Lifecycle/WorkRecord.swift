@@ -107,7 +107,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         let departure = await leaveMain(failure)
         span?.record(departure, after: failure)
         if let operation, hasStarted {
-            await core.shielded { await operation.endingPhase(departure, self) }
+            await shielded { await operation.endingPhase(departure, self) }
         }
         await removeTemporaryDirectory()
     }
@@ -145,18 +145,31 @@ extension Operation {
     fileprivate func perform(_ record: WorkRecord<Self>) async {
         await CurrentOperation.$record.withValue(record) {
             let ending = OperationEnding(record)
-            let failure = await attempt(OperationContext(record: record, attempt: 1), record, isFirst: true)
-            if let failure { record.countFailure(failure) }
-            switch record.leave(failure) {
-            case .nothing(let departure, hasExtras: false) where !Task.isCancelled:
-                await endingPhase(departure, record)
-            case .nothing, .children, .pump:
-                let departure = await record.leaveMain(failure)
-                await record.core.shielded { await self.endingPhase(departure, record) }
-                await record.removeTemporaryDirectory()
+            let context = OperationContext(record: record, attempt: 1)
+            await operationDidStart(context)
+            do {
+                try Task.checkCancellation()
+                let output = try await main(context)
+                record.output = output
+                if record.takeExit() {
+                    await operationDidComplete(output)
+                } else {
+                    await finish(after: nil, record)
+                }
+            } catch {
+                record.countFailure(error)
+                await finish(after: error, record)
             }
-            ending.end()
+            LiveOperations.remove(self)
+            ending.end(keepsOperation: true)
         }
+    }
+
+    /// What follows `main` where something unusual happened in it.
+    private func finish(after failure: (any Error)?, _ record: WorkRecord<Self>) async {
+        let departure = await record.leaveMain(failure)
+        await record.shielded { await self.endingPhase(departure, record) }
+        await record.removeTemporaryDirectory()
     }
 
     /// One call of `main`, the first one with the phase before it.

@@ -67,6 +67,9 @@ struct ReadyQueue: Sendable {
 
     var isEmpty: Bool { filled == 0 }
 
+    /// Whether there is any of this priority or a greater one.
+    func holds(_ priority: OperationPriority) -> Bool { filled >> priority.rawValue != 0 }
+
     /// The priorities of which there are any, as bits.
     var filledPriorities: UInt8 { filled }
 
@@ -89,7 +92,7 @@ struct ReadyQueue: Sendable {
         let found =
             oldest
             ? OperationPriority.allCases.filter { first(of: $0) != nil }.min { first(of: $0).isBefore(first(of: $1)) }
-            : head?.priority
+            : OperationPriority(rawValue: UInt8(7 - filled.leadingZeroBitCount))
         guard let found else { preconditionFailure("took from an empty queue") }
         return removeFirst(of: found)
     }

@@ -9,12 +9,12 @@ extension SchedulerBoard {
         if let target = record.extras?.target, record.lifecycle.isWaiting {
             return cancelJoined(record, target, because: cause, &actions)
         }
-        switch record.lifecycle.cancel() {
+        switch record.change({ $0.cancel() }) {
         case .nothing: break
         case .withdraw: withdraw(record, cause ?? Self.cancellation, &actions)
         case .interrupt:
             if let cause { record.madeExtras.cancellationCause = cause }
-            if let worker = workers[record.slot] {
+            if let worker = workers[record.workerPlace] {
                 worker.isPoisoned = true
                 if let task = worker.task { actions.append(.cancelTask(task)) }
             }
@@ -39,7 +39,7 @@ extension SchedulerBoard {
         because cause: OperationError?,
         _ actions: inout [SchedulerAction]
     ) {
-        guard record.lifecycle.cancel() != .nothing, let extras = target.extras else { return }
+        guard record.change({ $0.cancel() }) != .nothing, let extras = target.extras else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
             // At once: until then somebody could join it.
@@ -56,7 +56,7 @@ extension SchedulerBoard {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.slot) else { return }
         record.failure = error
         let outcome = OperationLifecycle.Outcome(error)
-        record.lifecycle.end(outcome)
+        record.change { $0.end(outcome) }
         finish(record, outcome, &actions)
     }
 
@@ -64,7 +64,7 @@ extension SchedulerBoard {
     mutating func mirror(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         guard record.lifecycle.isWaiting else { return }
         let outcome = record.settleAsTarget()
-        record.lifecycle.end(outcome)
+        record.change { $0.end(outcome) }
         finish(record, outcome, &actions)
     }
 
@@ -75,7 +75,7 @@ extension SchedulerBoard {
         _ actions: inout [SchedulerAction]
     ) {
         let error = record.failure
-        let worker = workers.removeValue(forKey: record.slot)
+        let worker = workers[record.workerPlace]
         noteEnd(of: record, outcome, error, &actions)
         tally.completed += record.progressUnitCount
         let unlucky = scheduler.end(record.slot, succeeded: outcome == .finished)
@@ -83,6 +83,7 @@ extension SchedulerBoard {
         depart(record, unlucky, error, &actions)
         if let former = record.clear() { actions.append(.release(former)) }
         grantAll(to: worker, &actions)
+        if let worker, worker.next == nil { workers.remove(worker) }
     }
 
     /// Writes off an operation that doesn't end: its handle ends, its keys stay taken until it really has.
@@ -90,7 +91,7 @@ extension SchedulerBoard {
         guard scheduler.contains(record.id, at: record.slot), record.lifecycle.finalOutcome == nil else { return }
         // It's about to end with the one that it joined, or was added by one that didn't notice the shutdown.
         guard !record.lifecycle.isWaiting else { return withdraw(record, Self.cancellation, &actions) }
-        let outcome = record.lifecycle.abandon()
+        let outcome = record.change { $0.abandon() }
         if outcome == .failed, record.failure == nil {
             let error = OperationError(
                 .abandoned,
@@ -107,10 +108,9 @@ extension SchedulerBoard {
 
     /// What was written off has really ended.
     mutating func release(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
-        workers[record.slot] = nil
+        if let worker = workers[record.workerPlace] { workers.remove(worker) }
         scheduler.release(record.slot)
         records[Int(record.slot)] = nil
-        if let former = record.clear() { actions.append(.release(former)) }
         grantAll(&actions)
     }
 
@@ -133,6 +133,7 @@ extension SchedulerBoard {
             tellAll(extras, record, error, &actions)
             actions.append(.drop(extras))
         }
+        if scheduler.count == 0 { takeInNewcomers() }
         if scheduler.count == 0 {
             actions += drainWaiters.values.map { .wake($0) }
             drainWaiters = [:]

@@ -8,10 +8,12 @@ struct SchedulerBoard {
     let environment: OperationEnvironment
     let capacity: Int?
     let restartIntensity: RestartIntensity?
+    private let inbox: Inbox
+    private var isInboxOpen = false
     var scheduler: SchedulerState
     /// By slot.
     var records: ContiguousArray<OperationRecord?> = []
-    var workers: [SchedulerState.Slot: Worker] = [:]
+    var workers = Workers()
     var tally = ProgressTally()
     var drainWaiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
     var roomWaiters: Deque<RoomWaiter> = []
@@ -28,8 +30,9 @@ struct SchedulerBoard {
     /// Records that joined another one: they are in the scheduler, and no work of their own.
     var joinedCount = 0
 
-    init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment) {
+    init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment, _ inbox: Inbox) {
         self.environment = environment
+        self.inbox = inbox
         capacity = configuration.capacity
         restartIntensity = configuration.restartIntensity
         scheduler = SchedulerState(width: configuration.width, isSuspended: configuration.isSuspended)
@@ -72,37 +75,73 @@ struct SchedulerBoard {
         if Int(slot) == records.count { records.append(record) } else { records[Int(slot)] = record }
     }
 
+    /// Takes in what was left in the inbox.
+    mutating func takeInNewcomers() {
+        for record in inbox.takeAll() { insert(record, SchedulerState.Addition(id: record.id)) }
+    }
+
+    /// Opens the inbox if operations that are added now couldn't start, else closes it.
+    ///
+    /// Returns whether there was anything in it.
+    private mutating func attendInbox() -> Bool {
+        let isOpen =
+            !scheduler.startsNewcomers && capacity == nil && !isShutDown && environment.metrics == nil
+        guard isOpen != isInboxOpen else { return false }
+        isInboxOpen = isOpen
+        let newcomers = inbox.setOpen(isOpen)
+        for record in newcomers { insert(record, SchedulerState.Addition(id: record.id)) }
+        return !newcomers.isEmpty
+    }
+
+    /// From now on nothing is taken any more.
+    mutating func shutDown() {
+        isShutDown = true
+        _ = attendInbox()
+    }
+
     // MARK: Granting
 
     /// Gives away every free place: one of them to the worker that has just ended an operation, the others to new ones.
     mutating func grantAll(to worker: Worker? = nil, _ actions: inout [SchedulerAction]) {
-        while let grant = scheduler.grant() {
-            let record = record(at: grant.slot)
-            if grant.isResumption {
-                resume(record, &actions)
-            } else {
-                begin(record, worker, &actions)
+        repeat {
+            while let grant = nextGrant() {
+                let record = record(at: grant.slot)
+                if grant.isResumption {
+                    resume(record, &actions)
+                } else {
+                    begin(record, worker, &actions)
+                }
             }
-        }
+        } while attendInbox()
         reportCounts()
     }
 
+    private mutating func nextGrant() -> SchedulerState.Grant? {
+        guard scheduler.hasPlace else { return nil }
+        scheduler.dropStale()
+        if !scheduler.outranksNewcomers { takeInNewcomers() }
+        return scheduler.grantFirst()
+    }
+
     private mutating func begin(_ record: OperationRecord, _ worker: Worker?, _ actions: inout [SchedulerAction]) {
-        record.lifecycle.begin()
+        record.begin()
         noteStart(of: record, &actions)
-        var taker = Worker()
-        if let ownTask = record.extras?.ownTask {
-            taker.task = ownTask.task
-            // It's for this operation alone.
-            taker.isPoisoned = true
-            actions.append(.startOwnTask(ownTask))
-        } else if let worker, !worker.isPoisoned, worker.next == nil {
+        if let worker, !worker.isPoisoned, worker.next == nil, record.extras?.ownTask == nil {
             worker.next = record
-            taker = worker
+            record.workerPlace = worker.place
         } else {
-            actions.append(.start(taker, record))
+            let worker = Worker()
+            workers.insert(worker)
+            record.workerPlace = worker.place
+            if let ownTask = record.extras?.ownTask {
+                worker.task = ownTask.task
+                // It's for this operation alone.
+                worker.isPoisoned = true
+                actions.append(.startOwnTask(ownTask))
+            } else {
+                actions.append(.start(worker, record))
+            }
         }
-        workers[record.slot] = taker
         guard let extras = record.extras else { return }
         forget(extras.coalescingID, of: record)
         if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .started)) }
@@ -121,7 +160,7 @@ struct SchedulerBoard {
         actions.append(.resume(resumption))
         // Another of its tasks may have begun to wait meanwhile.
         guard extras.pauseCount == 0 else { return scheduler.pause(record.slot) }
-        guard record.lifecycle.resume() else { return }
+        guard record.change({ $0.resume() }) else { return }
         extras.pauseReason = nil
         if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .resumed)) }
     }
@@ -136,7 +175,7 @@ struct SchedulerBoard {
         extras.pauseCount += 1
         guard extras.pauseCount == 1, !record.lifecycle.isWaiting, record.lifecycle.finalOutcome == nil else { return }
         scheduler.pause(record.slot)
-        if record.lifecycle.pause() {
+        if record.change({ $0.pause() }) {
             extras.pauseReason = reason
             if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .paused(reason))) }
         }

@@ -10,20 +10,27 @@ extension SchedulerCore {
         let key: String
     }
 
-    /// Adds operations with what they depend on, in order and at once: none starts before all are in.
+    /// Adds one operation.
+    func add(_ record: OperationRecord, after dependencies: [OperationDependency]) {
+        if record.extras == nil, dependencies.isEmpty, inbox.put(record) { return }
+        add(CollectionOfOne(record), after: dependencies)
+    }
+
+    /// Adds operations that depend on the same ones, in order and at once: none starts before all are in.
     ///
     /// One that isn't taken ends with the reason.
     func add(
-        _ batch: [(record: OperationRecord, dependencies: [OperationDependency])],
+        _ records: some Collection<OperationRecord>,
+        after dependencies: [OperationDependency],
         isAdmitted: Bool = false,
         by promised: OperationRecord? = nil
     ) {
-        for (record, _) in batch where !record.isPlain { record.makeOwnTask() }
-        let foreign = decide { board, actions in
-            var foreign: [(OperationRecord, OperationDependency)] = []
+        for record in records where !record.isPlain { record.makeOwnTask() }
+        var foreign: [(OperationRecord, OperationDependency)] = []
+        decide { board, actions in
             // Before: an operation that ends at once leaves its room to whoever waits for it.
             if isAdmitted { board.keepPromise(to: promised) }
-            for (record, dependencies) in batch {
+            for record in records {
                 if let refusal = board.refusal(isAdmitted: isAdmitted) {
                     board.refuse(record, refusal, &actions)
                 } else {
@@ -31,10 +38,9 @@ extension SchedulerCore {
                 }
             }
             board.grantAll(&actions)
-            return foreign
         }
         settle(foreign)
-        for (record, _) in batch where !record.isPlain { record.startDeadline() }
+        for record in records where !record.isPlain { record.startDeadline() }
     }
 
     /// Dependencies in other supervisors are asked there, so that never two supervisors' locks are held.
@@ -81,7 +87,7 @@ extension SchedulerBoard {
     mutating func refuse(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
         record.id = .next()
         record.failure = error
-        record.lifecycle.end(OperationLifecycle.Outcome(error))
+        record.change { $0.end(OperationLifecycle.Outcome(error)) }
         if let extras = record.takeExtras() {
             if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
             actions.append(.drop(extras))
@@ -164,7 +170,8 @@ extension OperationRecord {
 
     private func check(_ child: OperationRecord) throws {
         // The extras tell the end to look for children.
-        guard lifecycle.isUnderway, !madeExtras.takesNoMoreChildren else {
+        let extras = madeExtras
+        guard lifecycle.isUnderway, !extras.takesNoMoreChildren else {
             throw OperationError(.parentEnded, "\(name) has ended, so \(child.name) can't become a part of it.")
         }
         let missing = child.options.keys.subtracting(options.keys)
@@ -261,7 +268,8 @@ extension SchedulerBoard {
         guard target.lifecycle.finalOutcome == nil else {
             // It was refused, or a dependency had failed.
             record.id = .next()
-            record.lifecycle.end(record.settleAsTarget())
+            let outcome = record.settleAsTarget()
+            record.change { $0.end(outcome) }
             return
         }
         target.extras?.joinedCount += 1

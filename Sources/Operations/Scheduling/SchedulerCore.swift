@@ -15,16 +15,20 @@ import Foundation
 /// supervisor's lock is ever taken while another's is held.
 final class SchedulerCore: Sendable {
     let environment: OperationEnvironment
+    let inbox = Inbox()
     private let board: Locked<SchedulerBoard>
 
     init(_ configuration: OperationSupervisor.Configuration) {
         environment = OperationEnvironment(configuration)
-        board = Locked(SchedulerBoard(configuration, environment))
+        board = Locked(SchedulerBoard(configuration, environment, inbox))
     }
 
     /// Reads or changes what stands under the lock, where nothing follows from it.
     func withBoard<Result>(_ body: (inout sending SchedulerBoard) throws -> sending Result) rethrows -> sending Result {
-        try board.withLock(body)
+        try board.withLock { board in
+            board.takeInNewcomers()
+            return try body(&board)
+        }
     }
 
     /// Decides something under the lock, and acts on it.
@@ -32,10 +36,22 @@ final class SchedulerCore: Sendable {
         var actions: [SchedulerAction] = []
         // The lock's promise about sending is more than is needed: all that is on the board is Sendable.
         nonisolated(unsafe) var result: Result?
-        try board.withLock { board in result = try body(&board, &actions) }
+        try board.withLock { board in
+            board.takeInNewcomers()
+            result = try body(&board, &actions)
+        }
         perform(actions)
         guard let result else { preconditionFailure("a decision without a result") }
         return result
+    }
+
+    /// Nothing of an operation runs any more.
+    ///
+    /// What was added last is taken in only if it makes a difference.
+    func end(_ record: OperationRecord, keepsOperation: Bool) {
+        var actions: [SchedulerAction] = []
+        board.withLock { $0.end(record, keepsOperation: keepsOperation, &actions) }
+        perform(actions)
     }
 
     private func perform(_ actions: [SchedulerAction]) {
@@ -82,34 +98,36 @@ final class SchedulerCore: Sendable {
         _ body: (inout SchedulerBoard, inout [SchedulerAction]) -> Void
     ) {
         var actions: [SchedulerAction] = []
-        board.withLock { body(&$0, &actions) }
+        board.withLock { board in
+            board.takeInNewcomers()
+            body(&board, &actions)
+        }
         pending += actions
     }
 
     // MARK: Workers
 
     private func start(_ worker: Worker, with record: OperationRecord) {
-        let task = Task.detached(executorPreference: environment.executor) {
+        let work = { @Sendable in
             var next: OperationRecord? = record
             while let current = next {
                 await current.execute()
                 next = worker.next.take()
             }
         }
+        // A preference, even for no executor at all, is looked up at every switch.
+        let task =
+            if let executor = environment.executor {
+                Task.detached(executorPreference: executor, operation: work)
+            } else {
+                Task.detached(operation: work)
+            }
         // The operation may have been cancelled before its task was known.
         let isPoisoned = withBoard { _ in
             worker.task = task
             return worker.isPoisoned
         }
         if isPoisoned { task.cancel() }
-    }
-
-    /// Runs `body` in a task that isn't cancelled when the current one is: for ending phases and cleaning up.
-    ///
-    /// The task has the task-local values of the current one, the operation and its span among them.
-    func shielded(_ body: @escaping @Sendable () async -> Void) async {
-        guard Task.isCancelled else { return await body() }
-        await Task(executorPreference: environment.executor) { await body() }.value
     }
 
     // MARK: Control

@@ -47,7 +47,7 @@ extension SchedulerState {
     mutating func release(_ slot: Slot) {
         let entry = entries[Int(slot)]
         entries[Int(slot)].phase = .free
-        if let relations = relations.removeValue(forKey: slot), entry.traits.contains(.hasKeys) {
+        if !relations.isEmpty, let relations = relations.removeValue(forKey: slot), entry.traits.contains(.hasKeys) {
             for key in relations.keys {
                 if let next = tickets.leave(Candidate(entry.id, slot), for: key, of: relations.parent) {
                     openGate(of: next.slot)
@@ -81,6 +81,7 @@ extension SchedulerState {
             case .mustSucceed, .mirror: unlucky.append(edge.dependent)
             }
         }
+        guard unlucky.count > 1 else { return unlucky }
         return unlucky.sorted { entries[Int($0)].id < entries[Int($1)].id }
     }
 

@@ -8,17 +8,37 @@ extension SchedulerState {
 
     static let ageingInterval = 32
 
+    /// Whether a place is free, at least for what paused, and for children: they get one even at width 0, or the paused
+    /// one could never end.
+    var hasPlace: Bool { runningCount < max(1, width) }
+
+    private var allowsFresh: Bool { runningCount < width && !isSuspended }
+
+    /// Whether an operation with nothing that is unusual would start if it were added now.
+    var startsNewcomers: Bool { allowsFresh && !isInBackground }
+
+    /// Whether something stands here that comes before any operation with nothing that is unusual that is added now.
+    var outranksNewcomers: Bool {
+        !isEmpty(.resuming) || !isEmpty(.children) || queues[Line.fresh.rawValue].holds(.normal)
+            || queues[Line.freshInBackground.rawValue].holds(.normal)
+    }
+
+    /// Takes from the front of each line what isn't to be granted any more, or not yet.
+    mutating func dropStale() {
+        for line in Line.allCases where !isEmpty(line) { dropStale(from: line) }
+    }
+
     /// Gives the next operation a place, if there is one and somebody may have it.
     mutating func grant() -> Grant? {
-        // What paused, and children, get a place even at width 0, or the paused one could never end.
-        guard runningCount < max(1, width) else { return nil }
-        let allowsFresh = runningCount < width && !isSuspended
-        if !queues[Line.resuming.rawValue].isEmpty { dropStale(from: .resuming) }
-        if !queues[Line.children.rawValue].isEmpty { dropStale(from: .children) }
-        if !queues[Line.fresh.rawValue].isEmpty { dropStale(from: .fresh) }
-        if !queues[Line.freshInBackground.rawValue].isEmpty { dropStale(from: .freshInBackground) }
+        guard hasPlace else { return nil }
+        dropStale()
+        return grantFirst()
+    }
+
+    /// As ``grant()``, where a place is free and nothing stale stands first.
+    mutating func grantFirst() -> Grant? {
         let takesOldest = (grantCount + 1).isMultiple(of: Self.ageingInterval)
-        guard let line = takesOldest ? lineOfOldest(allowsFresh) : lineOfBest(allowsFresh) else { return nil }
+        guard let line = takesOldest ? lineOfOldest() : lineOfBest() else { return nil }
         let candidate = queues[line.rawValue].remove(oldest: takesOldest)
         grantCount += 1
         runningCount += 1
@@ -34,19 +54,21 @@ extension SchedulerState {
         relations[parent]?.lentCount += 1
     }
 
-    private func head(of line: Line) -> ReadyQueue.Head? { queues[line.rawValue].head }
+    private func isEmpty(_ line: Line) -> Bool { queues[line.rawValue].isEmpty }
 
-    private func lineOfBest(_ allowsFresh: Bool) -> Line? {
-        if head(of: .resuming) != nil { return .resuming }
-        if head(of: .children) != nil { return .children }
+    private func lineOfBest() -> Line? {
+        if !isEmpty(.resuming) { return .resuming }
+        if !isEmpty(.children) { return .children }
         guard allowsFresh else { return nil }
-        let foreground = isInBackground ? nil : head(of: .fresh)
-        guard let background = head(of: .freshInBackground) else { return foreground == nil ? nil : .fresh }
-        guard let foreground else { return .freshInBackground }
+        let hasForeground = !isInBackground && !isEmpty(.fresh)
+        guard !isEmpty(.freshInBackground) else { return hasForeground ? .fresh : nil }
+        guard hasForeground, let foreground = queues[Line.fresh.rawValue].head,
+            let background = queues[Line.freshInBackground.rawValue].head
+        else { return .freshInBackground }
         return foreground.isServedBefore(background) ? .fresh : .freshInBackground
     }
 
-    private func lineOfOldest(_ allowsFresh: Bool) -> Line? {
+    private func lineOfOldest() -> Line? {
         let lines = Line.allCases.filter { line in
             switch line {
             case .resuming, .children: true
@@ -58,7 +80,6 @@ extension SchedulerState {
         return oldest.min { $0.1 < $1.1 }?.0
     }
 
-    /// Takes from the front of a line what isn't to be granted any more, or not yet.
     private mutating func dropStale(from line: Line) {
         var filled = queues[line.rawValue].filledPriorities
         while filled != 0, let priority = OperationPriority(rawValue: UInt8(filled.trailingZeroBitCount)) {

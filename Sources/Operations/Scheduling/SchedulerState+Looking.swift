@@ -19,7 +19,7 @@ extension SchedulerState {
         return entries.indices.map { Slot($0) }.filter { other in
             let other = entries[Int(other)]
             return other.phase != .free && other.phase != .abandoned && !other.traits.contains(.isChild)
-                && other.id < entry.id
+                && other.epoch <= entry.epoch && other.id != entry.id
         }
     }
 

@@ -25,7 +25,7 @@ extension SchedulerCore {
     fileprivate func shutDown(grace: Duration) async -> [OperationDependency] {
         let ticket = makeTicket()
         decide { board, actions in
-            board.isShutDown = true
+            board.shutDown()
             board.admitWaiters(&actions)
         }
         cancelAll()

@@ -65,7 +65,7 @@ public actor OperationSupervisor {
             )
         }
         let record = WorkRecord(operation, options: options, core: core)
-        core.add([(record, dependencies.map(\.dependency))])
+        core.add(record, after: dependencies.map(\.dependency))
         return OperationHandle(record: record)
     }
 
@@ -83,8 +83,7 @@ public actor OperationSupervisor {
         options: OperationOptions? = nil
     ) -> [OperationHandle<Work.Output>] {
         let records = operations.map { WorkRecord($0, options: options, core: core) }
-        let dependencies = dependencies.map(\.dependency)
-        core.add(records.map { ($0, dependencies) })
+        core.add(records, after: dependencies.map(\.dependency))
         return records.map { OperationHandle(record: $0) }
     }
 
@@ -122,7 +121,7 @@ public actor OperationSupervisor {
         making make: @escaping @Sendable () throws -> Work
     ) -> OperationHandle<Work.Output> {
         let record = WorkRecord<Work>(options: options, core: core, make: make)
-        core.add([(record, dependencies.map(\.dependency))])
+        core.add(record, after: dependencies.map(\.dependency))
         return OperationHandle(record: record)
     }
 
@@ -143,7 +142,7 @@ public actor OperationSupervisor {
     ) -> OperationHandle<Work.Output> {
         let record = WorkRecord(operation, options: options, core: core)
         core.withBoard { _ in record.madeExtras.isBarrier = true }
-        core.add([(record, dependencies.map(\.dependency))])
+        core.add(record, after: dependencies.map(\.dependency))
         return OperationHandle(record: record)
     }
 
@@ -167,7 +166,7 @@ public actor OperationSupervisor {
         let record = WorkRecord<Next>(options: options, core: core) {
             try make(repeat (each inputs).record.finalResult.get())
         }
-        core.add([(record, dependencies)])
+        core.add(record, after: dependencies)
         return OperationHandle(record: record)
     }
 
