@@ -103,4 +103,11 @@ public struct OperationOptions: Sendable {
         self.progressUnitCount = max(0, progressUnitCount)
         self.inheritsTaskLocals = inheritsTaskLocals
     }
+
+    /// Whether all but the priority is as usual.
+    var saysNothingButPriority: Bool {
+        name == nil && userInfo.isEmpty && clientIdentifier == nil && !mayContinueInBackground && keys.isEmpty
+            && coalescingKey == nil && retry == nil && deadline == nil && stallTimeout == nil && progressUnitCount == 1
+            && !inheritsTaskLocals
+    }
 }

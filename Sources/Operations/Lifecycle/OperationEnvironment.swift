@@ -1,5 +1,6 @@
 import CoreMetrics
 import Logging
+import ThreadSupport
 import Tracing
 
 #if canImport(FoundationEssentials)
@@ -43,10 +44,14 @@ final class OperationEnvironment: Sendable {
         temporaryDirectory = configuration.temporaryDirectory
         stallTimeout = configuration.stallTimeout
         stallPolicy = configuration.stallPolicy
+        isPlain = self.tracer == nil && stallTimeout == nil
+        isSimulated = executor != nil || WaitRegistry.current != nil
     }
 
     /// Whether runs need nothing around them: no span, no watchdog.
-    var isPlain: Bool { tracer == nil && stallTimeout == nil }
+    let isPlain: Bool
+    /// Whether somebody may be told who works and who waits.
+    let isSimulated: Bool
 
     /// Whether a message of this level goes anywhere.
     func logs(_ level: Logger.Level) -> Bool { !isSilent && logger.logLevel <= level }

@@ -27,14 +27,23 @@ class OperationRecord: @unchecked Sendable {
     /// Which worker runs it, or ran it last.
     final var workerPlace = Workers.none
 
+    /// What it was added with; what it has in the scheduler may be greater.
+    final let priority: OperationPriority
+
     init(options: OperationOptions?, core: SchedulerCore) {
         self.core = core
+        priority = options?.priority ?? .normal
         let serviceContext = ServiceContext.current
-        guard options != nil || serviceContext != nil else { return }
-        extras = Extras(options ?? Self.usualOptions, serviceContext)
+        let isUsual = options?.saysNothingButPriority ?? true
+        guard !isUsual || serviceContext != nil else { return }
+        extras = Extras(options ?? Self.usualOptions(priority), serviceContext)
     }
 
-    private static let usualOptions = OperationOptions()
+    private static let usualOptions = OperationPriority.allCases.map { OperationOptions(priority: $0) }
+
+    private static func usualOptions(_ priority: OperationPriority) -> OperationOptions {
+        usualOptions[Int(priority.rawValue)]
+    }
 
     // Under the scheduler's lock:
 
@@ -59,7 +68,7 @@ class OperationRecord: @unchecked Sendable {
         if exit == .taken, standing.isUnderway { standing.beginEnding(.finished) }
     }
 
-    final var options: OperationOptions { extras?.options ?? Self.usualOptions }
+    final var options: OperationOptions { extras?.options ?? Self.usualOptions(priority) }
     /// The name to show: the one that was given, else the operation's type.
     final var name: String { extras?.options.name ?? typeName }
     final var progressUnitCount: Int64 { extras?.options.progressUnitCount ?? 1 }
@@ -162,7 +171,7 @@ class OperationRecord: @unchecked Sendable {
     final var madeExtras: Extras {
         if let extras { return extras }
         closeExit()
-        let made = Extras(Self.usualOptions, nil)
+        let made = Extras(Self.usualOptions(priority), nil)
         extras = made
         return made
     }

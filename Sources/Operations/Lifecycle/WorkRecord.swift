@@ -33,7 +33,10 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
 
     override func execute() async {
         // Between the grant and the end nobody else touches the operation, so it's read without the lock.
-        if isPlain, WaitRegistry.current == nil, let operation { return await operation.perform(self) }
+        if isPlain, let operation {
+            guard core.environment.isSimulated else { return await operation.perform(self) }
+            return await WaitRegistry.working(as: partyName) { await operation.perform(self) }
+        }
         await CurrentOperation.$record.withValue(self) {
             let (operation, serviceContext, stallTimeout) = current
             startWatchdog(stallTimeout)
@@ -48,6 +51,9 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
             while let progress = takeProgress() { await operation.operationDidMakeProgress(progress) }
         }
     }
+
+    /// What reports of deadlocks call the operation.
+    private var partyName: String { "operation \(id) (\(core.withBoard { _ in name }))" }
 
     private var current: (operation: Work?, serviceContext: ServiceContext?, stallTimeout: Duration?) {
         core.withBoard { _ in (operation, extras?.serviceContext, extras?.options.stallTimeout) }
@@ -95,7 +101,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
                 let context = OperationContext(record: self, attempt: attempt)
                 let isFirst = !hasStarted
                 hasStarted = true
-                failure = await WaitRegistry.working(as: "operation \(id) (\(core.withBoard { _ in name }))") {
+                failure = await WaitRegistry.working(as: partyName) {
                     await current.attempt(context, self, isFirst: isFirst)
                 }
             } catch {

@@ -26,6 +26,8 @@ struct SchedulerBoard {
     /// Whether the supervisor suspended itself.
     var isSuspendedByFailures = false
     private var failures: Deque<Duration> = []
+    /// Empty; kept for its memory.
+    var spareDependencies: [SchedulerState.Addition.Dependency] = []
     var coalescing: [SchedulerCore.CoalescingID: OperationRecord] = [:]
     /// Records that joined another one: they are in the scheduler, and no work of their own.
     var joinedCount = 0
@@ -77,7 +79,11 @@ struct SchedulerBoard {
 
     /// Takes in what was left in the inbox.
     mutating func takeInNewcomers() {
-        for record in inbox.takeAll() { insert(record, SchedulerState.Addition(id: record.id)) }
+        for record in inbox.takeAll() { insert(newcomer: record) }
+    }
+
+    private mutating func insert(newcomer record: OperationRecord) {
+        insert(record, SchedulerState.Addition(id: record.id, priority: record.priority))
     }
 
     /// Opens the inbox if operations that are added now couldn't start, else closes it.
@@ -89,7 +95,7 @@ struct SchedulerBoard {
         guard isOpen != isInboxOpen else { return false }
         isInboxOpen = isOpen
         let newcomers = inbox.setOpen(isOpen)
-        for record in newcomers { insert(record, SchedulerState.Addition(id: record.id)) }
+        for record in newcomers { insert(newcomer: record) }
         return !newcomers.isEmpty
     }
 

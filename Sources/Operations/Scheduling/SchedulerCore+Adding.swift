@@ -11,8 +11,8 @@ extension SchedulerCore {
     }
 
     /// Adds one operation.
-    func add(_ record: OperationRecord, after dependencies: [OperationDependency]) {
-        if record.extras == nil, dependencies.isEmpty, inbox.put(record) { return }
+    func add(_ record: OperationRecord, after dependencies: some Collection<OperationDependency>) {
+        if record.extras == nil, record.priority <= .normal, dependencies.isEmpty, inbox.put(record) { return }
         add(CollectionOfOne(record), after: dependencies)
     }
 
@@ -21,7 +21,7 @@ extension SchedulerCore {
     /// One that isn't taken ends with the reason.
     func add(
         _ records: some Collection<OperationRecord>,
-        after dependencies: [OperationDependency],
+        after dependencies: some Collection<OperationDependency>,
         isAdmitted: Bool = false,
         by promised: OperationRecord? = nil
     ) {
@@ -100,12 +100,17 @@ extension SchedulerBoard {
     /// Returns its dependencies in other supervisors, which are to be asked outside the lock.
     mutating func add(
         _ record: OperationRecord,
-        after dependencies: [OperationDependency],
+        after dependencies: some Collection<OperationDependency>,
         parent: OperationRecord?,
         _ actions: inout [SchedulerAction]
     ) -> [(OperationRecord, OperationDependency)] {
         record.id = .next()
-        var addition = SchedulerState.Addition(id: record.id)
+        var addition = SchedulerState.Addition(id: record.id, priority: record.priority)
+        swap(&addition.dependencies, &spareDependencies)
+        defer {
+            swap(&addition.dependencies, &spareDependencies)
+            spareDependencies.removeAll(keepingCapacity: true)
+        }
         var foreign: [(OperationRecord, OperationDependency)] = []
         var error: (any Error)?
         for dependency in dependencies {
@@ -133,7 +138,6 @@ extension SchedulerBoard {
     }
 
     private func prepare(_ addition: inout SchedulerState.Addition, _ extras: OperationRecord.Extras) {
-        addition.priority = extras.options.priority
         addition.keys = extras.options.keys.sorted()
         if extras.options.mayContinueInBackground { addition.traits.insert(.mayContinueInBackground) }
         if extras.isBarrier { addition.traits.insert(.isBarrier) }

@@ -138,14 +138,14 @@ final class SchedulerCore: Sendable {
 
     /// Cancels everything, the newest first, or one that only waits for another's end would start when that is cancelled.
     func cancelAll() {
-        var remaining = records
-        while !remaining.isEmpty {
-            // Some at a time, so that others get the lock in between.
-            let batch = remaining.suffix(256)
+        let records = records
+        // Some at a time, so that others get the lock in between.
+        for end in stride(from: records.count, to: 0, by: -256) {
             decide { board, actions in
-                for record in batch.reversed() { board.cancel(record, because: nil, &actions) }
+                for record in records[max(0, end - 256)..<end].reversed() {
+                    board.cancel(record, because: nil, &actions)
+                }
             }
-            remaining.removeLast(batch.count)
         }
     }
 
@@ -159,6 +159,11 @@ final class SchedulerCore: Sendable {
 
     /// The operations that haven't ended, the oldest first.
     var records: [OperationRecord] {
-        withBoard { $0.records.compactMap { $0 } }.sorted { $0.id < $1.id }
+        let records = withBoard { board in
+            board.records.enumerated().compactMap { slot, record in
+                record.map { (id: board.scheduler.entries[slot].id, record: $0) }
+            }
+        }
+        return records.sorted { $0.id < $1.id }.map(\.record)
     }
 }

@@ -27,9 +27,14 @@ extension SchedulerState {
         let priority = entries[Int(slot)].priority
         // The least priority there is has nobody to raise, and it's worth not looking for those of the usual one.
         guard priority > .veryLow else { return }
-        var predecessors: [Slot] = []
-        appendPredecessors(of: slot, to: &predecessors)
-        for predecessor in predecessors { raise(predecessor, to: priority) }
+        var edge = entries[Int(slot)].firstDependency
+        while edge != Edges.none {
+            let dependency = edges[edge].dependency
+            if entries[Int(dependency)].priority < priority { raise(dependency, to: priority) }
+            edge = edges[edge].nextDependency
+        }
+        guard entries[Int(slot)].traits.contains(.hasKeys) else { return }
+        for predecessor in keyPredecessors(of: slot) { raise(predecessor.slot, to: priority) }
     }
 
     /// What an operation that hasn't started waits for, in this scheduler: dependencies, and those with its keys.

@@ -70,7 +70,8 @@ struct SchedulerState: Sendable {
         var id: OperationID
         var priority = OperationPriority.normal
         var traits: Traits = []
-        var dependencies: [(slot: Slot, policy: Edges.Policy)] = []
+        typealias Dependency = (slot: Slot, policy: Edges.Policy)
+        var dependencies: [Dependency] = []
         /// Gates that whoever drives this value opens: dependencies of other supervisors.
         var foreignDependencyCount = 0
         var keys: [ExclusionKey] = []

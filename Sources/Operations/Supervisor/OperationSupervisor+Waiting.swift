@@ -73,7 +73,7 @@ extension OperationSupervisor {
             try await core.awaitRoom(for: nil)
         }
         let record = WorkRecord(operation, options: options, core: core)
-        core.add(CollectionOfOne(record), after: dependencies.map(\.dependency), isAdmitted: true, by: current)
+        core.add(CollectionOfOne(record), after: dependencies.lazy.map { $0.dependency }, isAdmitted: true, by: current)
         // Those who wait for room may all be among those that it waits for.
         WaitGraph.refuseHopelessRoomWaits()
         return OperationHandle(record: record)

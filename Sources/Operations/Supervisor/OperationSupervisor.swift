@@ -65,7 +65,7 @@ public actor OperationSupervisor {
             )
         }
         let record = WorkRecord(operation, options: options, core: core)
-        core.add(record, after: dependencies.map(\.dependency))
+        core.add(record, after: dependencies.lazy.map { $0.dependency })
         return OperationHandle(record: record)
     }
 
@@ -83,7 +83,7 @@ public actor OperationSupervisor {
         options: OperationOptions? = nil
     ) -> [OperationHandle<Work.Output>] {
         let records = operations.map { WorkRecord($0, options: options, core: core) }
-        core.add(records, after: dependencies.map(\.dependency))
+        core.add(records, after: dependencies.lazy.map { $0.dependency })
         return records.map { OperationHandle(record: $0) }
     }
 
@@ -121,7 +121,7 @@ public actor OperationSupervisor {
         making make: @escaping @Sendable () throws -> Work
     ) -> OperationHandle<Work.Output> {
         let record = WorkRecord<Work>(options: options, core: core, make: make)
-        core.add(record, after: dependencies.map(\.dependency))
+        core.add(record, after: dependencies.lazy.map { $0.dependency })
         return OperationHandle(record: record)
     }
 
@@ -142,7 +142,7 @@ public actor OperationSupervisor {
     ) -> OperationHandle<Work.Output> {
         let record = WorkRecord(operation, options: options, core: core)
         core.withBoard { _ in record.madeExtras.isBarrier = true }
-        core.add(record, after: dependencies.map(\.dependency))
+        core.add(record, after: dependencies.lazy.map { $0.dependency })
         return OperationHandle(record: record)
     }
 
