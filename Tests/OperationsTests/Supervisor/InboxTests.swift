@@ -1,0 +1,131 @@
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+@testable import Operations
+
+@Suite("Operations that are added to a busy supervisor", .timeLimit(.minutes(15)))
+struct InboxTests {
+    @Test("are there at once for everybody who looks")
+    func looking() async throws {
+        let gate = Gate()
+        let supervisor = OperationSupervisor(width: 1)
+        let running = supervisor.add(Probe { _ in try await gate.wait() })
+        let waiting = (0..<100).map { number in supervisor.add(Probe { _ in number }) }
+        #expect(waiting.allSatisfy { $0.state == .ready })
+        #expect(zip(waiting, waiting.dropFirst()).allSatisfy { $0.id < $1.id })
+        #expect(supervisor.operations.map(\.id) == [running.id] + waiting.map(\.id))
+        let more = supervisor.add(Probe { _ in })
+        more.cancel()
+        #expect(more.state == .cancelled)
+        _ = supervisor.add(Probe { _ in })
+        for waiting in waiting { waiting.cancel() }
+        #expect(supervisor.operations.count == 2)
+        gate.open()
+        try await supervisor.drain()
+        #expect(running.state == .finished)
+    }
+
+    @Test("are waited for by a drain that began before, and by a barrier that was added after")
+    func waiting() async throws {
+        for seed in 0..<200 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation, width: 1))
+                let gate = Gate()
+                let ends = Locked<[Int]>([])
+                supervisor.add(Probe { _ in try await gate.wait() })
+                let drain = Task(executorPreference: simulation.executor) {
+                    try await supervisor.drain()
+                    return ends.withLock { $0.count }
+                }
+                for _ in 0..<Int.random(in: 0..<4) { await Task.yield() }
+                for number in 0..<3 { supervisor.add(Probe { _ in ends.withLock { $0.append(number) } }) }
+                supervisor.addBarrier(Probe { _ in ends.withLock { $0.append(3) } })
+                supervisor.add(Probe { _ in ends.withLock { $0.append(4) } })
+                gate.open()
+                let endedCount = try await drain.value
+                #expect(endedCount == 5, "seed \(seed)")
+                #expect(ends.withLock { $0 } == [0, 1, 2, 3, 4], "seed \(seed)")
+            }
+        }
+    }
+
+    @Test("start in the order of their urgency and age with those that stand in the queue already")
+    func order() async throws {
+        let gate = Gate()
+        let order = Locked<[Int]>([])
+        let supervisor = OperationSupervisor(width: 1)
+        func add(_ number: Int, _ priority: OperationPriority?) {
+            supervisor.add(
+                Probe { _ in order.withLock { $0.append(number) } },
+                options: priority.map { OperationOptions(priority: $0) }
+            )
+        }
+        supervisor.add(Probe { _ in try await gate.wait() })
+        add(4, .low)
+        add(1, nil)
+        add(6, .veryLow)
+        add(0, .high)
+        add(2, .normal)
+        // The queue was looked at: these two are in the inbox when the place gets free.
+        _ = supervisor.operations
+        add(3, nil)
+        add(5, .low)
+        gate.open()
+        try await supervisor.drain()
+        #expect(order.withLock { $0 } == [0, 1, 2, 3, 4, 5, 6])
+    }
+
+    @Test("start as soon as a place gets free, however it does")
+    func places() async throws {
+        let gate = Gate()
+        let supervisor = OperationSupervisor(width: 1)
+        let paused = supervisor.add(
+            Probe { context in
+                let inner = supervisor.add(Probe { _ in 1 })
+                return try await context.pause(awaiting: "another one") { try await inner.value }
+            }
+        )
+        #expect(try await paused.value == 1)
+        let running = supervisor.add(Probe { _ in try await gate.wait() })
+        let second = supervisor.add(Probe { _ in 2 })
+        supervisor.width = 2
+        #expect(try await second.value == 2)
+        supervisor.isSuspended = true
+        let third = supervisor.add(Probe { _ in 3 })
+        #expect(third.state == .ready)
+        supervisor.isSuspended = false
+        #expect(try await third.value == 3)
+        gate.open()
+        try await running.value
+    }
+
+    @Test("are refused after a shutdown, and ended by one")
+    func shutdown() async throws {
+        let gate = Gate()
+        let supervisor = OperationSupervisor(width: 1)
+        let running = supervisor.add(Probe { _ in try await gate.wait() })
+        let waiting = supervisor.add(Probe { _ in })
+        let abandoned = await supervisor.shutdown(grace: .seconds(60))
+        #expect(abandoned.isEmpty)
+        #expect(waiting.state == .cancelled)
+        #expect(running.isFinished)
+        #expect((supervisor.add(Probe { _ in }).error as? OperationError)?.code == .shutDown)
+    }
+
+    @Test("come from many threads at once, and each runs once")
+    func threads() async throws {
+        let supervisor = OperationSupervisor(width: 2)
+        let count = Locked(0)
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    for _ in 0..<2_000 { supervisor.add(Probe { _ in count.withLock { $0 += 1 } }) }
+                }
+            }
+        }
+        try await supervisor.drain()
+        #expect(count.withLock { $0 } == 16_000)
+        #expect(supervisor.operations.isEmpty)
+    }
+}
