@@ -42,7 +42,7 @@ let package = Package(
         .executableTarget(
             name: "StoreSyncCommand",
             dependencies: [
-                "StoreSync", "RemoteStorage", "Operations", "ThreadSupport",
+                "StoreSync", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "GRDB", package: "GRDB.swift"),

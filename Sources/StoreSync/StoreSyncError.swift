@@ -10,9 +10,9 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         private enum Name: String {
             case applicationMissing, applicationIncomplete, busy, cannotWrite, corrupt, deregistered, diverged
             case documentDeleted, documentNotFound, documentReplaced, encryptionDowngraded, encryptionMismatch
-            case encryptionUnavailable, encryptionUndecided, invalidIdentifier, localChanges, noUploadedStore
-            case remoteUnauthorized, remoteUnavailable, rolledBack, storeChanged, storeNotFound, unsupportedFormat
-            case unsupportedStorage
+            case encryptionUndecided, invalidIdentifier, invalidPassword, localChanges, noUploadedStore, orphan
+            case passwordRequired, remoteUnauthorized, remoteUnavailable, rolledBack, storeChanged, storeNotFound
+            case tampered, unsupportedFormat, unsupportedStorage, wrongPassword
         }
 
         private let name: Name
@@ -44,16 +44,20 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let encryptionDowngraded = Code(name: .encryptionDowngraded)
         /// The caller's decision on encryption isn't what the application has.
         public static let encryptionMismatch = Code(name: .encryptionMismatch)
-        /// Encryption was asked for and this version has none.
-        public static let encryptionUnavailable = Code(name: .encryptionUnavailable)
         /// Nobody said whether to encrypt.
         public static let encryptionUndecided = Code(name: .encryptionUndecided)
         /// An identifier that can't be one path component on every storage.
         public static let invalidIdentifier = Code(name: .invalidIdentifier)
+        /// What was given can't be a password.
+        public static let invalidPassword = Code(name: .invalidPassword)
         /// The local store was changed since it was last pushed or pulled; replacing it would lose that.
         public static let localChanges = Code(name: .localChanges)
         /// Nobody has uploaded a store of the document, or none has arrived whole.
         public static let noUploadedStore = Code(name: .noUploadedStore)
+        /// A sealed file belongs to another epoch of the application: it's left over, or the application was made anew.
+        public static let orphan = Code(name: .orphan)
+        /// The application is encrypted, and this device has neither its keys nor a password.
+        public static let passwordRequired = Code(name: .passwordRequired)
         /// The storage refuses the credentials.
         public static let remoteUnauthorized = Code(name: .remoteUnauthorized)
         /// The storage can't be reached or doesn't work.
@@ -64,10 +68,14 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let storeChanged = Code(name: .storeChanged)
         /// The local store doesn't exist or isn't a file that can be read.
         public static let storeNotFound = Code(name: .storeNotFound)
+        /// A sealed file isn't what was sealed for its place: somebody or something changed, moved or exchanged it.
+        public static let tampered = Code(name: .tampered)
         /// A file was written by a program, or a version, that this one doesn't know.
         public static let unsupportedFormat = Code(name: .unsupportedFormat)
         /// The storage lacks a capability without which the operation isn't safe.
         public static let unsupportedStorage = Code(name: .unsupportedStorage)
+        /// The password isn't the application's.
+        public static let wrongPassword = Code(name: .wrongPassword)
     }
 
     /// What kind of failure it is.

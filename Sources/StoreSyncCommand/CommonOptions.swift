@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import RemoteStorage
 import StoreSync
+import SyncCryptography
 
 /// What every command that talks to a remote takes.
 struct CommonOptions: ParsableArguments {

@@ -4,6 +4,7 @@ import GRDB
 import Operations
 import RemoteStorage
 import StoreSync
+import SyncCryptography
 
 /// `storesync demo`: the whole job, between two devices that are two folders.
 struct Demo: AsyncParsableCommand {
@@ -21,6 +22,7 @@ struct Demo: AsyncParsableCommand {
         let generation: Int
         let bytes: Int64
         let rows: Int
+        let encrypted: Bool
         let equal: Bool
         let seconds: Double
         let kept: String?
@@ -40,6 +42,7 @@ struct Demo: AsyncParsableCommand {
                     generation: upload.generation,
                     bytes: upload.bytes,
                     rows: DemoWorld.rows,
+                    encrypted: upload.isEncrypted,
                     equal: equal,
                     seconds: (ContinuousClock.now - start) / .seconds(1),
                     kept: keep ? folder.path : nil
@@ -65,12 +68,12 @@ struct Demo: AsyncParsableCommand {
         defer { try? open.close() }
         let upload = try await interruption.value(of: laptop.document.upload(storeAt: world.laptopStore))
         report.step(
-            "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, \(ByteCount(upload.bytes))."
+            "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, sealed by a password; \(ByteCount(upload.bytes)) take \(ByteCount(upload.storedBytes))."
         )
         let request = WholeStoreDownloadRequest(url: world.desktopStore)
         let download = try await interruption.value(of: desktop.document.download(request))
         report.step(
-            "4. The desktop pulled it: generation \(download.generation), verified, \(ByteCount(download.bytes))."
+            "4. The desktop gave the password and pulled it: generation \(download.generation), opened and verified, \(ByteCount(download.bytes))."
         )
         let equal = try world.storesAreEqual()
         guard equal else {
@@ -87,6 +90,8 @@ private struct DemoWorld: Sendable {
     static let rows = 20_000
 
     let folder: URL
+    /// Both devices are given the same.
+    let password: Password
     var laptopStore: URL { folder.appending(path: "laptop/notes.sqlite") }
     var desktopStore: URL { folder.appending(path: "desktop/notes.sqlite") }
 
@@ -98,6 +103,7 @@ private struct DemoWorld: Sendable {
 
     init(_ folder: URL) throws {
         self.folder = folder
+        password = try Password(UUID().uuidString)
         for name in ["share", "laptop", "desktop"] {
             try FileManager.default.createDirectory(
                 at: folder.appending(path: name),
@@ -108,7 +114,7 @@ private struct DemoWorld: Sendable {
     }
 
     func device(_ name: String, _ supervisor: OperationSupervisor) async throws -> Device {
-        let delegate = await CommandDelegate(encrypts: false, recreates: false)
+        let delegate = await CommandDelegate(encrypts: true, password: password, recreates: false)
         let manager = ApplicationSyncManager(
             application: try RemoteIdentifier("org.example.notes"),
             clientDescription: name,

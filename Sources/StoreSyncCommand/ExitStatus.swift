@@ -15,15 +15,16 @@ enum ExitStatus {
 
     static func status(for code: StoreSyncError.Code) -> Int32 {
         switch code {
-        case .encryptionUndecided, .encryptionMismatch, .encryptionUnavailable, .invalidIdentifier: usage
-        case .corrupt, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged, .localChanges,
+        case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidPassword: usage
+        case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
+            .localChanges,
             .documentReplaced:
             data
         case .storeNotFound, .applicationMissing, .documentNotFound, .documentDeleted, .noUploadedStore: noInput
         case .remoteUnavailable, .unsupportedStorage: unavailable
         case .cannotWrite: cannotCreate
         case .busy, .storeChanged, .applicationIncomplete: tryAgain
-        case .remoteUnauthorized, .deregistered: notPermitted
+        case .wrongPassword, .passwordRequired, .remoteUnauthorized, .deregistered: notPermitted
         default: software
         }
     }

@@ -3,6 +3,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import StoreSync
+import SyncCryptography
 
 /// One run of a command: the manager, who answers its questions, and how it ends.
 struct Session: Sendable {
@@ -18,12 +19,12 @@ struct Session: Sendable {
         recreates: Bool = false,
         interruption: Interruption
     ) async throws {
-        let hasPassword = try options.password() != nil
-        let wanted = encryption?.encrypt ?? (hasPassword ? true : nil)
-        if encryption?.encrypt == false, hasPassword {
+        let password = try options.password()
+        let wanted = encryption?.encrypt ?? (password != nil ? true : nil)
+        if encryption?.encrypt == false, password != nil {
             throw UsageError("A password and --no-encrypt contradict each other. Give one of them.")
         }
-        delegate = await CommandDelegate(encrypts: wanted, recreates: recreates)
+        delegate = await CommandDelegate(encrypts: wanted, password: password, recreates: recreates)
         manager = ApplicationSyncManager(
             application: try options.application(),
             clientDescription: options.deviceDescription,
@@ -70,10 +71,12 @@ struct Session: Sendable {
 @MainActor
 final class CommandDelegate: ApplicationSyncDelegate {
     private let encrypts: Bool?
+    private let password: Password?
     private let recreates: Bool
 
-    init(encrypts: Bool?, recreates: Bool) {
+    init(encrypts: Bool?, password: Password?, recreates: Bool) {
         self.encrypts = encrypts
+        self.password = password
         self.recreates = recreates
     }
 
@@ -81,12 +84,26 @@ final class CommandDelegate: ApplicationSyncDelegate {
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier
     ) async throws -> EncryptionDecision {
-        if let encrypts { return encrypts ? .encrypted : .unencrypted }
-        guard Terminal.isInteractive else { throw undecided(question, application) }
+        if encrypts == false { return .unencrypted }
         switch question {
         case .newApplication:
-            return try await Terminal.confirm("\(application) is new. Encrypt it?") ? .encrypted : .unencrypted
+            if encrypts == nil {
+                guard Terminal.isInteractive else { throw undecided(question, application) }
+                guard try await Terminal.confirm("\(application) is new. Encrypt it?") else { return .unencrypted }
+            }
+            if let password { return .encrypted(password) }
+            guard Terminal.isInteractive else { throw passwordRequired(application) }
+            return .encrypted(try await Terminal.newPassword("Password for \(application)"))
+        case .joiningEncrypted(let wasWrong):
+            if let password {
+                guard !wasWrong else { throw wrongPassword(application) }
+                return .encrypted(password)
+            }
+            guard Terminal.isInteractive else { throw passwordRequired(application) }
+            let prompt = wasWrong ? "That isn't it. Password of \(application)" : "Password of \(application)"
+            return .encrypted(try await Terminal.password(prompt))
         case .joiningUnencrypted:
+            guard encrypts == nil, Terminal.isInteractive else { throw undecided(question, application) }
             guard try await Terminal.confirm("\(application) is not encrypted. Join it all the same?") else {
                 throw undecided(question, application)
             }
@@ -94,9 +111,20 @@ final class CommandDelegate: ApplicationSyncDelegate {
         }
     }
 
+    private func passwordRequired(_ application: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .passwordRequired,
+            "\(application) needs a password, and nobody is there to be asked: give --password-file or STORESYNC_PASSWORD."
+        )
+    }
+
+    private func wrongPassword(_ application: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(.wrongPassword, "The password that was given isn't that of \(application). Nothing was written.")
+    }
+
     private func undecided(_ question: EncryptionQuestion, _ application: RemoteIdentifier) -> StoreSyncError {
         switch question {
-        case .newApplication:
+        case .newApplication, .joiningEncrypted:
             StoreSyncError(
                 .encryptionUndecided,
                 "\(application) is new: say whether to encrypt it, with --encrypt or --no-encrypt."

@@ -11,7 +11,9 @@ struct StoreSyncCommand: AsyncParsableCommand {
             Two --state directories are two devices. See what it does with `storesync demo`.
             """,
         version: "0.1.0",
-        subcommands: [Demo.self, Push.self, Pull.self, Register.self, Status.self, Verify.self]
+        subcommands: [
+            Demo.self, Push.self, Pull.self, Register.self, Status.self, Verify.self, PasswordCommand.self,
+        ]
     )
 
     /// Parses and runs, so that errors too are one JSON object where that is asked for.

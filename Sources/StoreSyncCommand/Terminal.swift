@@ -1,4 +1,5 @@
 import Foundation
+import SyncCryptography
 import ThreadSupport
 
 /// The person in front of the terminal, if there is one.
@@ -34,7 +35,52 @@ enum Terminal {
         }
     }
 
+    /// Asks for a password, which doesn't show.
+    ///
+    /// - Throws: `CancellationError` when the command is interrupted or the input ends.
+    static func password(_ prompt: String) async throws -> Password {
+        try await runBlocking {
+            while true {
+                FileHandle.standardError.write(Data("\(prompt): ".utf8))
+                let line = try withoutEcho { try readBytes() }
+                FileHandle.standardError.write(Data("\n".utf8))
+                do {
+                    return try Password(utf8: line)
+                } catch let error as CryptographyError {
+                    FileHandle.standardError.write(Data("\(error.message)\n".utf8))
+                }
+            }
+        }
+    }
+
+    /// Asks twice for a password that is new.
+    static func newPassword(_ prompt: String) async throws -> Password {
+        while true {
+            let first = try await password(prompt)
+            if try await password("The same again") == first { return first }
+            FileHandle.standardError.write(Data("These were two different ones. Once more.\n".utf8))
+        }
+    }
+
+    /// Runs `body` while the terminal doesn't show what is typed.
+    private static func withoutEcho<Result>(_ body: () throws -> Result) throws -> Result {
+        var settings = termios()
+        guard tcgetattr(STDIN_FILENO, &settings) == 0 else { return try body() }
+        let former = settings
+        settings.c_lflag &= ~tcflag_t(ECHO)
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings)
+        defer {
+            var former = former
+            tcsetattr(STDIN_FILENO, TCSANOW, &former)
+        }
+        return try body()
+    }
+
     private static func readLine() throws -> String {
+        String(decoding: try readBytes(), as: UTF8.self).trimmingCharacters(in: .whitespaces)
+    }
+
+    private static func readBytes() throws -> [UInt8] {
         var line: [UInt8] = []
         while true {
             var waiting = [
@@ -46,9 +92,7 @@ enum Terminal {
             guard waiting[0].revents != 0 else { continue }
             var byte: UInt8 = 0
             guard read(STDIN_FILENO, &byte, 1) == 1 else { throw CancellationError() }
-            if byte == UInt8(ascii: "\n") {
-                return String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespaces)
-            }
+            if byte == UInt8(ascii: "\n") { return line }
             line.append(byte)
         }
     }

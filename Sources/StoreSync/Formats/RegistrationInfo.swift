@@ -11,13 +11,15 @@ struct RegistrationInfo: Hashable, Sendable {
     var encryption: String
 
     static let unencrypted = "none"
+    /// XChaCha20-Poly1305 under Argon2id and BLAKE2b, in the sealed files of SyncCryptography.
+    static let sealed = "sealed-1"
 
     var isEncrypted: Bool { encryption != Self.unencrypted }
 
     private static let formatVersion = 1
 
-    static func makeUnencrypted() -> RegistrationInfo {
-        RegistrationInfo(epoch: UUID().uuidString, encryption: unencrypted)
+    static func make(encrypted: Bool) -> RegistrationInfo {
+        RegistrationInfo(epoch: UUID().uuidString, encryption: encrypted ? sealed : unencrypted)
     }
 
     init(epoch: String, encryption: String) {
@@ -35,6 +37,12 @@ struct RegistrationInfo: Hashable, Sendable {
         guard let epoch = values["epoch"]?.string, UUID(uuidString: epoch) != nil,
             let encryption = values["encryption"]?.string
         else { throw .corrupt(path, "epoch or encryption is missing") }
+        guard encryption == Self.unencrypted || encryption == Self.sealed else {
+            throw StoreSyncError(
+                .unsupportedFormat,
+                "\(path) on the remote names an encryption that this program doesn't know. Update it."
+            )
+        }
         self.init(epoch: epoch, encryption: encryption)
     }
 

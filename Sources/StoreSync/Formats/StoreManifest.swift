@@ -13,6 +13,8 @@ struct StoreManifest: Hashable, Sendable {
         var storedSize: Int64
         /// Digest of the file as the app has it.
         var contentRoot: ContentRoot
+        /// What tells the sealed file from every other that was sealed for its place; none where it isn't sealed.
+        var salt: [UInt8]?
     }
 
     var name: UploadName
@@ -27,6 +29,7 @@ struct StoreManifest: Hashable, Sendable {
     private static let formatVersion = 1
     /// No file is larger, and the sum of several is still a number.
     fileprivate static let sizes = 0...(1 << 53)
+    fileprivate static let saltBytes = 32
 
     init(name: UploadName, created: Date, files: [File], includes: GenerationVector, seen: [String: Int]) {
         self.name = name
@@ -86,15 +89,22 @@ extension StoreManifest.File {
             let root = values["contentRoot"]?.string.flatMap(ContentRoot.init(hex:)),
             StoreManifest.sizes.contains(size), StoreManifest.sizes.contains(storedSize)
         else { return nil }
-        self.init(file: file, size: Int64(size), storedSize: Int64(storedSize), contentRoot: root)
+        var salt: [UInt8]?
+        if let value = values["salt"] {
+            guard case .data(let data) = value, data.count == StoreManifest.saltBytes else { return nil }
+            salt = Array(data)
+        }
+        self.init(file: file, size: Int64(size), storedSize: Int64(storedSize), contentRoot: root, salt: salt)
     }
 
     fileprivate var propertyList: PropertyListValue {
-        .dictionary([
+        var values: [String: PropertyListValue] = [
             "name": .string(file.rawValue),
             "size": .integer(Int(size)),
             "storedSize": .integer(Int(storedSize)),
             "contentRoot": .string(contentRoot.description),
-        ])
+        ]
+        if let salt { values["salt"] = .data(Data(salt)) }
+        return .dictionary(values)
     }
 }

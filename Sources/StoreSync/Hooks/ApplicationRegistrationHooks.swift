@@ -16,6 +16,29 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
     /// Whether there is a salt file, which marks an encrypted application.
     func saltFileExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool
 
+    /// Reads the salt file; `nil` if there is none.
+    func fetchSalt(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]?
+
+    /// Saves the salt file. One that is there stays.
+    func saveSalt(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws
+
+    /// Reads the file that passwords are tried on; `nil` if there is none.
+    func fetchPasswordTest(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]?
+
+    /// Saves the file that passwords are tried on, unless there is one.
+    ///
+    /// - Returns: Whether this one was saved. At most one caller in the world is told yes.
+    func createPasswordTest(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws -> Bool
+
+    /// Puts another file in the place of the one that passwords are tried on, if that is still `former`.
+    ///
+    /// - Returns: Whether it was replaced.
+    func replacePasswordTest(
+        _ former: [UInt8],
+        with bytes: [UInt8],
+        _ hierarchy: ApplicationHierarchy
+    ) async throws -> Bool
+
     /// Whether the client has a directory in the application.
     func clientDeviceDirectoryExists(
         _ client: RemoteIdentifier,
@@ -86,6 +109,46 @@ extension ApplicationRegistrationHooks {
     /// Asks for the file's status.
     public func saltFileExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool {
         try await backend.status(of: hierarchy.salt) != nil
+    }
+
+    /// Reads the file.
+    public func fetchSalt(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]? {
+        try await backend.smallFile(at: hierarchy.salt)
+    }
+
+    /// Writes the file where none is.
+    public func saveSalt(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws {
+        _ = try await backend.writeIfAbsent(bytes, to: hierarchy.salt)
+    }
+
+    /// Reads the file.
+    public func fetchPasswordTest(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]? {
+        try await backend.smallFile(at: hierarchy.passwordTest)
+    }
+
+    /// Writes the file where none is; one that is there is read back, since it may be ours.
+    public func createPasswordTest(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws -> Bool {
+        if try await backend.writeIfAbsent(bytes, to: hierarchy.passwordTest) { return true }
+        return try await fetchPasswordTest(hierarchy) == bytes
+    }
+
+    /// Writes the file on the condition that it is the one that was read, where the backend can; then reads it back.
+    public func replacePasswordTest(
+        _ former: [UInt8],
+        with bytes: [UInt8],
+        _ hierarchy: ApplicationHierarchy
+    ) async throws -> Bool {
+        let path = hierarchy.passwordTest
+        let tag = try await backend.status(of: path)?.tag
+        guard try await fetchPasswordTest(hierarchy) == former else { return false }
+        let isConditional = try await backend.capabilities().contains(.conditionalReplace)
+        do {
+            let condition: WriteCondition = if isConditional, let tag { .ifMatches(tag) } else { .always }
+            try await backend.write(bytes, to: path, when: condition)
+        } catch let error as RemoteError where error.code == .preconditionFailed {
+            // It may be our own write, sent twice.
+        }
+        return try await fetchPasswordTest(hierarchy) == bytes
     }
 
     /// Asks for the directory's status.

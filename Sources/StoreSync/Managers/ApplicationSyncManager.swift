@@ -1,5 +1,6 @@
 public import Operations
 public import RemoteStorage
+public import SyncCryptography
 
 /// Answers what an ``ApplicationSyncManager`` can't know.
 ///
@@ -9,7 +10,8 @@ public import RemoteStorage
 /// their task is cancelled.
 @MainActor
 public protocol ApplicationSyncDelegate: AnyObject, Sendable {
-    /// Whether a new application is encrypted, or whether it's all right to join one that isn't.
+    /// Whether a new application is encrypted and by which password, what the password of one that is encrypted is, or
+    /// whether it's all right to join one that isn't.
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier
@@ -134,8 +136,11 @@ public actor ApplicationSyncManager {
         var request = request
         request.mayCreateApplication = mayCreate
         request.startsAnew = startsAnew
-        return ApplicationRegistrationOperation(request, backend: backend, state: state) {
-            [asker, application] question in
+        return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: decision)
+    }
+
+    private nonisolated var decision: ApplicationRegistrationOperation.Delegate {
+        { [asker, application] question in
             try await asker.ask { try await $0.decideEncryption(question, of: application) }
         }
     }
@@ -149,7 +154,7 @@ public actor ApplicationSyncManager {
     ///
     /// Registers nobody and changes nothing.
     public nonisolated func status() -> OperationHandle<ApplicationStatus> {
-        supervisor.add(StatusOperation(application, backend: backend, state: state))
+        supervisor.add(StatusOperation(application, backend: backend, state: state, delegate: decision))
     }
 
     /// Reads every file of the application and checks it.
@@ -159,7 +164,26 @@ public actor ApplicationSyncManager {
     /// - Parameter repairs: Whether what this device left unfinished is finished, and what it left behind removed.
     /// - Returns: The verification's handle.
     public nonisolated func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
-        supervisor.add(VerificationOperation(application, repairs: repairs, backend: backend, state: state))
+        supervisor.add(
+            VerificationOperation(application, repairs: repairs, backend: backend, state: state, delegate: decision)
+        )
+    }
+
+    /// Changes the password of the application, if it's encrypted: one file is written, nothing is encrypted anew.
+    ///
+    /// - Parameter password: The new password.
+    /// - Returns: The handle, whose value is how many passwords there have been.
+    public nonisolated func changePassword(to password: Password) -> OperationHandle<Int> {
+        supervisor.add(
+            PasswordChangeOperation(
+                to: password,
+                of: application,
+                parameters: request.passwordParameters,
+                backend: backend,
+                state: state,
+                delegate: decision
+            )
+        )
     }
 
     nonisolated func register(

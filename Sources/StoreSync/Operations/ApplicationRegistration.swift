@@ -1,4 +1,5 @@
 public import RemoteStorage
+public import SyncCryptography
 
 /// An application that this device is registered with: what ``ApplicationRegistrationOperation`` results in.
 public struct ApplicationRegistration: Sendable, Hashable {
@@ -8,10 +9,12 @@ public struct ApplicationRegistration: Sendable, Hashable {
     public let client: RemoteIdentifier
     /// What people call this device.
     public let clientDescription: String
-    /// Whether files of the application are sealed.
-    public let isEncrypted: Bool
     /// Whether this registration made the application.
     public let didCreateApplication: Bool
+    let seal: ApplicationSeal
+
+    /// Whether files of the application are sealed.
+    public var isEncrypted: Bool { seal.isEncrypted }
 
     var hierarchy: ApplicationHierarchy { ApplicationHierarchy(application) }
 }
@@ -32,6 +35,8 @@ public struct ApplicationRegistrationRequest: Sendable {
     public var requiresEncryption: Bool
     /// Whether this device is set up anew, as another client, after it was deregistered.
     public var startsAnew: Bool
+    /// What hashing the password of a new application is to cost.
+    public var passwordParameters: PasswordParameters
 
     /// Creates a request.
     public init(
@@ -41,7 +46,8 @@ public struct ApplicationRegistrationRequest: Sendable {
         readMe: String = ApplicationRegistrationRequest.defaultReadMe,
         mayCreateApplication: Bool = true,
         requiresEncryption: Bool = false,
-        startsAnew: Bool = false
+        startsAnew: Bool = false,
+        passwordParameters: PasswordParameters = .moderate
     ) {
         self.application = application
         self.clientDescription = clientDescription
@@ -50,6 +56,7 @@ public struct ApplicationRegistrationRequest: Sendable {
         self.mayCreateApplication = mayCreateApplication
         self.requiresEncryption = requiresEncryption
         self.startsAnew = startsAnew
+        self.passwordParameters = passwordParameters
     }
 
     /// What `ReadMe.txt` says unless the app has its own words.
@@ -64,16 +71,18 @@ public struct ApplicationRegistrationRequest: Sendable {
 
 /// What whoever registers is asked about encryption.
 public enum EncryptionQuestion: Sendable, Hashable {
-    /// The application doesn't exist yet: shall what it holds be encrypted?
+    /// The application doesn't exist yet: shall what it holds be encrypted, and by which password?
     case newApplication
     /// The application exists and is not encrypted: is that all right for this device?
     case joiningUnencrypted
+    /// The application exists and is encrypted: what is its password? Asked again for as long as the answer is wrong.
+    case joiningEncrypted(passwordWasWrong: Bool)
 }
 
 /// The answer to an ``EncryptionQuestion``.
-public enum EncryptionDecision: Sendable, Hashable {
+public enum EncryptionDecision: Sendable, Equatable {
     /// Whoever has the storage may read everything.
     case unencrypted
-    /// Files are to be sealed.
-    case encrypted
+    /// Files are sealed, by a key that this password opens.
+    case encrypted(Password)
 }

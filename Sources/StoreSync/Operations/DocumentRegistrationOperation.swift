@@ -123,8 +123,11 @@ public actor DocumentRegistrationOperation: Operation {
         async let keys = hooks.listIntegrityKeys(hierarchy)
         async let deleted = hooks.documentWasDeleted(request.document, application.hierarchy)
         async let excluded = hooks.clientWasDeleted(application.client, hierarchy)
+        let (seal, role, path) = (
+            application.seal, ApplicationSeal.Role.documentInfo(request.document), hierarchy.documentInfo
+        )
         return try await Situation(
-            info: info.map { try DocumentInfo($0, at: hierarchy.documentInfo) },
+            info: info.map { try DocumentInfo(seal.open($0, as: role, at: path), at: path) },
             missing: missing,
             clients: clients,
             keys: keys,
@@ -159,7 +162,8 @@ public actor DocumentRegistrationOperation: Operation {
             isRecreated: situation.documentWasDeleted
         )
         // The document exists from here on; who comes second takes what is there.
-        guard try await hooks.createDocumentInfo(info.xml, hierarchy) else {
+        let sealed = application.seal.seal(info.xml, as: .documentInfo(request.document))
+        guard try await hooks.createDocumentInfo(sealed, hierarchy) else {
             let situation = try await look()
             guard let info = situation.info else {
                 throw StoreSyncError(.busy, "Another device is just registering \(request.document). Try again.")
@@ -230,7 +234,8 @@ public actor DocumentRegistrationOperation: Operation {
         context.reportProgress(0.5)
         if !situation.keys.contains(key) {
             let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
-            try await hooks.saveIntegrityKey(key, content: content, hierarchy)
+            let sealed = application.seal.seal(content, as: .integrityKey(key, of: request.document))
+            try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
         }
         if info.isRecreated, situation.documentWasDeleted { try await finishRecreation(info, situation) }
         context.reportProgress(0.7)
@@ -257,9 +262,13 @@ public actor DocumentRegistrationOperation: Operation {
             $0.client.rawValue != info.originalDevice && $0.client != application.client
                 && !situation.clients.contains($0.client)
         }
-        try await together(others) { [hooks, hierarchy] client, deviceInfo in
-            let content = deviceInfo ?? DeviceInfo(client: client.rawValue, description: "", userInfo: [:]).xml
-            try await hooks.saveDeletedClientNote(client, content: content, hierarchy)
+        try await together(others) { [hooks, hierarchy, application, document = request.document] client, deviceInfo in
+            // What is known of the client moves into the note, and so under the note's seal.
+            let path = application.hierarchy.deviceInfo(client)
+            let known = deviceInfo.flatMap { try? application.seal.open($0, as: .deviceInfo(client), at: path) }
+            let content = known ?? DeviceInfo(client: client.rawValue, description: "", userInfo: [:]).xml
+            let sealed = application.seal.seal(content, as: .deletedClient(client, of: document))
+            try await hooks.saveDeletedClientNote(client, content: sealed, hierarchy)
         }
         try await hooks.removeDeletedDocumentNote(request.document, application.hierarchy)
     }

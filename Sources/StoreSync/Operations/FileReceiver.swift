@@ -11,9 +11,11 @@ struct FileReceiver {
     /// Receives a file.
     ///
     /// It's durable when this returns; what a failure leaves is the caller's to remove.
-    static func receive(_ content: RemoteContent, at url: URL, on context: OperationContext) async throws
-        -> FileReceiver
-    {
+    static func receive<Content: AsyncSequence & Sendable>(
+        _ content: Content,
+        at url: URL,
+        on context: OperationContext
+    ) async throws -> FileReceiver where Content.Element == [UInt8] {
         let file = try await context.blocking { try DownloadFile(creatingAt: url) }
         var hasher = ContentRootHasher()
         for try await chunk in content {

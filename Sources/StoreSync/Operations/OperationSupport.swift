@@ -1,5 +1,6 @@
 import Operations
 package import RemoteStorage
+import SyncCryptography
 import ThreadSupport
 
 /// Foundation has a class of that name; in this module it means ours.
@@ -26,6 +27,8 @@ nonisolated(nonsending) func translatingErrors<Result>(
     do {
         return try await body()
     } catch let error as RemoteError {
+        throw StoreSyncError(error)
+    } catch let error as CryptographyError {
         throw StoreSyncError(error)
     }
 }

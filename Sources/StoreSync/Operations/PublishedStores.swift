@@ -56,13 +56,15 @@ struct PublishedStores: Sendable {
     static func readManifests(
         _ names: [UploadName],
         _ hooks: some WholeStoreHooks,
-        _ hierarchy: DocumentHierarchy
+        _ hierarchy: DocumentHierarchy,
+        _ seal: ApplicationSeal
     ) async throws -> (manifests: [StoreManifest], unreadable: [(UploadName, StoreSyncError)]) {
         let results = try await together(names) { name -> Result<StoreManifest, StoreSyncError>? in
             let path = hierarchy.manifest(name)
             do {
                 guard let bytes = try await hooks.fetchManifest(at: path) else { return nil }
-                return .success(try StoreManifest(bytes, named: name, at: path))
+                let opened = try seal.open(bytes, as: .manifest(name, of: hierarchy.document), at: path)
+                return .success(try StoreManifest(opened, named: name, at: path))
             } catch let error as StoreSyncError {
                 return .failure(error)
             }

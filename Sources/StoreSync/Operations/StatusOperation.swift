@@ -57,6 +57,7 @@ public actor StatusOperation: Operation {
     private let hierarchy: ApplicationHierarchy
     private let backend: any RemoteBackend
     private let state: StateDirectory
+    private let delegate: ApplicationRegistrationOperation.Delegate
 
     /// Creates an operation.
     ///
@@ -64,10 +65,17 @@ public actor StatusOperation: Operation {
     ///   - application: The application.
     ///   - backend: Where it is.
     ///   - state: This device's memory.
-    public init(_ application: RemoteIdentifier, backend: any RemoteBackend, state: StateDirectory) {
+    ///   - delegate: Is asked for the password of an encrypted application whose keys this device doesn't have.
+    public init(
+        _ application: RemoteIdentifier,
+        backend: any RemoteBackend,
+        state: StateDirectory,
+        delegate: ApplicationRegistrationOperation.Delegate? = nil
+    ) {
         hierarchy = ApplicationHierarchy(application)
         self.backend = backend
         self.state = state
+        self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
 
     /// Looks, in four rounds of requests however many documents there are.
@@ -76,7 +84,7 @@ public actor StatusOperation: Operation {
             let key = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
             let own = try await context.blocking { [state] in try state.peekClientIdentifier(for: key) }
             async let exists = backend.status(of: hierarchy.root)
-            async let registration = backend.smallFile(at: hierarchy.registration)
+            async let encryption = EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
             async let clients = backend.list(hierarchy.clientDevices)
             async let documents = backend.list(hierarchy.documents)
             guard try await exists != nil else {
@@ -85,15 +93,15 @@ public actor StatusOperation: Operation {
                     "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
                 )
             }
-            let bytes = try await registration
-            let info = try bytes.map { try RegistrationInfo($0, at: hierarchy.registration) }
+            let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+            let seal = try await unlocking.seal(encryption, context)
             let (clientNames, documentNames) = try await (clients.directoryIdentifiers, documents.directoryIdentifiers)
-            async let clientInfos = self.clients(clientNames)
-            let listed = try await self.documents(documentNames)
+            async let clientInfos = self.clients(clientNames, seal)
+            let listed = try await self.documents(documentNames, seal)
             return ApplicationStatus(
                 application: hierarchy.application,
                 client: own,
-                isEncrypted: info?.isEncrypted ?? false,
+                isEncrypted: seal.isEncrypted,
                 clients: try await clientInfos.map { client, info in
                     ApplicationStatus.Client(
                         client: client,
@@ -107,25 +115,34 @@ public actor StatusOperation: Operation {
         }
     }
 
-    private func clients(_ clients: [RemoteIdentifier]) async throws -> [(RemoteIdentifier, DeviceInfo?)] {
+    private func clients(
+        _ clients: [RemoteIdentifier],
+        _ seal: ApplicationSeal
+    ) async throws -> [(RemoteIdentifier, DeviceInfo?)] {
         try await together(clients) { [backend, hierarchy] client in
             let path = hierarchy.deviceInfo(client)
             let bytes = try await backend.smallFile(at: path)
-            return (client, bytes.flatMap { try? DeviceInfo($0, at: path) })
+            return (
+                client, bytes.flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
+            )
         }
     }
 
     private func documents(
-        _ documents: [RemoteIdentifier]
+        _ documents: [RemoteIdentifier],
+        _ seal: ApplicationSeal
     ) async throws -> [(document: ApplicationStatus.Document, clients: [RemoteIdentifier])] {
         try await together(documents) { [backend, hierarchy] document in
             let hierarchy = hierarchy.document(document)
             let hooks = backend.wholeStoreDownloadHooks
             async let info = backend.smallFile(at: hierarchy.documentInfo)
             async let clients = backend.list(hierarchy.syncChanges)
-            let stores = try await Self.stores(hooks, hierarchy)
+            let stores = try await Self.stores(hooks, hierarchy, seal)
             let bytes = try await info
-            let known = bytes.flatMap { try? DocumentInfo($0, at: hierarchy.documentInfo) }
+            let path = hierarchy.documentInfo
+            let known = bytes.flatMap {
+                try? DocumentInfo(seal.open($0, as: .documentInfo(document), at: path), at: path)
+            }
             return (
                 ApplicationStatus.Document(
                     document: document,
@@ -140,12 +157,13 @@ public actor StatusOperation: Operation {
 
     private static func stores(
         _ hooks: any WholeStoreDownloadHooks,
-        _ hierarchy: DocumentHierarchy
+        _ hierarchy: DocumentHierarchy,
+        _ seal: ApplicationSeal
     ) async throws -> [ApplicationStatus.Store] {
         let published = try await PublishedStores.list(hooks, hierarchy)
         let newest = Dictionary(grouping: published.published, by: \.client)
             .compactMap { $0.value.max { $0.generation < $1.generation } }
-        let (manifests, _) = try await PublishedStores.readManifests(newest, hooks, hierarchy)
+        let (manifests, _) = try await PublishedStores.readManifests(newest, hooks, hierarchy, seal)
         let modern = manifests.map {
             ApplicationStatus.Store(
                 client: $0.name.client,
@@ -154,6 +172,7 @@ public actor StatusOperation: Operation {
                 modified: $0.created
             )
         }
+        guard !seal.isEncrypted else { return modern.sorted { $0.client < $1.client } }
         let legacy = published.legacyClients.compactMap { client in
             published.fixedNames[client]?[.store].map {
                 ApplicationStatus.Store(

@@ -19,6 +19,7 @@ struct StoreSource: Sendable {
 struct StoreChoice {
     let hooks: any WholeStoreDownloadHooks
     let hierarchy: DocumentHierarchy
+    let seal: ApplicationSeal
     let published: PublishedStores
     /// Whose store is wanted; anybody's newest where this is `nil`.
     let client: RemoteIdentifier?
@@ -31,11 +32,13 @@ struct StoreChoice {
     init(
         hooks: any WholeStoreDownloadHooks,
         hierarchy: DocumentHierarchy,
+        seal: ApplicationSeal,
         published: PublishedStores,
         client: RemoteIdentifier?
     ) {
         self.hooks = hooks
         self.hierarchy = hierarchy
+        self.seal = seal
         self.published = published
         self.client = client
     }
@@ -45,7 +48,12 @@ struct StoreChoice {
     /// - Throws: ``StoreSyncError/Code/diverged`` if several are the newest, ``StoreSyncError/Code/noUploadedStore`` if there
     ///   is none, ``StoreSyncError/Code/corrupt`` if there is none but one that can't be read.
     mutating func newest() async throws -> StoreSource {
-        let (manifests, unreadable) = try await PublishedStores.readManifests(published.published, hooks, hierarchy)
+        let (manifests, unreadable) = try await PublishedStores.readManifests(
+            published.published,
+            hooks,
+            hierarchy,
+            seal
+        )
         self.manifests = manifests
         for (name, error) in unreadable {
             if error.code == .unsupportedFormat { throw error }
@@ -111,7 +119,8 @@ struct StoreChoice {
                 "Several stores hold edits that none of the others holds: \(names). Choose one with --from and push it, or export what you need from each first."
             )
         }
-        if let legacy = legacySource() { return legacy }
+        // The fixed names of an unencrypted tree mean nothing in one that is sealed: nobody we know wrote them.
+        if !seal.isEncrypted, let legacy = legacySource() { return legacy }
         if let corruption, incomplete.isEmpty { throw corruption }
         let whose = client.map { "Client \($0) has" } ?? "Nobody has"
         throw StoreSyncError(
@@ -125,7 +134,7 @@ struct StoreChoice {
     // MARK: Trees of TICoreDataSync
 
     private mutating func noteLegacyClients() {
-        guard client == nil else { return }
+        guard client == nil, !seal.isEncrypted else { return }
         for client in published.legacyClients {
             warnings.append(
                 "Client \(client) uploads with TICoreDataSync; its store is taken with --from \(client) only."

@@ -1,6 +1,7 @@
 public import Operations
 public import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// What is wrong with an application on the remote: what ``VerificationOperation`` results in.
 public struct VerificationReport: Sendable, Hashable {
@@ -35,6 +36,8 @@ public actor VerificationOperation: Operation {
     private let repairs: Bool
     private let backend: any RemoteBackend
     private let state: StateDirectory
+    private let delegate: ApplicationRegistrationOperation.Delegate
+    private var seal: ApplicationSeal
     private var report = VerificationReport()
     /// Every path that was accounted for; what is left of the listing is a stranger.
     private var known: Set<RemotePath> = []
@@ -48,11 +51,20 @@ public actor VerificationOperation: Operation {
     ///   - repairs: Whether to finish and clean up what this device left.
     ///   - backend: Where it is.
     ///   - state: This device's memory.
-    public init(_ application: RemoteIdentifier, repairs: Bool, backend: any RemoteBackend, state: StateDirectory) {
+    ///   - delegate: Is asked for the password of an encrypted application whose keys this device doesn't have.
+    public init(
+        _ application: RemoteIdentifier,
+        repairs: Bool,
+        backend: any RemoteBackend,
+        state: StateDirectory,
+        delegate: ApplicationRegistrationOperation.Delegate? = nil
+    ) {
         hierarchy = ApplicationHierarchy(application)
+        seal = ApplicationSeal(application: application, key: nil)
         self.repairs = repairs
         self.backend = backend
         self.state = state
+        self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
 
     private var key: ApplicationKey {
@@ -71,6 +83,7 @@ public actor VerificationOperation: Operation {
                     "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
                 )
             }
+            try await unlock(context)
             let files = try await walk(hierarchy.root)
             let total = files.reduce(Int64(0)) { $0 + $1.item.size }
             let progress = TransferProgress(context, phase: "verifying", totalBytes: total)
@@ -83,6 +96,24 @@ public actor VerificationOperation: Operation {
             }
             try await readRest(of: files, progress)
             return report
+        }
+    }
+
+    /// Opens an encrypted application.
+    ///
+    /// A registration that can't be read is one of the problems that are reported.
+    private func unlock(_ context: OperationContext) async throws {
+        let files = try await EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
+        if let bytes = files.registration, (try? RegistrationInfo(bytes, at: hierarchy.registration)) == nil { return }
+        let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+        seal = try await unlocking.seal(files, context)
+        guard seal.isEncrypted else { return }
+        try await check(hierarchy.salt) { [path = hierarchy.salt] bytes in
+            do {
+                _ = try SaltFile(bytes)
+            } catch let error as CryptographyError {
+                throw StoreSyncError(error, at: path)
+            }
         }
     }
 
@@ -123,12 +154,16 @@ public actor VerificationOperation: Operation {
     ///
     /// - Returns: Whether it's there.
     @discardableResult
-    private func check(_ path: RemotePath, _ check: ([UInt8]) throws -> Void) async throws -> Bool {
+    private func check(
+        _ path: RemotePath,
+        _ role: ApplicationSeal.Role? = nil,
+        _ check: ([UInt8]) throws -> Void
+    ) async throws -> Bool {
         known.insert(path)
         do {
             guard let bytes = try await backend.smallFile(at: path) else { return false }
             count(path, Int64(bytes.count))
-            try check(bytes)
+            try check(role.map { try seal.open(bytes, as: $0, at: path) } ?? bytes)
         } catch let error as StoreSyncError {
             problem(path, "\(error.code)", error.message)
         }
@@ -186,7 +221,7 @@ public actor VerificationOperation: Operation {
 
     private func checkClient(_ client: RemoteIdentifier, isOwn: Bool) async throws {
         let path = hierarchy.deviceInfo(client)
-        let isThere = try await check(path) { bytes in
+        let isThere = try await check(path, .deviceInfo(client)) { bytes in
             let info = try DeviceInfo(bytes, at: path)
             guard info.client == client.rawValue else {
                 throw StoreSyncError.corrupt(path, "it belongs to client \(info.client)")
@@ -210,12 +245,15 @@ public actor VerificationOperation: Operation {
     ) async throws {
         let path = document.documentInfo
         var info: DocumentInfo?
-        let isThere = try await check(path) { info = try DocumentInfo($0, at: path) }
+        let role = ApplicationSeal.Role.documentInfo(document.document)
+        let isThere = try await check(path, role) { info = try DocumentInfo($0, at: path) }
         if !isThere {
             report.warnings.append("\(path) is missing: the document's registration has not arrived whole.")
         }
         for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document) {
-            known.insert(try document.integrityKey(key))
+            let role = ApplicationSeal.Role.integrityKey(key, of: document.document)
+            // TICoreDataSync's own are whatever it wrote.
+            try await check(try document.integrityKey(key), role) { _ in }
         }
         try await checkStructure(document, info, own, context)
         let hooks = backend.wholeStoreUploadHooks
@@ -253,7 +291,8 @@ public actor VerificationOperation: Operation {
         }
         try await hooks.createDirectories(missing.subtracting([keyFile]), document)
         let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
-        try await hooks.saveIntegrityKey(integrityKey, content: content, document)
+        let sealed = seal.seal(content, as: .integrityKey(integrityKey, of: document.document))
+        try await hooks.saveIntegrityKey(integrityKey, content: sealed, document)
         for path in missing.sorted() { repaired(path) }
     }
 
@@ -264,7 +303,8 @@ public actor VerificationOperation: Operation {
     ) async throws {
         let path = document.manifest(name)
         var manifest: StoreManifest?
-        try await check(path) { manifest = try StoreManifest($0, named: name, at: path) }
+        let role = ApplicationSeal.Role.manifest(name, of: document.document)
+        try await check(path, role) { manifest = try StoreManifest($0, named: name, at: path) }
         guard let manifest else { return }
         for file in manifest.files {
             let path = file.file.path(in: document.upload(name))
@@ -273,16 +313,45 @@ public actor VerificationOperation: Operation {
                 problem(path, "missing", "It has not arrived, or was removed. Push the store again if it stays away.")
                 continue
             }
-            let digest = try await digest(of: content, progress)
-            count(path, digest.byteCount)
-            if digest.byteCount != file.storedSize || digest.root != file.contentRoot {
+            let role = ApplicationSeal.Role.file(file.file, name, of: document.document)
+            do {
+                let found = try await digest(of: content, role, salt: file.salt, progress)
+                count(path, found.sealedBytes)
+                guard found.sealedBytes != file.storedSize || found.root != file.contentRoot else { continue }
                 problem(
                     path,
                     "corrupt",
                     "It isn't what was uploaded. Push the store again from a device that has it, or restore the file from a backup."
                 )
+            } catch let error as CryptographyError {
+                let error = StoreSyncError(error, at: path)
+                count(path, content.length ?? 0)
+                problem(path, "\(error.code)", error.message)
             }
         }
+    }
+
+    /// The digest of a file of a store, opened where it's sealed, and how many bytes it has on the remote.
+    private func digest(
+        of content: RemoteContent,
+        _ role: ApplicationSeal.Role,
+        salt: [UInt8]?,
+        _ progress: TransferProgress
+    ) async throws -> (root: ContentRoot, sealedBytes: Int64) {
+        guard let key = seal.key else {
+            let digest = try await digest(of: content, progress)
+            return (digest.root, digest.byteCount)
+        }
+        let summary = Locked<ContentSummary?>(nil)
+        let (context, counted) = (seal.context(role), content.counted(by: progress))
+        try await SealingWorkers.withWorkers { workers in
+            let opening = key.opening(counted, as: context, salt: salt, on: workers) { pass in
+                summary.withLock { $0 = pass }
+            }
+            for try await _ in opening { try Task.checkCancellation() }
+        }
+        guard let summary = summary.withLock({ $0 }) else { preconditionFailure("a pass that ended has a summary") }
+        return (summary.contentRoot, summary.sealedBytes)
     }
 
     private func digest(
@@ -331,7 +400,8 @@ public actor VerificationOperation: Operation {
         for (client, files) in published.fixedNames {
             for file in files.keys { known.insert(file.path(in: document.wholeStores(client))) }
         }
-        if let own { try await checkFixedNames(of: own, published, document) }
+        // A sealed tree has no fixed names.
+        if let own, !seal.isEncrypted { try await checkFixedNames(of: own, published, document) }
     }
 
     /// The names that TICoreDataSync knows are this client's newest store: a push that was cut off may have left older ones.

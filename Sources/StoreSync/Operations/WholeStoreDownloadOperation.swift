@@ -130,7 +130,13 @@ public actor WholeStoreDownloadOperation: Operation {
             )
             return try state.store(at: store.path, document: key)
         }
-        var choice = StoreChoice(hooks: hooks, hierarchy: hierarchy, published: published, client: request.client)
+        var choice = StoreChoice(
+            hooks: hooks,
+            hierarchy: hierarchy,
+            seal: document.application.seal,
+            published: published,
+            client: request.client
+        )
         let source = try await choice.newest()
         try await refuseRollback(source, choice, context)
         let local = try await localState(of: store, record, source, context)
@@ -272,7 +278,7 @@ public actor WholeStoreDownloadOperation: Operation {
         guard let content = try await hooks.downloadFile(at: path) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
-        let received = try await FileReceiver.receive(content.counted(by: progress), at: url, on: context)
+        let received = try await receive(content.counted(by: progress), file, source, at: url, context)
         if let expected = source.manifest?[file] {
             guard received.root == expected.contentRoot, received.byteCount == expected.size else {
                 throw StoreSyncError(
@@ -282,6 +288,29 @@ public actor WholeStoreDownloadOperation: Operation {
             }
         }
         return received.root
+    }
+
+    /// Writes what comes into a file, opened on the way where the application is encrypted.
+    private func receive(
+        _ content: RemoteContent,
+        _ file: WholeStoreFile,
+        _ source: StoreSource,
+        at url: URL,
+        _ context: OperationContext
+    ) async throws -> FileReceiver {
+        let seal = document.application.seal
+        guard let key = seal.key, let manifest = source.manifest else {
+            return try await FileReceiver.receive(content, at: url, on: context)
+        }
+        let role = ApplicationSeal.Role.file(file, manifest.name, of: document.document)
+        do {
+            return try await SealingWorkers.withWorkers { workers in
+                let opening = key.opening(content, as: seal.context(role), salt: manifest[file]?.salt, on: workers)
+                return try await FileReceiver.receive(opening, at: url, on: context)
+            }
+        } catch let error as CryptographyError {
+            throw StoreSyncError(error, at: file.path(in: source.directory))
+        }
     }
 
     private func fetchAppliedSets(

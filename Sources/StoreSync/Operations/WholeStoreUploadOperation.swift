@@ -3,6 +3,7 @@ import Logging
 public import Operations
 public import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// A store that was uploaded: what ``WholeStoreUploadOperation`` results in.
 public struct WholeStoreUpload: Sendable, Hashable {
@@ -90,30 +91,28 @@ public actor WholeStoreUploadOperation: Operation {
         if let base = record.base, record.contentRoot == snapshots.store.contentRoot.description,
             published.published.contains(where: { $0.client.rawValue == base.client && $0.reference == base.upload })
         {
-            return result(client, base.upload.generation, snapshots, isUnchanged: true, published: nil, warnings: [])
+            let name = UploadName(client: client, generation: base.upload.generation, upload: base.upload.upload)
+            return try await unchanged(name, snapshots)
         }
         let name = try await name(for: client, published, context)
-        let manifest = manifest(name, snapshots, record.vector, published)
+        var manifest = manifest(name, snapshots, record.vector, published)
         record.contentRoot = snapshots.store.contentRoot.description
         record.vector = manifest.includes
         record.base = StoreBase(client: client.rawValue, upload: name.reference)
         let upload = UploadRecord(document: key, client: client.rawValue, reference: name.reference, store: record)
         // Before anything of it is on the remote, so that this device never takes it for somebody else's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
-        let others = try await transfer(manifest, snapshots, published, context)
+        async let read = PublishedStores.readManifests(published.published, hooks, hierarchy, seal)
+        manifest.files = try await transfer(manifest, snapshots, context)
+        let (others, _) = try await read
         try await publish(manifest)
         // Published: from here on nothing makes the upload fail, a cancellation neither.
         try await context.blocking { [state, upload] in try state.commitPush(upload) }
         let warnings = await tidyUp(manifest, published, context)
-        return result(
-            client,
-            name.generation,
-            snapshots,
-            isUnchanged: false,
-            published: (manifest, others),
-            warnings: warnings
-        )
+        return result(snapshots, isUnchanged: false, published: manifest, others, warnings: warnings)
     }
+
+    private var seal: ApplicationSeal { document.application.seal }
 
     // MARK: Taking the store
 
@@ -165,7 +164,7 @@ public actor WholeStoreUploadOperation: Operation {
         let registration = backend.applicationRegistrationHooks
         let path = application.hierarchy.deviceInfo(client)
         let former = try await registration.fetchDeviceInfo(of: client, application.hierarchy)
-            .flatMap { try? DeviceInfo($0, at: path) }
+            .flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
         let new = try await context.blocking { [state, key] in
             let lock = try state.lock(.application(key.application), .exclusive)
             defer { lock.release() }
@@ -180,8 +179,9 @@ public actor WholeStoreUploadOperation: Operation {
             description: application.clientDescription,
             userInfo: former?.userInfo ?? [:]
         )
+        let sealed = seal.seal(info.xml, as: .deviceInfo(new))
         try await registration.createClientDeviceDirectory(new, application.hierarchy)
-        try await registration.saveDeviceInfo(info.xml, of: new, application.hierarchy)
+        try await registration.saveDeviceInfo(sealed, of: new, application.hierarchy)
         try await backend.documentRegistrationHooks.createClientDirectories(new, hierarchy)
         return new
     }
@@ -265,29 +265,34 @@ public actor WholeStoreUploadOperation: Operation {
 
     // MARK: Transferring and publishing
 
-    /// Uploads the files and, meanwhile, reads what others have published.
+    /// Uploads the files.
+    ///
+    /// Returns them as the manifest lists them: what a sealed one takes is known only when it has been sealed.
     private func transfer(
         _ manifest: StoreManifest,
         _ snapshots: Snapshots,
-        _ published: PublishedStores,
         _ context: OperationContext
-    ) async throws -> [StoreManifest] {
+    ) async throws -> [StoreManifest.File] {
         let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
         let directory = hierarchy.upload(manifest.name)
         let executor = context.blockingExecutor
-        let files = snapshots.files.map { (file: $0.key, url: $0.value.url) }
-        async let others = PublishedStores.readManifests(published.published, hooks, hierarchy)
-        try await together(files) { [hooks] source in
-            let content = try await RemoteContent.file(at: source.url, executor: executor).counted(by: progress)
-            try await hooks.uploadFile(content, to: source.file.path(in: directory))
+        let (hooks, seal, document) = (hooks, seal, document.document)
+        return try await SealingWorkers.withWorkers { workers in
+            try await together(manifest.files) { file in
+                guard let url = snapshots.files[file.file]?.url else { return file }
+                let content = try await RemoteContent.file(at: url, executor: executor).counted(by: progress)
+                let role = ApplicationSeal.Role.file(file.file, manifest.name, of: document)
+                let outgoing = OutgoingFile(content, file, as: role, seal, on: workers)
+                try await hooks.uploadFile(outgoing.content, to: file.file.path(in: directory))
+                return outgoing.stored
+            }
         }
-        let (manifests, _) = try await others
-        return manifests
     }
 
     private func publish(_ manifest: StoreManifest) async throws {
         let path = hierarchy.manifest(manifest.name)
-        guard try await hooks.publishManifest(manifest.xml, at: path) else {
+        let sealed = seal.seal(manifest.xml, as: .manifest(manifest.name, of: document.document))
+        guard try await hooks.publishManifest(sealed, at: path) else {
             throw StoreSyncError(.busy, "Something else stands at \(path) on the remote. Push again.")
         }
     }
@@ -301,6 +306,19 @@ public actor WholeStoreUploadOperation: Operation {
         _ context: OperationContext
     ) async -> [String] {
         var warnings: [String] = []
+        // TICoreDataSync can't read a sealed tree.
+        if !seal.isEncrypted {
+            await refreshFixedNames(manifest, &warnings)
+        }
+        do {
+            try await removeFormerUploads(manifest, published, context)
+        } catch {
+            warnings.append("Some of this client's former uploads are still on the remote: \(error).")
+        }
+        return warnings
+    }
+
+    private func refreshFixedNames(_ manifest: StoreManifest, _ warnings: inout [String]) async {
         do {
             let directory = hierarchy.upload(manifest.name)
             let fixed = hierarchy.wholeStores(manifest.name.client)
@@ -315,12 +333,6 @@ public actor WholeStoreUploadOperation: Operation {
         } catch {
             warnings.append("The copy for readers that know only TICoreDataSync is the former one: \(error).")
         }
-        do {
-            try await removeFormerUploads(manifest, published, context)
-        } catch {
-            warnings.append("Some of this client's former uploads are still on the remote: \(error).")
-        }
-        return warnings
     }
 
     /// Keeps this upload and the one before, and whatever isn't contained in this one.
@@ -350,30 +362,79 @@ public actor WholeStoreUploadOperation: Operation {
         }
     }
 
+    /// There is nothing to upload: the store is the one that stands there.
+    private func unchanged(_ name: UploadName, _ snapshots: Snapshots) async throws -> WholeStoreUpload {
+        var manifest = manifest(name, snapshots, GenerationVector(), PublishedStores())
+        if seal.isEncrypted {
+            let (manifests, _) = try await PublishedStores.readManifests([name], hooks, hierarchy, seal)
+            manifest = manifests.first ?? manifest
+        }
+        return result(snapshots, isUnchanged: true, published: manifest, [manifest], warnings: [])
+    }
+
     private func result(
-        _ client: RemoteIdentifier,
-        _ generation: Int,
         _ snapshots: Snapshots,
         isUnchanged: Bool,
-        published: (manifest: StoreManifest, others: [StoreManifest])?,
+        published manifest: StoreManifest,
+        _ others: [StoreManifest],
         warnings: [String]
     ) -> WholeStoreUpload {
-        var diverged: [RemoteIdentifier] = []
-        if let (manifest, others) = published {
-            diverged = PublishedStores.heads(of: others + [manifest]).map(\.name.client).filter { $0 != client }
-        }
+        let client = manifest.name.client
+        let diverged =
+            isUnchanged
+            ? [] : PublishedStores.heads(of: others + [manifest]).map(\.name.client).filter { $0 != client }
         let divergence = diverged.map {
             "The store of client \($0) holds edits that this one doesn't. Pull it to go on with it instead."
         }
         return WholeStoreUpload(
             client: client,
-            generation: generation,
+            generation: manifest.name.generation,
             bytes: snapshots.store.byteCount,
-            storedBytes: snapshots.totalBytes,
-            isEncrypted: document.application.isEncrypted,
+            storedBytes: manifest.files.reduce(0) { $0 + $1.storedSize },
+            isEncrypted: seal.isEncrypted,
             isUnchanged: isUnchanged,
             divergedFrom: diverged,
             warnings: divergence + warnings
         )
+    }
+}
+
+/// A file on its way to the remote: sealed while it's read, where the application is encrypted.
+private struct OutgoingFile: Sendable {
+    let content: RemoteContent
+    private let file: StoreManifest.File
+    private let salt: [UInt8]?
+    private let summary = Locked<ContentSummary?>(nil)
+
+    init(
+        _ plain: RemoteContent,
+        _ file: StoreManifest.File,
+        as role: ApplicationSeal.Role,
+        _ seal: ApplicationSeal,
+        on workers: SealingWorkers
+    ) {
+        self.file = file
+        guard let key = seal.key else {
+            content = plain
+            salt = nil
+            return
+        }
+        let sealing = key.sealing(plain, as: seal.context(role), on: workers) { [summary] pass in
+            summary.withLock { $0 = pass }
+        }
+        salt = sealing.salt
+        content = RemoteContent(length: nil) {
+            var iterator = sealing.makeAsyncIterator()
+            return { try await iterator.next() }
+        }
+    }
+
+    /// What the manifest says of the file once it has been uploaded.
+    var stored: StoreManifest.File {
+        guard let summary = summary.withLock({ $0 }) else { return file }
+        var file = file
+        file.storedSize = summary.sealedBytes
+        file.salt = salt
+        return file
     }
 }

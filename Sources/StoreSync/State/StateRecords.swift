@@ -18,8 +18,16 @@ struct ApplicationPin: Hashable, Sendable, Codable {
     var encryption: String?
     /// The application's epoch; `nil` for a tree of TICoreDataSync.
     var epoch: String?
+    /// How many passwords an encrypted application has had: a lower number is an older key file put back.
+    var passwordVersion: UInt32?
 
     var isEncrypted: Bool { encryption != nil }
+}
+
+/// A master key as this device keeps it: in a file that only its user can read.
+struct KeptKey: Sendable, Codable {
+    var epoch: String
+    var bytes: [UInt8]
 }
 
 /// The upload that a local store equals, as far as it wasn't changed since.

@@ -1,0 +1,226 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+// An application that isn't there yet, or only half.
+extension ApplicationRegistrationOperation {
+    /// An application that is about to be made.
+    struct NewApplication: Sendable {
+        var info: RegistrationInfo
+        /// The registration's bytes, to which the key file is bound.
+        var registration: [UInt8]
+        var seal: ApplicationSeal
+        /// Wraps the key of an encrypted one.
+        var keyFile: KeyFile?
+        /// What it was encrypted with; the winner of a race may have been given the same.
+        var password: Password?
+
+        var pin: ApplicationPin {
+            ApplicationPin(
+                encryption: info.isEncrypted ? info.encryption : nil,
+                epoch: info.epoch,
+                passwordVersion: keyFile?.passwordVersion
+            )
+        }
+    }
+
+    func refuseToCreate(_ pin: ApplicationPin?, _ found: Found) throws {
+        if let pin {
+            if pin.isEncrypted { throw StoreSyncError.downgraded(request.application) }
+            // Whoever sets a device up anew says that the former application is gone.
+            if request.startsAnew, request.mayCreateApplication { return }
+            if case .unfinished = found { throw registrationGone }
+            throw StoreSyncError(
+                .applicationMissing,
+                """
+                \(request.application) isn't at \(hooks.backend.identity) any more. Is the share mounted? Nothing was \
+                created. If the application is gone for good, set this device up anew (register --again).
+                """
+            )
+        }
+        guard request.mayCreateApplication else {
+            throw StoreSyncError(
+                .applicationMissing,
+                """
+                There is no application \(request.application) at \(hooks.backend.identity). Check both names; pushing \
+                or registering creates it.
+                """
+            )
+        }
+    }
+
+    func create(_ situation: Situation, _ context: OperationContext) async throws -> ApplicationRegistration {
+        try await refuseNameOfOther()
+        let new = try await newApplication(context)
+        let client = try await clientIdentifier(context)
+        let capabilities = try await hooks.backend.capabilities()
+        let isOurs: Bool
+        if case .nothing = situation.found, capabilities.contains(.exclusiveDirectoryMove) {
+            isOurs = try await createAside(new, client, context)
+        } else if capabilities.contains(.exclusiveCreate) {
+            isOurs = try await createInPlace(new, client)
+        } else {
+            throw StoreSyncError(
+                .unsupportedStorage,
+                """
+                \(hooks.backend.identity) can neither create a file nor move a directory exclusively: two devices that \
+                register first could overwrite each other. Nothing was created.
+                """
+            )
+        }
+        guard isOurs else { return try await joinWinner(new, client, context) }
+        try await remember(new.pin, new.seal, context)
+        return registration(of: client, new.seal, didCreate: true)
+    }
+
+    /// Asks whether to encrypt, and makes the keys; for the registration that stands already, where there is one.
+    func newApplication(
+        completing existing: (info: RegistrationInfo, bytes: [UInt8])? = nil,
+        _ context: OperationContext
+    ) async throws -> NewApplication {
+        let decision = try await decide(.newApplication, context)
+        guard case .encrypted(let password) = decision else {
+            guard existing == nil, !request.requiresEncryption else { throw mismatch }
+            let info = RegistrationInfo.make(encrypted: false)
+            let seal = ApplicationSeal(application: request.application, key: nil)
+            return NewApplication(info: info, registration: info.xml, seal: seal)
+        }
+        let info = existing?.info ?? RegistrationInfo.make(encrypted: true)
+        let bytes = existing?.bytes ?? info.xml
+        guard let epoch = UUID(uuidString: info.epoch) else { preconditionFailure("an epoch is a UUID") }
+        let master = MasterKey()
+        let keyFile = try await KeyFile.create(
+            wrapping: master,
+            with: password,
+            epoch: epoch,
+            registration: bytes,
+            parameters: request.passwordParameters,
+            executor: context.blockingExecutor
+        )
+        let seal = ApplicationSeal(application: request.application, key: EpochKey(master: master, epoch: epoch))
+        return NewApplication(info: info, registration: bytes, seal: seal, keyFile: keyFile, password: password)
+    }
+
+    /// Somebody was first. Their application is joined under the decision that was just made.
+    private func joinWinner(
+        _ new: NewApplication,
+        _ client: RemoteIdentifier,
+        _ context: OperationContext
+    ) async throws -> ApplicationRegistration {
+        let situation = try await look(for: client, nil)
+        guard case .registered(let info, let bytes) = situation.found else {
+            throw StoreSyncError(.busy, "Another device is just registering \(request.application). Try again.")
+        }
+        guard info.isEncrypted == new.info.isEncrypted else {
+            throw info.isEncrypted
+                ? StoreSyncError(
+                    .encryptionMismatch,
+                    "Another device has just made \(request.application), encrypted. Join it with its password."
+                ) : mismatch
+        }
+        return try await open(situation, info, bytes, pin: nil, client, trying: new.password, context)
+    }
+
+    private func refuseNameOfOther() async throws {
+        let others = try await hooks.listApplications()
+        if let other = others.first(where: { $0.differsOnlyInCase(from: request.application) }) {
+            throw StoreSyncError(
+                .invalidIdentifier,
+                "\(request.application) differs only in case from \(other), which some storage takes for the same. Choose another name."
+            )
+        }
+    }
+
+    // MARK: Aside
+
+    /// Puts everything together under another name and moves it to its place, where one device at most succeeds.
+    private func createAside(
+        _ new: NewApplication,
+        _ client: RemoteIdentifier,
+        _ context: OperationContext
+    ) async throws -> Bool {
+        let name = ApplicationHierarchy.stagingName(UUID().uuidString)
+        let aside = try hierarchy.staged(as: name)
+        // Noted first: whatever happens from here on, this device knows what to clean up.
+        try await context.blocking { [state, key] in try state.recordStaging(name: name, for: key) }
+        staged = (name, aside, context)
+        do {
+            try await putTogether(aside, new, client, context)
+        } catch let error as RemoteError where error.path?.isEqualToOrInside(aside.root) == true {
+            throw namingRemote(error)
+        }
+        context.reportProgress(0.8)
+        guard try await hooks.publishApplication(stagedAt: aside.root, hierarchy) else {
+            await removeStaged()
+            // The refusal may be the answer to our own request, sent twice.
+            return try await hooks.fetchRegistration(hierarchy) == new.registration
+        }
+        staged = nil
+        try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
+        return true
+    }
+
+    private func putTogether(
+        _ aside: ApplicationHierarchy,
+        _ new: NewApplication,
+        _ client: RemoteIdentifier,
+        _ context: OperationContext
+    ) async throws {
+        try await hooks.createApplicationDirectoryStructure(aside)
+        context.reportProgress(0.5)
+        let device = deviceInfo(of: client, new.seal)
+        async let readMe: Void = hooks.saveReadMe(request.readMe, aside)
+        async let registration = hooks.createRegistration(new.registration, aside)
+        async let keys = createKeys(new, aside)
+        async let saved: Void = hooks.saveDeviceInfo(device, of: client, aside)
+        _ = try await (readMe, registration, keys, saved)
+    }
+
+    /// The same error about the remote itself, since nobody knows the name that something is put together under.
+    private func namingRemote(_ error: RemoteError) -> RemoteError {
+        guard let path = error.path else { return error }
+        let message = error.message
+            .replacingOccurrences(of: "“\(path)”", with: "“\(hooks.backend.identity)” on the remote")
+        return RemoteError(error.code, message, cause: error)
+    }
+
+    func removeStaged() async {
+        guard let (name, aside, context) = staged else { return }
+        staged = nil
+        guard (try? await hooks.removeStagedApplication(at: aside.root)) != nil else { return }
+        try? await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
+    }
+
+    // MARK: In place
+
+    /// Begins with the registration, which one device at most can create, and with the keys, and completes the rest.
+    private func createInPlace(_ new: NewApplication, _ client: RemoteIdentifier) async throws -> Bool {
+        guard try await hooks.createRegistration(new.registration, hierarchy) else { return false }
+        return try await completeInPlace(new, client)
+    }
+
+    /// Completes what has a registration and no keys yet.
+    func completeInPlace(_ new: NewApplication, _ client: RemoteIdentifier) async throws -> Bool {
+        guard try await createKeys(new, hierarchy) else { return false }
+        try await completeStructure()
+        try await hooks.saveDeviceInfo(deviceInfo(of: client, new.seal), of: client, hierarchy)
+        return true
+    }
+
+    /// Saves the key file, of which there is one at most, and its mark.
+    ///
+    /// Returns whether it's this one, or none is needed.
+    private func createKeys(_ new: NewApplication, _ hierarchy: ApplicationHierarchy) async throws -> Bool {
+        guard let keyFile = new.keyFile else { return true }
+        guard try await hooks.createPasswordTest(keyFile.bytes, hierarchy) else { return false }
+        try await hooks.saveSalt(SaltFile(for: keyFile).bytes, hierarchy)
+        return true
+    }
+
+    func completeStructure() async throws {
+        async let structure: Void = hooks.createApplicationDirectoryStructure(hierarchy)
+        async let readMe: Void = hooks.saveReadMe(request.readMe, hierarchy)
+        _ = try await (structure, readMe)
+    }
+}

@@ -1,0 +1,215 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+/// What the remote says of an application's encryption, read at one moment.
+struct EncryptionFiles: Sendable {
+    /// `Information/registration.plist`, byte for byte.
+    var registration: [UInt8]?
+    var hasSalt: Bool
+    /// `Encryption/test.ticdsync`, byte for byte.
+    var passwordTest: [UInt8]?
+
+    static func fetch(
+        _ hooks: any ApplicationRegistrationHooks,
+        _ hierarchy: ApplicationHierarchy
+    ) async throws -> EncryptionFiles {
+        async let registration = hooks.fetchRegistration(hierarchy)
+        async let hasSalt = hooks.saltFileExists(hierarchy)
+        async let passwordTest = hooks.fetchPasswordTest(hierarchy)
+        return try await EncryptionFiles(registration: registration, hasSalt: hasSalt, passwordTest: passwordTest)
+    }
+}
+
+/// Finds out what an application's files are sealed with: by the keys that this device keeps, else by a password.
+///
+/// What this device remembers comes first. An application that was encrypted is never taken for another one, whatever the
+/// storage says.
+struct ApplicationUnlocking: Sendable {
+    let hierarchy: ApplicationHierarchy
+    let key: ApplicationKey
+    let state: StateDirectory
+    let delegate: ApplicationRegistrationOperation.Delegate
+
+    /// An encrypted application that was opened.
+    struct Unlocked: Sendable {
+        var seal: ApplicationSeal
+        var keyFile: KeyFile
+        var pin: ApplicationPin
+    }
+
+    /// Refuses an application that was encrypted when this device last saw it, and of whose encryption a part is gone.
+    func checkPin(_ pin: ApplicationPin?, _ info: RegistrationInfo?, _ files: EncryptionFiles) throws(StoreSyncError) {
+        let isWhole = info?.isEncrypted == true && files.hasSalt && files.passwordTest != nil
+        if let pin, pin.isEncrypted, !isWhole { throw .downgraded(hierarchy.application) }
+        // Nobody makes such an application: `none` was put in the place of what said that it's encrypted.
+        if let info, !info.isEncrypted, files.hasSalt || files.passwordTest != nil {
+            throw StoreSyncError(
+                .encryptionDowngraded,
+                """
+                \(hierarchy.application) says that it isn't encrypted, and has the keys of an encrypted one. Somebody may \
+                have tampered with the remote; nothing was written. Restore \(hierarchy.registration) from a backup.
+                """
+            )
+        }
+    }
+
+    /// What the files of an application that is only looked at are sealed with. Nothing is remembered.
+    func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
+        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+        let info = try files.registration.map { try RegistrationInfo($0, at: hierarchy.registration) }
+        try checkPin(pin, info, files)
+        guard let info, info.isEncrypted, let registration = files.registration else {
+            return ApplicationSeal(application: hierarchy.application, key: nil)
+        }
+        guard let passwordTest = files.passwordTest else {
+            throw StoreSyncError(
+                .applicationIncomplete,
+                "\(hierarchy.passwordTest) is missing on the remote: it is still arriving, or was damaged. Try again when everything has arrived."
+            )
+        }
+        let known = pin.flatMap { $0.epoch == info.epoch ? $0 : nil }
+        return try await unlock(info, registration, passwordTest, pin: known, context).seal
+    }
+
+    /// Opens an encrypted application.
+    ///
+    /// - Parameters:
+    ///   - info: Its registration.
+    ///   - registration: The registration's bytes, to which the key file is bound.
+    ///   - passwordTest: The key file's bytes.
+    ///   - pin: What this device remembers, of this epoch.
+    ///   - password: A password to try before anybody is asked.
+    ///   - context: The operation that waits for an answer.
+    func unlock(
+        _ info: RegistrationInfo,
+        _ registration: [UInt8],
+        _ passwordTest: [UInt8],
+        pin: ApplicationPin?,
+        trying password: Password? = nil,
+        _ context: OperationContext
+    ) async throws -> Unlocked {
+        let keyFile = try keyFile(passwordTest, info)
+        if let seen = pin?.passwordVersion, keyFile.passwordVersion < seen {
+            throw StoreSyncError(
+                .rolledBack,
+                """
+                The password of \(hierarchy.application) was changed since, and an older key file stands on the remote. It \
+                is still arriving, or the storage was put back to an older state. Try again when everything has arrived.
+                """
+            )
+        }
+        let master = try await masterKey(of: keyFile, info, password, context)
+        guard keyFile.binds(registration: registration) else {
+            throw StoreSyncError(
+                .tampered,
+                "\(hierarchy.registration) on the remote isn't the one that the application was made with. Restore it from a backup."
+            )
+        }
+        let pin = ApplicationPin(
+            encryption: info.encryption,
+            epoch: info.epoch,
+            passwordVersion: keyFile.passwordVersion
+        )
+        let seal = ApplicationSeal(
+            application: hierarchy.application,
+            key: EpochKey(master: master, epoch: keyFile.epoch)
+        )
+        return Unlocked(seal: seal, keyFile: keyFile, pin: pin)
+    }
+
+    private func keyFile(_ bytes: [UInt8], _ info: RegistrationInfo) throws -> KeyFile {
+        do {
+            let keyFile = try KeyFile(bytes)
+            guard keyFile.epoch == UUID(uuidString: info.epoch) else {
+                throw StoreSyncError(
+                    .tampered,
+                    "\(hierarchy.passwordTest) on the remote belongs to another application than \(hierarchy.registration). Wait if they may still be arriving; else restore both from a backup."
+                )
+            }
+            return keyFile
+        } catch let error as CryptographyError {
+            throw StoreSyncError(error, at: hierarchy.passwordTest)
+        }
+    }
+
+    private func masterKey(
+        of keyFile: KeyFile,
+        _ info: RegistrationInfo,
+        _ first: Password?,
+        _ context: OperationContext
+    ) async throws -> MasterKey {
+        if let kept = try await context.blocking({ [state, key] in try state.masterKey(for: key, epoch: info.epoch) }) {
+            guard keyFile.isProven(by: kept) else {
+                throw StoreSyncError(
+                    .tampered,
+                    "\(hierarchy.passwordTest) on the remote isn't of the application that this device knows. Nothing was written. Restore it from a backup."
+                )
+            }
+            return kept
+        }
+        if let first, let master = try await open(keyFile, with: first, context) { return master }
+        var wasWrong = false
+        while true {
+            let question = EncryptionQuestion.joiningEncrypted(passwordWasWrong: wasWrong)
+            let decision = try await context.pause(awaiting: "\(question)") { [delegate] in try await delegate(question)
+            }
+            guard case .encrypted(let password) = decision else {
+                throw StoreSyncError(
+                    .encryptionMismatch,
+                    "\(hierarchy.application) is encrypted, and was to be joined unencrypted. Nothing was written. Give its password."
+                )
+            }
+            if let master = try await open(keyFile, with: password, context) { return master }
+            wasWrong = true
+        }
+    }
+
+    /// The master key, or `nil` if the password is wrong.
+    private func open(
+        _ keyFile: KeyFile,
+        with password: Password,
+        _ context: OperationContext
+    ) async throws -> MasterKey? {
+        do {
+            return try await keyFile.open(with: password, executor: context.blockingExecutor)
+        } catch let error as CryptographyError where error.code == .wrongPassword {
+            return nil
+        } catch let error as CryptographyError {
+            throw StoreSyncError(error, at: hierarchy.passwordTest)
+        }
+    }
+}
+
+extension StoreSyncError {
+    /// Nobody is there who could be asked for the password.
+    static func passwordRequired(_ application: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .passwordRequired,
+            "\(application) is encrypted, and this device doesn't have its keys. Give its password."
+        )
+    }
+
+    static func downgraded(_ application: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .encryptionDowngraded,
+            """
+            \(application) was encrypted when this device last saw it, and isn't now, or what says so is gone. Somebody may \
+            have tampered with the remote, or it's still arriving; nothing was written. Find out what happened before you \
+            register without encryption.
+            """
+        )
+    }
+
+    static func newEpoch() -> StoreSyncError {
+        deregistered("the application was made anew")
+    }
+
+    static func deregistered(_ reason: String) -> StoreSyncError {
+        StoreSyncError(
+            .deregistered,
+            "This device isn't registered any more: \(reason). Set it up anew (register --again)."
+        )
+    }
+}

@@ -1,0 +1,90 @@
+import Foundation
+public import Operations
+public import RemoteStorage
+public import SyncCryptography
+
+/// Changes the password of an encrypted application.
+///
+/// One file is written, the one that wraps the key: nothing else is encrypted anew, and a device that has the keys goes on. It
+/// takes nothing from somebody who kept the former file and knows the former password; only an application that is made anew
+/// does.
+public actor PasswordChangeOperation: Operation {
+    private let hierarchy: ApplicationHierarchy
+    private let password: Password
+    private let parameters: PasswordParameters
+    private let hooks: any ApplicationRegistrationHooks
+    private let state: StateDirectory
+    private let delegate: ApplicationRegistrationOperation.Delegate
+
+    /// Creates an operation.
+    ///
+    /// - Parameters:
+    ///   - password: The new password.
+    ///   - application: The application.
+    ///   - parameters: What hashing the new password is to cost at least; never less than the former one's.
+    ///   - backend: Where it is.
+    ///   - state: This device's memory.
+    ///   - delegate: Is asked for the former password where this device doesn't have the keys.
+    public init(
+        to password: Password,
+        of application: RemoteIdentifier,
+        parameters: PasswordParameters = .moderate,
+        backend: any RemoteBackend,
+        state: StateDirectory,
+        delegate: ApplicationRegistrationOperation.Delegate? = nil
+    ) {
+        hierarchy = ApplicationHierarchy(application)
+        self.password = password
+        self.parameters = parameters
+        hooks = backend.applicationRegistrationHooks
+        self.state = state
+        self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
+    }
+
+    /// Changes the password; the output is how many there have been.
+    public func main(_ context: OperationContext) async throws -> Int {
+        try await translatingErrors {
+            let key = ApplicationKey(remote: hooks.backend.identity, application: hierarchy.application.rawValue)
+            let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+            let files = try await EncryptionFiles.fetch(hooks, hierarchy)
+            guard files.registration != nil else {
+                throw StoreSyncError(
+                    .applicationMissing,
+                    "There is no application \(hierarchy.application) at \(hooks.backend.identity). Check both names."
+                )
+            }
+            let seal = try await unlocking.seal(files, context)
+            guard let master = seal.key?.master, let former = files.passwordTest else {
+                throw StoreSyncError(
+                    .encryptionMismatch,
+                    "\(hierarchy.application) is not encrypted, so it has no password."
+                )
+            }
+            context.reportProgress(0.3)
+            let changed = try await KeyFile(former).changingPassword(
+                to: password,
+                masterKey: master,
+                parameters: parameters,
+                executor: context.blockingExecutor
+            )
+            context.reportProgress(0.8)
+            guard try await hooks.replacePasswordTest(former, with: changed.bytes, hierarchy) else {
+                throw StoreSyncError(
+                    .busy,
+                    "Somebody else is just changing the password of \(hierarchy.application). Look which one it is, and try again."
+                )
+            }
+            try await remember(changed.passwordVersion, key, context)
+            return Int(changed.passwordVersion)
+        }
+    }
+
+    /// A device that is registered takes no older key file from here on.
+    private func remember(_ version: UInt32, _ key: ApplicationKey, _ context: OperationContext) async throws {
+        try await context.blocking { [state] in
+            guard var pin = try state.pin(for: key), pin.isEncrypted else { return }
+            pin.passwordVersion = version
+            try state.setPin(pin, for: key)
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import RemoteStorage
+import SyncCryptography
+
+/// What an application's files go through on their way to the remote and back: a seal, or nothing where the application is
+/// unencrypted.
+struct ApplicationSeal: Sendable, Hashable {
+    let application: RemoteIdentifier
+    /// `nil` if the application is unencrypted.
+    let key: EpochKey?
+
+    /// What a file is, as its seal has it: one that the storage exchanged for another doesn't open.
+    enum Role: Sendable, Hashable {
+        case deviceInfo(RemoteIdentifier)
+        case documentInfo(RemoteIdentifier)
+        case integrityKey(String, of: RemoteIdentifier)
+        case deletedClient(RemoteIdentifier, of: RemoteIdentifier)
+        case manifest(UploadName, of: RemoteIdentifier)
+        case file(WholeStoreFile, UploadName, of: RemoteIdentifier)
+    }
+
+    /// No file that's read whole is larger, opened.
+    private static let mostBytes = 4 << 20
+
+    static func == (left: Self, right: Self) -> Bool { left.application == right.application && left.key == right.key }
+    func hash(into hasher: inout Hasher) { hasher.combine(application) }
+
+    var isEncrypted: Bool { key != nil }
+
+    /// Seals a small file, where the application is encrypted.
+    func seal(_ bytes: [UInt8], as role: Role) -> [UInt8] {
+        key.map { $0.seal(bytes, as: context(role)) } ?? bytes
+    }
+
+    /// Opens a small file, where the application is encrypted.
+    func open(_ bytes: [UInt8], as role: Role, at path: RemotePath) throws(StoreSyncError) -> [UInt8] {
+        guard let key else { return bytes }
+        do {
+            return try key.open(bytes, as: context(role), upTo: Self.mostBytes)
+        } catch {
+            throw StoreSyncError(error, at: path)
+        }
+    }
+
+    func context(_ role: Role) -> SealedContext {
+        var context = SealedContext(application: application.rawValue, role: role.word)
+        switch role {
+        case .deviceInfo(let client):
+            context.client = client.rawValue
+        case .documentInfo(let document):
+            context.document = document.rawValue
+        case .integrityKey(let key, let document):
+            context.document = document.rawValue
+            context.upload = key
+        case .deletedClient(let client, let document):
+            context.document = document.rawValue
+            context.client = client.rawValue
+        case .manifest(let name, let document), .file(_, let name, let document):
+            context.document = document.rawValue
+            context.client = name.client.rawValue
+            context.generation = UInt64(name.generation)
+            context.upload = name.upload
+        }
+        return context
+    }
+}
+
+extension ApplicationSeal.Role {
+    /// The word by which the format knows the role.
+    fileprivate var word: String {
+        switch self {
+        case .deviceInfo: "deviceInfo"
+        case .documentInfo: "documentInfo"
+        case .integrityKey: "integrityKey"
+        case .deletedClient: "deletedClient"
+        case .manifest: "manifest"
+        case .file(let file, _, _): file.rawValue
+        }
+    }
+}

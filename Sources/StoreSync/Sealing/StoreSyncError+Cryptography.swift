@@ -1,0 +1,23 @@
+import RemoteStorage
+import SyncCryptography
+
+extension StoreSyncError {
+    /// What an error of a seal or a password means for whoever synchronizes.
+    init(_ error: CryptographyError, at path: RemotePath? = nil) {
+        let place = path.map { " (\($0) on the remote)" } ?? ""
+        self.init(Self.code(for: error.code), error.message + place, cause: error)
+    }
+
+    private static func code(for code: CryptographyError.Code) -> Code {
+        switch code {
+        case .corrupt: .corrupt
+        case .invalidPassword: .invalidPassword
+        case .orphan, .unknownEpoch: .orphan
+        case .outOfMemory: .busy
+        case .unsupportedFormat: .unsupportedFormat
+        case .weakParameters: .encryptionDowngraded
+        case .wrongPassword: .wrongPassword
+        default: .tampered
+        }
+    }
+}

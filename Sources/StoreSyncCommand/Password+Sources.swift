@@ -1,0 +1,27 @@
+import Foundation
+import StoreSync
+import SyncCryptography
+
+extension Password {
+    /// Reads a file, which may be a pipe.
+    init(file path: String) throws {
+        let data: Data
+        do {
+            let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            defer { try? handle.close() }
+            data = try handle.read(upToCount: Self.mostBytes + 1) ?? Data()
+        } catch {
+            throw UsageError("The password file \(path) can't be read. Check the path and its permissions.")
+        }
+        try self.init(data, from: "The password file \(path)")
+    }
+
+    /// Takes a password that comes from `source`, as people are told.
+    init(_ data: Data, from source: String) throws {
+        do {
+            try self.init(utf8: data)
+        } catch {
+            throw UsageError("\(source) holds no password that can be used. \(error.message)")
+        }
+    }
+}
