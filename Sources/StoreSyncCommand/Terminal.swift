@@ -68,7 +68,7 @@ enum Terminal {
         guard tcgetattr(STDIN_FILENO, &settings) == 0 else { return try body() }
         let former = settings
         settings.c_lflag &= ~tcflag_t(ECHO)
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings)
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &settings)
         defer {
             var former = former
             tcsetattr(STDIN_FILENO, TCSANOW, &former)

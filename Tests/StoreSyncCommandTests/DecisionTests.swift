@@ -33,7 +33,7 @@ extension CommandTests {
             #expect(try Listing(of: world.share).isEmpty)
         }
 
-        @Test("Encryption, asked for by option, password file or environment, is refused while there is none")
+        @Test("Encryption is asked for by option, password file or environment; without a password it's an error")
         func encryption() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -42,12 +42,44 @@ extension CommandTests {
             try Data("secret\n".utf8).write(to: URL(fileURLWithPath: file))
             let push = ["push", device.store.path, "--document", "notes"] + device.options
             for arguments in [push, ["register"] + device.options] {
-                _ = try await expectRefusal(world, arguments + ["--encrypt"], "encryptionUnavailable")
-                _ = try await expectRefusal(world, arguments + ["--password-file", file], "encryptionUnavailable")
-                let environment = ["STORESYNC_PASSWORD": "secret"]
-                _ = try await expectRefusal(world, arguments, "encryptionUnavailable", environment: environment)
+                let message = try await expectRefusal(world, arguments + ["--encrypt"], "passwordRequired")
+                #expect(message.contains("--password-file") && message.contains("STORESYNC_PASSWORD"))
             }
             #expect(try Listing(of: world.share).isEmpty)
+            let registered = try await world.run(["register", "--password-file", file, "--json"] + device.options)
+            #expect(try registered.json()["encrypted"]?.boolean == true, "\(registered)")
+            // The keys are kept: nobody is asked again.
+            let pushed = try await world.run(push + ["--json"])
+            #expect(try pushed.json()["encrypted"]?.boolean == true, "\(pushed)")
+            #expect(!pushed.output.contains("secret") && !pushed.errorOutput.contains("secret"))
+            // A new device gives the password, or doesn't get in.
+            let desktop = try world.device("desktop")
+            let pull = ["pull", desktop.store.path, "--document", "notes"] + desktop.options
+            _ = try await expectRefusal(world, pull, "passwordRequired")
+            _ = try await expectRefusal(world, pull, "wrongPassword", environment: ["STORESYNC_PASSWORD": "Secret"])
+            _ = try await expectRefusal(world, pull + ["--no-encrypt"], "encryptionMismatch")
+            let pulled = try await world.run(pull + ["--json"], environment: ["STORESYNC_PASSWORD": "secret"])
+            #expect(try pulled.json()["encrypted"]?.boolean == true, "\(pulled)")
+            #expect(try desktop.notes() == ["one"])
+        }
+
+        @Test("The password is changed: the old one is refused on a new device, a device with keys goes on")
+        func passwordChange() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            let push = ["push", laptop.store.path, "--document", "notes"] + laptop.options
+            #expect(try await world.run(push, environment: ["STORESYNC_PASSWORD": "old"]).status == 0)
+            let change = ["password", "change"] + laptop.options
+            _ = try await expectRefusal(world, change, "usage")
+            let changed = try await world.run(change + ["--json"], environment: ["STORESYNC_NEW_PASSWORD": "new"])
+            #expect(changed.status == 0, "\(changed)")
+            try laptop.write("two")
+            #expect(try await world.run(push).status == 0)
+            let pull = ["pull", desktop.store.path, "--document", "notes"] + desktop.options
+            _ = try await expectRefusal(world, pull, "wrongPassword", environment: ["STORESYNC_PASSWORD": "old"])
+            #expect(try await world.run(pull, environment: ["STORESYNC_PASSWORD": "new"]).status == 0)
+            #expect(try desktop.notes() == ["one", "two"])
         }
 
         @Test("A password file that is missing, empty, or no text is a bad argument, and leaves no trace")
@@ -67,12 +99,12 @@ extension CommandTests {
             try await expectMessage("can't be read")
             for empty in ["", "\n", "\r\n"] {
                 try Data(empty.utf8).write(to: file)
-                try await expectMessage("holds no password")
+                try await expectMessage("is empty")
             }
             try Data([0xFF, 0xFE]).write(to: file)
             try await expectMessage("isn't UTF-8")
             try Data(repeating: 0x61, count: (1 << 16) + 1).write(to: file)
-            try await expectMessage("longer than")
+            try await expectMessage("more than")
             try FileManager.default.removeItem(at: file)
             try FileManager.default.createDirectory(at: file, withIntermediateDirectories: false)
             try await expectMessage("can't be read")

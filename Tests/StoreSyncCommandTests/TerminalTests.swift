@@ -21,14 +21,18 @@ extension CommandTests {
             #expect(result.errorOutput.components(separatedBy: "[y/n]").count == 4)
         }
 
-        @Test("Yes wants encryption, which this version refuses")
+        @Test("Yes wants encryption: a password is asked for twice, until both are the same, and doesn't show")
         func encrypted() async throws {
             let world = try World()
             let device = try world.device("laptop")
-            let result = try await answer(world, ["register"] + device.options + ["--json"], "y")
-            #expect(result.status == 64, "\(result)")
-            #expect(try result.errorCode() == "encryptionUnavailable")
-            #expect(try Listing(of: world.share).isEmpty)
+            let arguments = ["register"] + device.options + ["--json"]
+            let result = try await answer(world, arguments, "y", "one", "two", "three", "three")
+            #expect(result.status == 0, "\(result)")
+            #expect(try result.json()["encrypted"]?.boolean == true)
+            let desktop = try world.device("desktop")
+            let joined = try await answer(world, ["register"] + desktop.options + ["--json"], "one", "three")
+            #expect(joined.status == 0, "\(joined)")
+            #expect(joined.errorOutput.contains("That isn't it"))
         }
 
         @Test("Joining an unencrypted application is asked; yes joins, no doesn't")

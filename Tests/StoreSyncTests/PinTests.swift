@@ -80,7 +80,7 @@ struct PinTests {
     @Test("a changed epoch deregisters, and who starts anew is another client")
     func epochChanged() async throws {
         let scene = try await Scene()
-        try Data(RegistrationInfo.makeUnencrypted().xml).write(to: scene.url("Information/registration.plist"))
+        try Data(RegistrationInfo.make(encrypted: false).xml).write(to: scene.url("Information/registration.plist"))
         try await scene.expectRefused(.deregistered)
         let anew = try await scene.register(anew: true).value
         #expect(anew.client != scene.client)
@@ -113,14 +113,15 @@ struct PinTests {
             Array(Data(contentsOf: url)),
             at: ApplicationHierarchy(scene.world.application).registration
         )
-        info.encryption = "xchacha20"
+        info.encryption = RegistrationInfo.sealed
         if !keepsEpoch { info.epoch = UUID().uuidString }
         try Data(info.xml).write(to: url)
-        try await scene.expectRefused(keepsEpoch ? .encryptionUnavailable : .deregistered)
+        // Nobody makes one without keys.
+        try await scene.expectRefused(keepsEpoch ? .encryptionDowngraded : .deregistered)
         let before = try scene.contents()
-        #expect(await code { try await scene.register(anew: true).value } == .encryptionUnavailable)
+        #expect(await code { try await scene.register(anew: true).value } == .encryptionDowngraded)
         let other = try scene.world.device("other")
-        #expect(await code { try await other.register().value } == .encryptionUnavailable)
+        #expect(await code { try await other.register().value } == .encryptionDowngraded)
         #expect(try scene.contents() == before)
     }
 

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Operations
 import RemoteStorage
+import SyncCryptography
 import Testing
 
 @testable import StoreSync
@@ -153,7 +154,7 @@ struct TraceabilityTests {
         let known = Self.register(joining) { _ in
         } answering: { question in
             Issue.record("asked \(question)")
-            return .encrypted
+            return .unencrypted
         }
         _ = try await known.value
     }
@@ -163,15 +164,12 @@ struct TraceabilityTests {
         let world = try World()
         let backend = RecordingBackend()
         let device = try world.device("device", backend: backend)
-        #expect(
-            await code { try await Self.register(device, answering: { _ in .encrypted }).value }
-                == .encryptionUnavailable
-        )
-        #expect(await backend.changes == 0)
+        let password = try Password("correct horse")
         _ = try await world.device("first", backend: backend).register().value
         await backend.forget()
         #expect(
-            await code { try await Self.register(device, answering: { _ in .encrypted }).value } == .encryptionMismatch
+            await code { try await Self.register(device, answering: { _ in .encrypted(password) }).value }
+                == .encryptionMismatch
         )
         #expect(
             await code { try await Self.register(device, { $0.requiresEncryption = true }).value }

@@ -3,6 +3,7 @@ import GRDB
 import Operations
 import OperationsTesting
 import RemoteStorage
+import SyncCryptography
 import Testing
 
 @testable import StoreSync
@@ -14,12 +15,20 @@ final class World: Sendable {
     let folder: URL
     let application: RemoteIdentifier
     let document: RemoteIdentifier
+    /// What its devices give when they're asked for a password; without one, they want no encryption.
+    let password: Password?
 
     /// Makes a folder.
     ///
     /// One that is volatile lies in memory where the system has such a place: what syncs to the disk is hundreds of times
     /// faster there, which lets a test run thousands of histories.
-    init(application: String = "org.example.notes", document: String = "notes", isVolatile: Bool = false) throws {
+    init(
+        application: String = "org.example.notes",
+        document: String = "notes",
+        password: String? = nil,
+        isVolatile: Bool = false
+    ) throws {
+        self.password = try password.map { try Password($0) }
         self.application = try RemoteIdentifier(application)
         self.document = try RemoteIdentifier(document)
         let memory = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
@@ -73,6 +82,7 @@ final class World: Sendable {
             ),
             application: application,
             document: document,
+            password: password,
             hook: hook ?? { _ in }
         )
     }
@@ -87,20 +97,32 @@ struct Device: Sendable {
     let supervisor: OperationSupervisor
     let application: RemoteIdentifier
     let document: RemoteIdentifier
+    var password: Password?
     var hook: @Sendable (String) throws -> Void = { _ in }
 
     func registration(
         mayCreate: Bool = true,
         startsAnew: Bool = false,
-        decision: EncryptionDecision = .unencrypted
+        answering delegate: ApplicationRegistrationOperation.Delegate? = nil
     ) -> ApplicationRegistrationOperation {
         let request = ApplicationRegistrationRequest(
             application: application,
             clientDescription: name,
             mayCreateApplication: mayCreate,
-            startsAnew: startsAnew
+            startsAnew: startsAnew,
+            passwordParameters: .interactive
         )
-        return ApplicationRegistrationOperation(request, backend: backend, state: state) { _ in decision }
+        return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: delegate ?? answer)
+    }
+
+    /// Gives the password, once.
+    private var answer: ApplicationRegistrationOperation.Delegate {
+        { [password, application] question in
+            if question == .joiningEncrypted(passwordWasWrong: true) {
+                throw StoreSyncError(.wrongPassword, "The password of \(application) was wrong.")
+            }
+            return password.map { .encrypted($0) } ?? .unencrypted
+        }
     }
 
     func register(mayCreate: Bool = true) -> OperationHandle<ApplicationRegistration> {
@@ -153,11 +175,13 @@ struct Device: Sendable {
     }
 
     func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
-        supervisor.add(VerificationOperation(application, repairs: repairs, backend: backend, state: state))
+        supervisor.add(
+            VerificationOperation(application, repairs: repairs, backend: backend, state: state, delegate: answer)
+        )
     }
 
     func status() -> OperationHandle<ApplicationStatus> {
-        supervisor.add(StatusOperation(application, backend: backend, state: state))
+        supervisor.add(StatusOperation(application, backend: backend, state: state, delegate: answer))
     }
 
     // MARK: The store

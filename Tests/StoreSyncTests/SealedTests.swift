@@ -1,0 +1,386 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+@testable import SyncCryptography
+
+@Suite("Sealed applications", .timeLimit(.minutes(15)))
+struct SealedTests {
+    private static let password = "correct horse battery staple"
+
+    private func hierarchy(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
+
+    private func url(_ path: RemotePath, _ world: World) -> URL { world.share.appending(path: "\(path)") }
+
+    /// Every file on the remote.
+    private func files(_ world: World) throws -> [String: Data] {
+        let root = world.share.path
+        let names = try FileManager.default.subpathsOfDirectory(atPath: root)
+        var files: [String: Data] = [:]
+        for name in names {
+            var isDirectory: ObjCBool = false
+            FileManager.default.fileExists(atPath: "\(root)/\(name)", isDirectory: &isDirectory)
+            if !isDirectory.boolValue { files[name] = try Data(contentsOf: URL(fileURLWithPath: "\(root)/\(name)")) }
+        }
+        return files
+    }
+
+    // MARK: The road
+
+    @Test("D18: what is pushed on one device is pulled on another, and the storage can read nothing of it")
+    func roundTrip() async throws {
+        let world = try World(password: Self.password)
+        let (a, b) = (try world.device("canary-laptop"), try world.device("canary-desktop"))
+        try a.write("canary-note")
+        let pushed = try await a.push().value
+        #expect(pushed.isEncrypted)
+        #expect(pushed.storedBytes < pushed.bytes)
+        let pulled = try await b.pull().value
+        #expect(pulled.isEncrypted && pulled.from == pushed.client)
+        #expect(try b.notes() == ["canary-note"])
+        try b.write("canary-second")
+        _ = try await b.push().value
+        _ = try await a.pull().value
+        #expect(try a.notes() == ["canary-note", "canary-second"])
+        #expect(try await a.push().value.isUnchanged)
+        let status = try await a.status().value
+        #expect(status.isEncrypted && status.clients.count == 2)
+        #expect(Set(status.clients.map(\.description)) == ["canary-laptop", "canary-desktop"])
+        #expect(status.documents.map(\.description) == ["store.sqlite"])
+        let report = try await b.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+        for (name, bytes) in try files(world) {
+            for canary in ["canary", "store.sqlite", "SQLite format", "kTICDS", Self.password] {
+                #expect(bytes.range(of: Data(canary.utf8)) == nil, "\(canary) in \(name)")
+            }
+        }
+    }
+
+    @Test("R12, R37, F5: a wrong password is asked again, saying so, as often as somebody answers")
+    func wrongPassword() async throws {
+        let world = try World(password: Self.password)
+        _ = try await world.device("first").register().value
+        let before = try files(world)
+        let questions = Locked<[EncryptionQuestion]>([])
+        let answers = try ["wrong", "Wrong", Self.password].map { try Password($0) }
+        let device = try world.device("second")
+        let registration = device.registration { question in
+            let count = questions.withLock { questions in
+                questions.append(question)
+                return questions.count
+            }
+            return .encrypted(answers[count - 1])
+        }
+        let registered = try await device.supervisor.add(registration).value
+        #expect(registered.isEncrypted && !registered.didCreateApplication)
+        #expect(
+            questions.withLock { $0 }
+                == [false, true, true].map { EncryptionQuestion.joiningEncrypted(passwordWasWrong: $0) }
+        )
+        // The third knows nothing, and doesn't get in; nothing is written.
+        let after = try files(world)
+        #expect(after.count == before.count + 1)
+        let stranger = try world.device("stranger")
+        let refused = stranger.registration { question in
+            guard question == .joiningEncrypted(passwordWasWrong: false) else { throw CancellationError() }
+            return .encrypted(answers[0])
+        }
+        await #expect(throws: CancellationError.self) { try await stranger.supervisor.add(refused).value }
+        let unencrypted = stranger.registration { _ in .unencrypted }
+        #expect(await code { try await stranger.supervisor.add(unencrypted).value } == .encryptionMismatch)
+        #expect(try files(world) == after)
+    }
+
+    @Test("R38: a device that has the keys is asked nothing, and refuses a key file that isn't its application's")
+    func keysAreKept() async throws {
+        let world = try World(password: Self.password)
+        let device = try world.device("device")
+        _ = try await device.register().value
+        let silent = device.registration { question in
+            Issue.record("asked \(question)")
+            throw CancellationError()
+        }
+        _ = try await device.supervisor.add(silent).value
+        // The same password and epoch, and another key.
+        let path = url(hierarchy(world).passwordTest, world)
+        let registration = try Data(contentsOf: url(hierarchy(world).registration, world))
+        let other = try await KeyFile.create(
+            wrapping: MasterKey(),
+            with: try Password(Self.password),
+            epoch: try KeyFile(Array(Data(contentsOf: path))).epoch,
+            registration: Array(registration),
+            parameters: .interactive
+        )
+        try Data(other.bytes).write(to: path)
+        let before = try files(world)
+        #expect(await code { try await device.register().value } == .tampered)
+        #expect(try files(world) == before)
+    }
+
+    // MARK: The password is changed
+
+    @Test(
+        "a password change writes one file; the old password is refused, who has the keys goes on, an older file is too"
+    )
+    func passwordChange() async throws {
+        let world = try World(password: Self.password)
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        let before = try files(world)
+        let change = PasswordChangeOperation(
+            to: try Password("another one"),
+            of: world.application,
+            parameters: .interactive,
+            backend: a.backend,
+            state: a.state
+        )
+        #expect(try await a.supervisor.add(change).value == 2)
+        let after = try files(world)
+        let test = "\(hierarchy(world).passwordTest)"
+        #expect(Set(after.keys) == Set(before.keys))
+        #expect(after.filter { before[$0.key] != $0.value }.map(\.key) == [test])
+        // Who has the keys goes on.
+        try b.write("two")
+        _ = try await b.push().value
+        _ = try await a.pull().value
+        #expect(try a.notes() == ["one", "two"])
+        // Who is new needs the new one.
+        let new = try world.device("new")
+        #expect(await code { try await new.register().value } == .wrongPassword)
+        // The former file is put back: who has seen the newer one isn't deceived.
+        try #require(before[test]).write(to: url(hierarchy(world).passwordTest, world))
+        #expect(await code { try await a.register().value } == .rolledBack)
+        #expect(await code { try await b.register().value } == .rolledBack)
+    }
+
+    @Test("the password of an application that isn't encrypted can't be changed, nor that of one that isn't there")
+    func passwordChangeRefused() async throws {
+        let world = try World()
+        let device = try world.device("device")
+        func change() async throws -> Int {
+            let operation = PasswordChangeOperation(
+                to: try Password("new"),
+                of: world.application,
+                backend: device.backend,
+                state: device.state
+            )
+            return try await device.supervisor.add(operation).value
+        }
+        #expect(await code { try await change() } == .applicationMissing)
+        _ = try await device.register().value
+        #expect(await code { try await change() } == .encryptionMismatch)
+    }
+
+    // MARK: The storage isn't trusted
+
+    /// What somebody does to the encryption of an application.
+    enum Attack: String, Sendable, CaseIterable, CustomTestStringConvertible {
+        case noSalt, noTest, noRegistration, none, noneWithoutKeys, otherEpoch, otherEpochThenNone, noEncryptionAtAll
+
+        var testDescription: String { rawValue }
+
+        func apply(_ world: World) throws {
+            let hierarchy = ApplicationHierarchy(world.application)
+            func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
+            func remove(_ paths: RemotePath...) throws {
+                for path in paths { try FileManager.default.removeItem(at: url(path)) }
+            }
+            func register(_ change: (inout RegistrationInfo) -> Void) throws {
+                let bytes = Array(try Data(contentsOf: url(hierarchy.registration)))
+                var info = try RegistrationInfo(bytes, at: hierarchy.registration)
+                change(&info)
+                try Data(info.xml).write(to: url(hierarchy.registration))
+            }
+            switch self {
+            case .noSalt: try remove(hierarchy.salt)
+            case .noTest: try remove(hierarchy.passwordTest)
+            case .noRegistration: try remove(hierarchy.registration)
+            case .none: try register { $0.encryption = RegistrationInfo.unencrypted }
+            case .noneWithoutKeys:
+                try remove(hierarchy.salt, hierarchy.passwordTest)
+                try register { $0.encryption = RegistrationInfo.unencrypted }
+            case .otherEpoch: try register { $0.epoch = UUID().uuidString }
+            case .otherEpochThenNone:
+                try remove(hierarchy.salt, hierarchy.passwordTest)
+                try register { $0 = RegistrationInfo.make(encrypted: false) }
+            case .noEncryptionAtAll: try remove(hierarchy.registration, hierarchy.salt, hierarchy.passwordTest)
+            }
+        }
+
+        /// What a device is told that has registered before.
+        var known: StoreSyncError.Code { self == .otherEpoch ? .deregistered : .encryptionDowngraded }
+
+        /// What a device is told that comes first, if it's refused.
+        var fresh: StoreSyncError.Code? {
+            switch self {
+            // It's the same again, made from the key file.
+            case .noSalt: nil
+            case .noTest, .none: .encryptionDowngraded
+            // It knows of no encryption, and wants it.
+            case .noneWithoutKeys, .otherEpochThenNone: .encryptionMismatch
+            case .noRegistration, .noEncryptionAtAll: .applicationIncomplete
+            case .otherEpoch: .tampered
+            }
+        }
+    }
+
+    @Test(
+        "F1–F4, F9: encryption can't be switched off from outside, and nothing is written in plaintext",
+        arguments: Attack.allCases
+    )
+    func attack(_ attack: Attack) async throws {
+        let world = try World(password: Self.password)
+        let device = try world.device("device")
+        try device.write("canary")
+        _ = try await device.push().value
+        try attack.apply(world)
+        let before = try files(world)
+        try device.write("more")
+        for operation in 0..<3 {
+            let code = await code {
+                switch operation {
+                case 0: _ = try await device.register().value
+                case 1: _ = try await device.push().value
+                default: _ = try await device.pull(overwrite: true).value
+                }
+                return ()
+            }
+            #expect(code == attack.known, "operation \(operation)")
+        }
+        #expect(try files(world) == before)
+        let fresh = try world.device("fresh")
+        if let expected = attack.fresh {
+            #expect(await code { try await fresh.register().value } == expected)
+            #expect(try files(world) == before)
+        } else {
+            #expect(try await fresh.register().value.isEncrypted)
+        }
+        // Who wants no encryption writes none of it either.
+        let plain = try world.device("plain")
+        let handle = plain.supervisor.add(plain.registration { _ in .unencrypted })
+        if attack == .noneWithoutKeys || attack == .otherEpochThenNone {
+            // Nothing is left that could tell it.
+            _ = try await handle.value
+        } else {
+            let now = try files(world)
+            _ = await code { try await handle.value }
+            #expect(try files(world) == now)
+        }
+    }
+
+    @Test("F7: parameters of a password hash that are too low or too high are refused before anything is computed")
+    func parameters() async throws {
+        let world = try World(password: Self.password)
+        _ = try await world.device("first").register().value
+        let path = url(hierarchy(world).passwordTest, world)
+        let original = Array(try Data(contentsOf: path))
+        let file = try KeyFile(original)
+        // Where they stand, the article on formats says; the checksum is made anew.
+        for (passes, kibibytes, expected) in [
+            (UInt32(1), UInt32(8), StoreSyncError.Code.encryptionDowngraded), (21, 64 << 10, .tampered),
+            (3, 64 << 20, .tampered), (.max, .max, .tampered),
+        ] {
+            let forged = file.replacingParameters(passes: passes, kibibytes: kibibytes)
+            try Data(forged).write(to: path)
+            let fresh = try world.device("fresh-\(passes)-\(kibibytes)")
+            let before = try files(world)
+            #expect(await code { try await fresh.register().value } == expected, "\(passes) \(kibibytes)")
+            #expect(try files(world) == before)
+        }
+    }
+
+    // MARK: Every byte
+
+    @Test("each byte of each file, flipped in turn: a typed error or an unharmed result, never wrong data")
+    func flippedBytes() async throws {
+        let world = try World(password: Self.password, isVolatile: true)
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        let expected = try b.notes()
+        var cases = 0
+        var caught = 0
+        for (name, bytes) in try files(world).sorted(by: { $0.key < $1.key }) {
+            let url = world.share.appending(path: name)
+            let isPlain = name.hasSuffix("ReadMe.txt")
+            // Of the store's file every byte of the beginning and the end, and some between.
+            let offsets = bytes.count < 1_500 ? Array(bytes.indices) : sampled(bytes.count)
+            for offset in offsets where !isPlain {
+                var changed = bytes
+                changed[offset] ^= 1 << UInt8(offset % 8)
+                try changed.write(to: url)
+                cases += 1
+                do {
+                    let report = try await b.verify().value
+                    if !report.problems.isEmpty { caught += 1 }
+                    _ = try await b.pull(overwrite: true).value
+                } catch is StoreSyncError {
+                    caught += 1
+                }
+                #expect(try b.notes() == expected, "\(name) at \(offset)")
+            }
+            try bytes.write(to: url)
+        }
+        #expect(cases > 2_000)
+        #expect(caught == cases, "\(cases - caught) of \(cases) changes were noticed by nobody")
+        _ = try await b.pull(overwrite: true).value
+    }
+
+    private func sampled(_ count: Int) -> [Int] {
+        Array(0..<200) + Array((count - 200)..<count) + stride(from: 200, to: count - 200, by: 97)
+    }
+
+    @Test("files that are cut, exchanged for each other, or put back to an older state are noticed")
+    func exchangedFiles() async throws {
+        let world = try World(password: Self.password, isVolatile: true)
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        let expected = try b.notes()
+        let all = try files(world).filter { !$0.key.hasSuffix("ReadMe.txt") }.sorted { $0.key < $1.key }
+        var cases = 0
+        func look(_ what: String) async throws {
+            cases += 1
+            do {
+                let report = try await b.verify().value
+                #expect(!report.problems.isEmpty || !report.warnings.isEmpty, "\(what)")
+                _ = try await b.pull(overwrite: true).value
+            } catch is StoreSyncError {
+                // Noticed.
+            }
+            #expect(try b.notes() == expected, "\(what)")
+        }
+        for (name, bytes) in all {
+            let url = world.share.appending(path: name)
+            for length in stride(from: 0, to: bytes.count, by: max(1, bytes.count / 64)) {
+                try bytes.prefix(length).write(to: url)
+                try await look("\(name) cut to \(length)")
+            }
+            for other in all where other.value != bytes {
+                try other.value.write(to: url)
+                try await look("\(name) exchanged for \(other.key)")
+            }
+            try bytes.write(to: url)
+        }
+        #expect(cases > 300)
+    }
+}
+
+extension KeyFile {
+    /// The same file with other parameters and the checksum made anew, as an attacker would write it.
+    fileprivate func replacingParameters(passes: UInt32, kibibytes: UInt32) -> [UInt8] {
+        var file = bytes
+        for (offset, value) in [(72, passes), (76, kibibytes)] {
+            for byte in 0..<4 { file[offset + byte] = UInt8(truncatingIfNeeded: value >> (8 * byte)) }
+        }
+        let body = Array(file.dropLast(Blake2b.byteCount))
+        return body + Blake2b.digest(of: body)
+    }
+}
