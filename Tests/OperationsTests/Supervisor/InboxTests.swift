@@ -26,54 +26,75 @@ struct InboxTests {
         #expect(running.state == .finished)
     }
 
-    @Test("are waited for by a drain that began before, and by a barrier that was added after")
-    func waiting() async throws {
+    @Test("are waited for by a drain that began before")
+    func drain() async throws {
         for seed in 0..<200 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
                 let supervisor = OperationSupervisor(.init(simulation, width: 1))
                 let gate = Gate()
-                let ends = Locked<[Int]>([])
+                let count = Locked(0)
                 supervisor.add(Probe { _ in try await gate.wait() })
                 let drain = Task(executorPreference: simulation.executor) {
                     try await supervisor.drain()
-                    return ends.withLock { $0.count }
+                    return count.withLock { $0 }
                 }
-                for _ in 0..<Int.random(in: 0..<4) { await Task.yield() }
-                for number in 0..<3 { supervisor.add(Probe { _ in ends.withLock { $0.append(number) } }) }
-                supervisor.addBarrier(Probe { _ in ends.withLock { $0.append(3) } })
-                supervisor.add(Probe { _ in ends.withLock { $0.append(4) } })
+                await gate.arrival()
+                for _ in 0..<4 { await Task.yield() }
+                // From here on nobody looks: only who ends finds them.
+                for _ in 0..<3 { supervisor.add(Probe { _ in count.withLock { $0 += 1 } }) }
                 gate.open()
                 let endedCount = try await drain.value
-                #expect(endedCount == 5, "seed \(seed)")
-                #expect(ends.withLock { $0 } == [0, 1, 2, 3, 4], "seed \(seed)")
+                #expect(endedCount == 3, "seed \(seed)")
+            }
+        }
+    }
+
+    @Test("come before a barrier that is added after them")
+    func barrier() async throws {
+        for seed in 0..<100 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation, width: 2))
+                let ends = Locked<[Int]>([])
+                for number in 0..<5 { supervisor.add(Probe { _ in ends.withLock { $0.append(number) } }) }
+                supervisor.addBarrier(Probe { _ in ends.withLock { $0.append(5) } })
+                supervisor.add(Probe { _ in ends.withLock { $0.append(6) } })
+                try await supervisor.drain()
+                #expect(
+                    ends.withLock { $0 }.sorted() == ends.withLock { Array($0[..<5]).sorted() + [5, 6] },
+                    "seed \(seed)"
+                )
             }
         }
     }
 
     @Test("start in the order of their urgency and age with those that stand in the queue already")
     func order() async throws {
-        let gate = Gate()
+        let (gate, end) = (Gate(), Gate())
         let order = Locked<[Int]>([])
         let supervisor = OperationSupervisor(width: 1)
         func add(_ number: Int, _ priority: OperationPriority?) {
             supervisor.add(
-                Probe { _ in order.withLock { $0.append(number) } },
+                Probe { _ in
+                    order.withLock { $0.append(number) }
+                    if number == 7 { end.open() }
+                },
                 options: priority.map { OperationOptions(priority: $0) }
             )
         }
         supervisor.add(Probe { _ in try await gate.wait() })
-        add(4, .low)
         add(1, nil)
-        add(6, .veryLow)
-        add(0, .high)
         add(2, .normal)
-        // The queue was looked at: these two are in the inbox when the place gets free.
+        add(5, .low)
+        add(7, .veryLow)
+        // Those above are in the queue from here on, and nobody looks at it any more.
         _ = supervisor.operations
         add(3, nil)
-        add(5, .low)
+        add(0, .high)
+        add(4, nil)
+        add(6, .low)
         gate.open()
-        try await supervisor.drain()
-        #expect(order.withLock { $0 } == [0, 1, 2, 3, 4, 5, 6])
+        try await end.wait()
+        #expect(order.withLock { $0 } == [0, 1, 2, 3, 4, 5, 6, 7])
     }
 
     @Test("start as soon as a place gets free, however it does")
@@ -100,17 +121,31 @@ struct InboxTests {
         try await running.value
     }
 
-    @Test("are refused after a shutdown, and ended by one")
+    @Test("are ended by a shutdown, and refused from its beginning on")
     func shutdown() async throws {
-        let gate = Gate()
+        let (gate, started, begun) = (Gate(), Gate(), Gate())
         let supervisor = OperationSupervisor(width: 1)
-        let running = supervisor.add(Probe { _ in try await gate.wait() })
+        let running = supervisor.add(
+            Probe { _ in
+                started.open()
+                // It takes its time to end.
+                try? await withTaskCancellationHandler {
+                    try await Gate().wait()
+                } onCancel: {
+                    begun.open()
+                }
+                await Task { try? await gate.wait() }.value
+            }
+        )
+        try await started.wait()
         let waiting = supervisor.add(Probe { _ in })
-        let abandoned = await supervisor.shutdown(grace: .seconds(60))
-        #expect(abandoned.isEmpty)
+        let shutdown = Task { await supervisor.shutdown(grace: .seconds(600)) }
+        try await begun.wait()
         #expect(waiting.state == .cancelled)
-        #expect(running.isFinished)
         #expect((supervisor.add(Probe { _ in }).error as? OperationError)?.code == .shutDown)
+        gate.open()
+        #expect(await shutdown.value.isEmpty)
+        #expect(running.isFinished)
     }
 
     @Test("come from many threads at once, and each runs once")
@@ -120,12 +155,12 @@ struct InboxTests {
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
                 group.addTask {
-                    for _ in 0..<2_000 { supervisor.add(Probe { _ in count.withLock { $0 += 1 } }) }
+                    for _ in 0..<10_000 { supervisor.add(Probe { _ in count.withLock { $0 += 1 } }) }
                 }
             }
         }
         try await supervisor.drain()
-        #expect(count.withLock { $0 } == 16_000)
+        #expect(count.withLock { $0 } == 80_000)
         #expect(supervisor.operations.isEmpty)
     }
 }
