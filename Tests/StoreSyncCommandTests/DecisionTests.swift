@@ -13,7 +13,8 @@ extension CommandTests {
         ) async throws -> String {
             let before = try Listing(of: world.share)
             let result = try await world.run(arguments + ["--json"], environment: environment)
-            #expect(result.status == 64, "\(result)", sourceLocation: sourceLocation)
+            let status: Int32 = ["passwordRequired", "wrongPassword"].contains(code) ? 77 : 64
+            #expect(result.status == status, "\(result)", sourceLocation: sourceLocation)
             #expect(try result.errorCode() == code, sourceLocation: sourceLocation)
             #expect(try Listing(of: world.share) == before, sourceLocation: sourceLocation)
             return try result.errorMessage()

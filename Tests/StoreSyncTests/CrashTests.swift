@@ -31,15 +31,25 @@ struct CrashTests {
         var inStoreAtEnd: Set<String>?
         /// Fewer points than this and the enumeration has missed something.
         var leastPoints: Int
+        /// Whether the application is sealed.
+        var isSealed = false
 
-        var testDescription: String { name }
+        var testDescription: String { isSealed ? "\(name), sealed" : name }
+
+        var sealed: Scenario {
+            var sealed = self
+            sealed.isSealed = true
+            return sealed
+        }
     }
 
     private static let one: Set<String> = ["one"]
     private static let two: Set<String> = ["one", "two"]
     private static let three: Set<String> = ["one", "two", "three"]
 
-    static let scenarios: [Scenario] = [
+    static let scenarios = unsealed + unsealed.map(\.sealed)
+
+    private static let unsealed: [Scenario] = [
         Scenario(
             name: "the first registration of an application",
             prepare: { _ in },
@@ -157,12 +167,12 @@ struct CrashTests {
         arguments: scenarios
     )
     func everyPoint(scenario: Scenario) async throws {
-        let world = try World()
+        let world = try World(password: scenario.isSealed ? "correct horse" : nil)
         try await scenario.prepare(world)
         let images = try Images(of: world.folder)
         try await scenario.act(world.device("a", capabilities: scenario.capabilities) { try images.take($0) })
         #expect(images.count >= scenario.leastPoints)
-        print("crash points of \(scenario.name): \(images.count)")
+        print("crash points of \(scenario.testDescription): \(images.count)")
         for point in images.points {
             try images.restore(point)
             try await look(at: world, scenario, "before it was run again, died \(point.name)")

@@ -147,7 +147,12 @@ struct HistoryTests {
         let hierarchy = ApplicationHierarchy(world.application).document(world.document)
         let hooks = backend.wholeStoreDownloadHooks
         let published = try await PublishedStores.list(hooks, hierarchy).published
-        let (manifests, unreadable) = try await PublishedStores.readManifests(published, hooks, hierarchy)
+        let (manifests, unreadable) = try await PublishedStores.readManifests(
+            published,
+            hooks,
+            hierarchy,
+            ApplicationSeal(application: world.application, key: nil)
+        )
         #expect(unreadable.isEmpty)
         for var manifest in manifests where abs(manifest.created.timeIntervalSinceNow) < 86_400 {
             manifest.created += shift

@@ -40,7 +40,12 @@ struct HostileGenerationTests {
         func forge(_ number: Int, in place: Place) async throws {
             let hooks = a.backend.wholeStoreDownloadHooks
             let published = try await PublishedStores.list(hooks, hierarchy).published
-            let manifests = try await PublishedStores.readManifests(published, hooks, hierarchy).manifests
+            let manifests = try await PublishedStores.readManifests(
+                published,
+                hooks,
+                hierarchy,
+                ApplicationSeal(application: world.application, key: nil)
+            ).manifests
             var manifest = try #require(manifests.first)
             let original = hierarchy.upload(manifest.name)
             let generation = [.name, .folder].contains(place) ? number : 2

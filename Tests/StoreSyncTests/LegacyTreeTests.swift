@@ -218,7 +218,7 @@ struct LegacyTreeTests {
         let tree = try Tree()
         let device = try tree.world.device("new")
         _ = try await device.register().value
-        try tree.write(RegistrationInfo.makeUnencrypted().xml, to: "Information/registration.plist")
+        try tree.write(RegistrationInfo.make(encrypted: false).xml, to: "Information/registration.plist")
         #expect(await code { try await device.register().value } == .deregistered)
     }
 }

@@ -2,7 +2,9 @@ import Foundation
 import Operations
 import OperationsTesting
 import RemoteStorage
+import SyncCryptography
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -74,6 +76,83 @@ struct RegistrationRaceTests {
                 for (device, upload) in zip(devices, uploads) {
                     _ = try await reader.pull(from: upload.client, overwrite: true).value
                     #expect(try reader.notes() == [device.name], "seed \(seed)")
+                }
+            }
+        }
+    }
+
+    @Test(
+        "F2: devices with different passwords make one application with one key; the losers are asked for the winner's",
+        arguments: Place.allCases
+    )
+    func passwords(_ place: Place) async throws {
+        for seed in 0..<5 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let world = try World(isVolatile: true)
+                let backend = place.backend(world, simulation)
+                let devices = try Self.devices(in: world, backend, simulation)
+                let passwords = try devices.map { try Password("password of \($0.name)") }
+                let handles = zip(devices, passwords).map { device, password in
+                    // Whoever is asked for another's password tries all of them.
+                    let rest = Locked(passwords[...])
+                    return device.supervisor.add(
+                        device.registration { question in
+                            guard case .joiningEncrypted = question else { return .encrypted(password) }
+                            return .encrypted(try #require(rest.withLock { $0.popFirst() }))
+                        }
+                    )
+                }
+                var registrations: [ApplicationRegistration] = []
+                for handle in handles {
+                    do {
+                        registrations.append(try await handle.value)
+                    } catch let error as StoreSyncError where error.code == .busy {
+                        // It came between the winner's registration and its keys.
+                    }
+                }
+                #expect(registrations.filter(\.didCreateApplication).count == 1, "seed \(seed)")
+                #expect(registrations.allSatisfy { $0.seal == registrations[0].seal && $0.isEncrypted }, "seed \(seed)")
+                let hierarchy = ApplicationHierarchy(world.application)
+                for registration in registrations {
+                    let path = hierarchy.deviceInfo(registration.client)
+                    let bytes = try #require(try await backend.smallFile(at: path), "seed \(seed)")
+                    let role = ApplicationSeal.Role.deviceInfo(registration.client)
+                    let info = try DeviceInfo(registration.seal.open(bytes, as: role, at: path), at: path)
+                    #expect(info.description == registration.clientDescription, "seed \(seed)")
+                }
+                #expect(try await backend.list(.root)?.map(\.name) == [world.application.rawValue], "seed \(seed)")
+            }
+        }
+    }
+
+    @Test(
+        "F1, R15: a device that wants encryption and one that wants none make one application, and the other is refused"
+    )
+    func mixedDecisions() async throws {
+        for place in Place.allCases {
+            for seed in 0..<40 as Range<UInt64> {
+                try await Simulation.run(seed: seed) { simulation in
+                    let world = try World(isVolatile: true)
+                    let backend = place.backend(world, simulation)
+                    let (plain, sealed) = (
+                        try world.device("plain", backend: backend, simulation: simulation),
+                        try world.device("sealed", backend: backend, simulation: simulation)
+                    )
+                    let password = try Password("correct horse")
+                    let handles = [
+                        plain.supervisor.add(plain.registration { _ in .unencrypted }),
+                        sealed.supervisor.add(sealed.registration { _ in .encrypted(password) }),
+                    ]
+                    var outcomes: [Result<ApplicationRegistration, any Error>] = []
+                    for handle in handles { outcomes.append(await handle.result) }
+                    let made = outcomes.compactMap { try? $0.get() }
+                    #expect(made.count == 1, "\(place) seed \(seed)")
+                    let hierarchy = ApplicationHierarchy(world.application)
+                    let bytes = try #require(try await backend.smallFile(at: hierarchy.registration))
+                    let info = try RegistrationInfo(bytes, at: hierarchy.registration)
+                    #expect(info.isEncrypted == made.first?.isEncrypted, "\(place) seed \(seed)")
+                    // One client, or none of the other's kind.
+                    #expect(try await backend.list(hierarchy.clientDevices)?.count == 1, "\(place) seed \(seed)")
                 }
             }
         }
