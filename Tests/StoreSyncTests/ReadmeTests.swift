@@ -1,6 +1,7 @@
 import Foundation
 import Operations
 import RemoteStorage
+import SyncCryptography
 import Testing
 
 @testable import StoreSync
@@ -12,7 +13,7 @@ import Testing
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier
-    ) async throws -> EncryptionDecision { .unencrypted }
+    ) async throws -> EncryptionDecision { .encrypted(try Password("correct horse battery staple")) }
 }
 // README: end
 
