@@ -20,6 +20,7 @@ let package = Package(
     products: [
         .executable(name: "storesync", targets: ["StoreSyncCommand"]),
         .library(name: "StoreSync", targets: ["StoreSync"]),
+        .library(name: "SyncCryptography", targets: ["SyncCryptography"]),
         .library(name: "RemoteStorage", targets: ["RemoteStorage"]),
         .library(name: "OperationsTesting", targets: ["OperationsTesting"]),
         .library(name: "OperationsServiceLifecycle", targets: ["OperationsServiceLifecycle"]),
@@ -58,7 +59,11 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        .target(name: "SyncCryptography", dependencies: ["CSodium"], swiftSettings: settings),
+        .target(
+            name: "SyncCryptography",
+            dependencies: ["CSodium", "CZstd", "ThreadSupport"],
+            swiftSettings: settings
+        ),
         .target(
             name: "RemoteStorage",
             dependencies: [
@@ -99,6 +104,11 @@ let package = Package(
             name: "CSodium",
             pkgConfig: "libsodium",
             providers: [.apt(["libsodium-dev"]), .brew(["libsodium"])]
+        ),
+        .systemLibrary(
+            name: "CZstd",
+            pkgConfig: "libzstd",
+            providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]
         ),
 
         .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
@@ -142,7 +152,12 @@ let package = Package(
             dependencies: ["RemoteStorage", "ThreadSupport"],
             swiftSettings: settings
         ),
-        .testTarget(name: "SyncCryptographyTests", dependencies: ["SyncCryptography"], swiftSettings: settings),
+        .testTarget(
+            name: "SyncCryptographyTests",
+            dependencies: ["SyncCryptography", "OperationsTesting", "ThreadSupport"],
+            resources: [.copy("Resources")],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "StoreSyncTests",
             dependencies: [

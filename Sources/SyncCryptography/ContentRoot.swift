@@ -1,4 +1,3 @@
-import CSodium
 package import Foundation
 
 /// The digest of a file's content, by which two copies of a store are known to be the same.
@@ -78,40 +77,31 @@ package struct ContentRootHasher: Sendable {
         byteCount += Int64(chunk.count)
         // Files come in chunks of the block's size: those are digested where they are.
         if pending.isEmpty, chunk.count == ContentRoot.blockSize {
-            digests += Self.blake2b(chunk)
+            digests += Blake2b.digest(of: chunk)
             return
         }
         pending += chunk
         while pending.count >= ContentRoot.blockSize {
-            digests += Self.blake2b(Array(pending.prefix(ContentRoot.blockSize)))
+            digests += Blake2b.digest(of: Array(pending.prefix(ContentRoot.blockSize)))
             pending.removeFirst(ContentRoot.blockSize)
         }
     }
 
+    /// The next block, which somebody else has digested: a whole one, or the last.
+    ///
+    /// All that came before must have been whole blocks.
+    mutating func append(blockDigest: [UInt8], byteCount: Int) {
+        precondition(pending.isEmpty, "a block can't follow \(pending.count) bytes of another one")
+        self.byteCount += Int64(byteCount)
+        digests += blockDigest
+    }
+
     /// The root of all that has come.
     package consuming func finalize() -> ContentRoot {
-        if !pending.isEmpty { digests += Self.blake2b(pending) }
+        if !pending.isEmpty { digests += Blake2b.digest(of: pending) }
         for index in 0..<8 {
             digests[Self.lengthOffset + index] = UInt8(truncatingIfNeeded: byteCount >> (8 * Int64(index)))
         }
-        return ContentRoot(bytes: Self.blake2b(digests))
-    }
-
-    /// BLAKE2b with 32 bytes and no key: libsodium's `crypto_generichash`.
-    static func blake2b(_ bytes: [UInt8]) -> [UInt8] {
-        Sodium.prepare()
-        var digest = [UInt8](repeating: 0, count: 32)
-        let status = crypto_generichash(&digest, digest.count, bytes, UInt64(bytes.count), nil, 0)
-        precondition(status == 0, "crypto_generichash failed with \(status)")
-        return digest
-    }
-}
-
-/// libsodium, which wants to be initialized once.
-enum Sodium {
-    private static let isReady = sodium_init() >= 0
-
-    static func prepare() {
-        precondition(isReady, "libsodium could not be initialized")
+        return ContentRoot(bytes: Blake2b.digest(of: digests))
     }
 }

@@ -1,0 +1,55 @@
+public import Foundation
+
+/// A master key and the epoch of the application that it belongs to: what seals and opens files.
+///
+/// ```swift
+/// let key = EpochKey(master: MasterKey(), epoch: UUID())
+/// let context = SealedContext(application: "org.example.notes", role: "deviceInfo", client: "laptop")
+/// let sealed = try key.seal(Array("my laptop".utf8), as: context)
+/// let opened = try key.open(sealed, as: context, upTo: 1 << 20)
+/// ```
+public struct EpochKey: Sendable, Equatable {
+    /// The key.
+    public let master: MasterKey
+    /// Tells the application from one that was made anew under the same name.
+    public let epoch: UUID
+    /// Epochs of the application that are known to be over: their files are orphans.
+    public let formerEpochs: Set<UUID>
+
+    /// Creates a key of an epoch.
+    public init(master: MasterKey, epoch: UUID, formerEpochs: Set<UUID> = []) {
+        self.master = master
+        self.epoch = epoch
+        self.formerEpochs = formerEpochs.subtracting([epoch])
+    }
+
+    /// Refuses a file of another epoch.
+    func check(epoch written: UUID) throws(CryptographyError) {
+        guard written != epoch else { return }
+        guard !formerEpochs.contains(written) else {
+            throw CryptographyError(
+                .orphan,
+                "A sealed file is left over from before the application was made anew. It can't be opened, and nobody needs it."
+            )
+        }
+        throw CryptographyError(
+            .unknownEpoch,
+            """
+            A sealed file belongs to an epoch of the application that this device doesn't know. The application may have been \
+            made anew: read its registration again, and set this device up again if the epoch changed.
+            """
+        )
+    }
+}
+
+extension UUID {
+    /// The 16 bytes.
+    var bytes: [UInt8] { withUnsafeBytes(of: uuid) { Array($0) } }
+
+    /// Takes 16 bytes.
+    init(bytes: [UInt8]) {
+        var uuid: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        withUnsafeMutableBytes(of: &uuid) { $0.copyBytes(from: bytes.prefix(16)) }
+        self.init(uuid: uuid)
+    }
+}

@@ -1,0 +1,165 @@
+public import Foundation
+
+/// `Encryption/test.ticdsync`: the master key, wrapped by a password, and what proves that somebody has it.
+///
+/// The article <doc:Formats> says what is in it, byte by byte. A key file that was read may be anybody's work until
+/// ``open(with:executor:)`` or ``isProven(by:)`` has said otherwise: use none of its fields for more than to find out.
+public struct KeyFile: Sendable, Hashable {
+    /// The file's bytes.
+    public let bytes: [UInt8]
+    /// The epoch of the application that the key is for.
+    public let epoch: UUID
+    /// The digest of the `registration.plist` that the file was made for.
+    let registrationDigest: [UInt8]
+    /// How many passwords there were before this one, and one more.
+    ///
+    /// A device that has seen a version never accepts a lower one.
+    public let passwordVersion: UInt32
+    /// What hashing the password costs.
+    public let parameters: PasswordParameters
+    /// The password's salt, 16 bytes.
+    public let salt: [UInt8]
+    private let nonce: [UInt8]
+
+    /// How many bytes a key file has.
+    public static let byteCount = checksumOffset + Blake2b.byteCount
+
+    private static let suite: UInt16 = 1
+    private static let wrappedOffset = 120
+    private static let proofOffset = wrappedOffset + wrappedBytes + XChaCha20Poly1305.tagBytes
+    private static let checksumOffset = proofOffset + Blake2b.byteCount
+    /// The master key and as many zeros.
+    private static let wrappedBytes = 2 * MasterKey.byteCount
+
+    /// Reads a key file.
+    ///
+    /// Its parameters are read, not judged.
+    ///
+    /// - Parameter bytes: The file.
+    /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it isn't one of ours or a newer program's;
+    ///   ``CryptographyError/Code/corrupt`` if it's torn or damaged, which no password mends.
+    public init(_ bytes: [UInt8]) throws(CryptographyError) {
+        try FileMagic.key.check(bytes[...], "The key file", torn: .corruptKeyFile)
+        guard bytes.count == Self.byteCount,
+            Blake2b.digest(of: Array(bytes.prefix(Self.checksumOffset)))
+                == Array(bytes.dropFirst(Self.checksumOffset))
+        else { throw .corruptKeyFile }
+        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
+        guard fields.integer(UInt16.self) == Self.suite else {
+            throw CryptographyError(
+                .unsupportedFormat,
+                "The key file uses a cipher suite that this program doesn't know. Update it."
+            )
+        }
+        epoch = UUID(bytes: fields.bytes(16))
+        registrationDigest = fields.bytes(Blake2b.byteCount)
+        passwordVersion = fields.integer()
+        parameters = PasswordParameters(
+            passes: Int(fields.integer(UInt32.self)),
+            memoryKibibytes: Int(fields.integer(UInt32.self))
+        )
+        salt = fields.bytes(Argon2id.saltBytes)
+        nonce = fields.bytes(XChaCha20Poly1305.nonceBytes)
+        self.bytes = bytes
+    }
+
+    /// Wraps a master key by a key that was made of a password.
+    init(
+        wrapping masterKey: MasterKey,
+        with passwordKey: SecretBytes,
+        epoch: UUID,
+        registrationDigest: [UInt8],
+        passwordVersion: UInt32,
+        parameters: PasswordParameters,
+        salt: [UInt8],
+        nonce: [UInt8] = Sodium.randomBytes(XChaCha20Poly1305.nonceBytes)
+    ) {
+        self.epoch = epoch
+        self.registrationDigest = registrationDigest
+        self.passwordVersion = passwordVersion
+        self.parameters = parameters
+        self.salt = salt
+        self.nonce = nonce
+        var file = FileMagic.key.bytes + UInt16(1).littleEndianBytes + Self.suite.littleEndianBytes
+        file += epoch.bytes + registrationDigest + passwordVersion.littleEndianBytes
+        file += UInt32(parameters.passes).littleEndianBytes + UInt32(parameters.memoryKibibytes).littleEndianBytes
+        file += salt + nonce
+        precondition(file.count == Self.wrappedOffset, "the fields of a key file have \(file.count) bytes")
+        let plain = SecretBytes(count: Self.wrappedBytes) { plain in
+            plain.initializeMemory(as: UInt8.self, repeating: 0)
+            masterKey.bytes.withBytes { plain.copyMemory(from: $0) }
+        }
+        var wrapped = [UInt8](repeating: 0, count: Self.wrappedBytes + XChaCha20Poly1305.tagBytes)
+        plain.withBytes { plain in
+            wrapped.withUnsafeMutableBytes {
+                XChaCha20Poly1305.seal(plain, into: $0, nonce: nonce, associated: file, key: passwordKey)
+            }
+        }
+        file += wrapped
+        file += Blake2b.digest(of: file, key: masterKey.bytes)
+        file += Blake2b.digest(of: file)
+        bytes = file
+    }
+
+    /// Takes the master key out.
+    func unwrap(with passwordKey: SecretBytes) throws(CryptographyError) -> MasterKey {
+        var isAuthentic = false
+        let plain = SecretBytes(count: Self.wrappedBytes) { plain in
+            bytes.withUnsafeBytes { file in
+                isAuthentic = XChaCha20Poly1305.open(
+                    UnsafeRawBufferPointer(rebasing: file[Self.wrappedOffset..<Self.proofOffset]),
+                    into: plain,
+                    nonce: nonce[...],
+                    associated: Array(bytes.prefix(Self.wrappedOffset)),
+                    key: passwordKey
+                )
+            }
+        }
+        guard isAuthentic else {
+            throw CryptographyError(
+                .wrongPassword,
+                "The password isn't the one that this application is encrypted with. Try again."
+            )
+        }
+        let key = SecretBytes(count: MasterKey.byteCount) { key in
+            plain.withBytes { key.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0.prefix(MasterKey.byteCount))) }
+        }
+        let masterKey = try MasterKey(key)
+        let hasZeros = plain.withBytes { $0.dropFirst(MasterKey.byteCount).allSatisfy { $0 == 0 } }
+        guard hasZeros, isProven(by: masterKey) else {
+            throw CryptographyError(
+                .tampered,
+                "The key file opens, but wasn't made as this program makes it. Restore it from a backup."
+            )
+        }
+        return masterKey
+    }
+
+    /// Whether whoever made the file had this master key: how a device with keys recognises its application.
+    public func isProven(by masterKey: MasterKey) -> Bool {
+        let proof = Blake2b.secret(of: Array(bytes.prefix(Self.proofOffset)), key: masterKey.bytes)
+        return proof.isEqual(to: Array(bytes[Self.proofOffset..<Self.checksumOffset]))
+    }
+
+    /// Whether the file was made for an application with this registration.
+    ///
+    /// Believe it of a file that was opened or is proven.
+    ///
+    /// - Parameter registration: `Information/registration.plist`, byte for byte.
+    /// - Returns: Whether its digest is the one in the file.
+    public func binds(registration: [UInt8]) -> Bool {
+        Blake2b.digest(of: registration) == registrationDigest
+    }
+}
+
+extension KeyFile: CustomStringConvertible {
+    /// The fields that are no secret.
+    public var description: String { "key file of epoch \(epoch), password \(passwordVersion), \(parameters)" }
+}
+
+extension CryptographyError {
+    fileprivate static let corruptKeyFile = CryptographyError(
+        .corrupt,
+        "The key file is damaged, whatever the password is. Wait if it may still be arriving; else restore it from a backup."
+    )
+}

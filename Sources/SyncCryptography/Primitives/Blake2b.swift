@@ -1,0 +1,42 @@
+import CSodium
+
+/// BLAKE2b (RFC 7693): libsodium's `crypto_generichash`.
+enum Blake2b {
+    /// How many bytes a digest has where nothing else is said.
+    static let byteCount = 32
+
+    /// The digest of `bytes`, which is no secret.
+    ///
+    /// - Parameters:
+    ///   - bytes: The message.
+    ///   - key: 16 to 64 bytes; `nil` for a plain digest.
+    ///   - count: How many bytes the digest has, 16 to 64.
+    /// - Returns: The digest.
+    static func digest(of bytes: [UInt8], key: SecretBytes? = nil, count: Int = byteCount) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            fill(UnsafeMutableRawBufferPointer(buffer), with: bytes, key)
+            initialized = count
+        }
+    }
+
+    /// The digest of `bytes` under `key`, which is a secret itself.
+    static func secret(of bytes: [UInt8], key: SecretBytes, count: Int = byteCount) -> SecretBytes {
+        SecretBytes(count: count) { fill($0, with: bytes, key) }
+    }
+
+    private static func fill(_ digest: UnsafeMutableRawBufferPointer, with bytes: [UInt8], _ key: SecretBytes?) {
+        Sodium.prepare()
+        func hash(_ key: UnsafeRawBufferPointer?) -> Int32 {
+            crypto_generichash(
+                digest.start,
+                digest.count,
+                bytes,
+                UInt64(bytes.count),
+                key?.start,
+                key?.count ?? 0
+            )
+        }
+        let status = key?.withBytes(hash) ?? hash(nil)
+        precondition(status == 0, "crypto_generichash failed with \(status)")
+    }
+}

@@ -1,0 +1,45 @@
+/// The first 16 bytes of our files: what they are, in ASCII, filled up with zeros.
+struct FileMagic: Hashable, Sendable {
+    static let byteCount = 16
+
+    static let sealed = FileMagic("storesync sealed")
+    static let key = FileMagic("storesync key")
+    static let salt = FileMagic("storesync salt")
+
+    let bytes: [UInt8]
+
+    private init(_ text: String) {
+        bytes = Array(text.utf8) + Array(repeating: 0, count: Self.byteCount - text.utf8.count)
+    }
+
+    /// Checks that a file begins with this magic and then with a version of its format that we know.
+    ///
+    /// - Parameters:
+    ///   - bytes: The file's first bytes, all of them if it's short.
+    ///   - name: What the file is called in an error.
+    ///   - version: The version that is known.
+    ///   - torn: What a file is that ends within these 18 bytes.
+    /// - Throws: ``CryptographyError/Code/unsupportedFormat``, or `torn`.
+    func check(
+        _ bytes: ArraySlice<UInt8>,
+        _ name: String,
+        version: UInt16 = 1,
+        torn: CryptographyError
+    ) throws(CryptographyError) {
+        let start = bytes.prefix(Self.byteCount)
+        guard start.elementsEqual(self.bytes.prefix(start.count)) else {
+            throw CryptographyError(
+                .unsupportedFormat,
+                "\(name) wasn't written by this program. Make sure that it's the right place."
+            )
+        }
+        guard bytes.count >= Self.byteCount + 2 else { throw torn }
+        let written = UInt16(littleEndianBytes: bytes.dropFirst(Self.byteCount).prefix(2))
+        guard written == version else {
+            throw CryptographyError(
+                .unsupportedFormat,
+                "\(name) has version \(written) of its format, which this program doesn't know. Update it."
+            )
+        }
+    }
+}

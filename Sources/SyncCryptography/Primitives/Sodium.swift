@@ -1,0 +1,22 @@
+import CSodium
+
+/// libsodium, which wants to be initialized once.
+enum Sodium {
+    private static let isReady = sodium_init() >= 0
+
+    /// Makes sure that libsodium can be called.
+    ///
+    /// Without it there is no randomness and no protected memory, so nothing could go on safely.
+    static func prepare() {
+        precondition(isReady, "libsodium could not be initialized: this system gives no random numbers")
+    }
+
+    /// Bytes that nobody can foresee.
+    static func randomBytes(_ count: Int) -> [UInt8] {
+        prepare()
+        return [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            randombytes_buf(UnsafeMutableRawBufferPointer(buffer).start, count)
+            initialized = count
+        }
+    }
+}

@@ -1,0 +1,67 @@
+extension EpochKey {
+    /// Seals a small file in memory.
+    ///
+    /// - Parameters:
+    ///   - bytes: What is in the file.
+    ///   - context: What the file is; it opens as nothing else.
+    ///   - options: How it's cut and compressed.
+    /// - Returns: The sealed file, another one each time.
+    public func seal(
+        _ bytes: [UInt8],
+        as context: SealedContext,
+        options: SealingOptions = SealingOptions()
+    ) -> [UInt8] {
+        let codec = ChunkCodec(sealing: context, with: self, options: options)
+        let workspace = ChunkWorkspace()
+        var sealed = codec.start
+        var index: UInt64 = 0
+        var rest = bytes[...]
+        repeat {
+            let chunk = rest.prefix(options.chunkSize)
+            rest = rest.dropFirst(chunk.count)
+            sealed += codec.seal(chunk, index: index, isLast: rest.isEmpty, in: workspace)
+            index += 1
+        } while !rest.isEmpty
+        return sealed
+    }
+
+    /// Opens a small file in memory.
+    ///
+    /// - Parameters:
+    ///   - sealed: The sealed file, whole.
+    ///   - context: What it must be.
+    ///   - limit: How many bytes it may hold: a small file can hold a thousand times its own size, compressed.
+    /// - Returns: What was sealed, all of it.
+    /// - Throws: ``CryptographyError/Code/tampered``, ``CryptographyError/Code/truncated``, ``CryptographyError/Code/orphan``,
+    ///   ``CryptographyError/Code/unknownEpoch``, ``CryptographyError/Code/unsupportedFormat`` or
+    ///   ``CryptographyError/Code/tooLarge``.
+    public func open(
+        _ sealed: [UInt8],
+        as context: SealedContext,
+        upTo limit: Int
+    ) throws(CryptographyError) -> [UInt8] {
+        let codec = try ChunkCodec(opening: Array(sealed.prefix(SealedHeader.byteCount)), as: context, with: self)
+        let workspace = ChunkWorkspace()
+        var opened: [UInt8] = []
+        var index: UInt64 = 0
+        var rest = sealed.dropFirst(SealedHeader.byteCount)
+        while true {
+            guard rest.count >= ChunkRecord.wordBytes else { throw .truncated }
+            let record = try ChunkRecord(rest.prefix(ChunkRecord.wordBytes), in: codec.header)
+            guard rest.count >= record.byteCount else { throw .truncated }
+            let chunk = try codec.open(rest.prefix(record.byteCount), record, index: index, in: workspace)
+            guard chunk.count <= limit - opened.count else {
+                throw CryptographyError(
+                    .tooLarge,
+                    "A sealed file holds more than the \(limit) bytes that are expected of it. Another program may have written it."
+                )
+            }
+            opened += chunk
+            rest = rest.dropFirst(record.byteCount)
+            index += 1
+            if record.isLast { break }
+        }
+        guard rest.isEmpty else { throw .extended }
+        return opened
+    }
+}

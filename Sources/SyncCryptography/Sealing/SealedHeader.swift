@@ -1,0 +1,99 @@
+import Foundation
+
+/// The first 104 bytes of a sealed file; what they mean stands in the article <doc:Formats>.
+struct SealedHeader: Hashable, Sendable {
+    static let byteCount = checkOffset + checkBytes
+    static let saltBytes = 32
+    static let checkBytes = 32
+
+    private static let suite: UInt16 = 1
+    private static let checkOffset = 72
+
+    let chunkExponent: UInt8
+    let compression: UInt8
+    let epoch: UUID
+    /// Makes the file's key another than that of every other file.
+    let salt: [UInt8]
+
+    var chunkSize: Int { 1 << Int(chunkExponent) }
+
+    init(options: SealingOptions, epoch: UUID, salt: [UInt8]) {
+        precondition(salt.count == Self.saltBytes, "a file's salt has \(Self.saltBytes) bytes, not \(salt.count)")
+        chunkExponent = options.chunkExponent
+        compression = options.compression.number
+        self.epoch = epoch
+        self.salt = salt
+    }
+
+    /// Reads a header.
+    ///
+    /// - Parameter bytes: The file's first 104 bytes; all of them, if it has fewer.
+    /// - Returns: The header and the key check at its end.
+    /// - Throws: ``CryptographyError/Code/truncated``, ``CryptographyError/Code/unsupportedFormat`` or
+    ///   ``CryptographyError/Code/tampered``.
+    static func read(_ bytes: [UInt8]) throws(CryptographyError) -> (header: SealedHeader, check: [UInt8]) {
+        try FileMagic.sealed.check(bytes[...], "A sealed file", torn: .truncated)
+        guard bytes.count == byteCount else { throw .truncated }
+        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
+        let suite: UInt16 = fields.integer()
+        let chunkExponent: UInt8 = fields.integer()
+        let compression: UInt8 = fields.integer()
+        let reserved: UInt16 = fields.integer()
+        guard suite == Self.suite, compression <= SealingOptions.Compression.zstd.number else {
+            throw CryptographyError(
+                .unsupportedFormat,
+                "A sealed file uses a cipher suite or a compression that this program doesn't know. Update it."
+            )
+        }
+        guard SealingOptions.exponents.contains(chunkExponent), reserved == 0 else {
+            throw .tampered("its header isn't one that this program writes")
+        }
+        let epoch = UUID(bytes: fields.bytes(16))
+        let salt = fields.bytes(saltBytes)
+        let header = SealedHeader(
+            chunkExponent: chunkExponent,
+            compression: compression,
+            epoch: epoch,
+            salt: salt
+        )
+        return (header, fields.bytes(checkBytes))
+    }
+
+    private init(chunkExponent: UInt8, compression: UInt8, epoch: UUID, salt: [UInt8]) {
+        self.chunkExponent = chunkExponent
+        self.compression = compression
+        self.epoch = epoch
+        self.salt = salt
+    }
+
+    /// The header without the key check.
+    var bytes: [UInt8] {
+        FileMagic.sealed.bytes + UInt16(1).littleEndianBytes + Self.suite.littleEndianBytes
+            + [chunkExponent, compression, 0, 0] + epoch.bytes + salt
+    }
+
+    /// The key of the file with this header in its context, and the check that tells the key from others.
+    func key(_ masterKey: MasterKey, _ context: SealedContext) -> (key: SecretBytes, check: SecretBytes) {
+        let both = Blake2b.secret(of: bytes + context.encoded, key: masterKey.bytes, count: 64)
+        return both.withBytes { both in
+            (SecretBytes(copying: both.prefix(32)), SecretBytes(copying: both.dropFirst(32)))
+        }
+    }
+}
+
+extension CryptographyError {
+    static let truncated = CryptographyError(
+        .truncated,
+        "A sealed file ends before its end. It's torn, or hasn't arrived whole: try again later."
+    )
+
+    static let extended = tampered("something follows its last chunk")
+
+    /// A file that isn't what was sealed for its place.
+    static func tampered(_ reason: String) -> CryptographyError {
+        CryptographyError(
+            .tampered,
+            "A sealed file isn't what was sealed for its place: \(reason). Somebody changed or exchanged it, or it's damaged: write it anew from a device that has its content."
+        )
+    }
+}
