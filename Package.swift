@@ -155,7 +155,8 @@ let package = Package(
         .testTarget(
             name: "SyncCryptographyTests",
             dependencies: ["SyncCryptography", "OperationsTesting", "ThreadSupport"],
-            resources: [.copy("Resources")],
+            // Read where they are, by a program in another language too.
+            exclude: ["Resources"],
             swiftSettings: settings
         ),
         .testTarget(

@@ -1,7 +1,7 @@
 /// Seals and opens the chunks of one file, each independent of the others.
 struct ChunkCodec: Sendable {
     let header: SealedHeader
-    private let key: SecretBytes
+    let key: SecretBytes
     /// The header and the key check at its end: what a sealed file begins with.
     let start: [UInt8]
     private let compression: SealingOptions.Compression
@@ -47,7 +47,7 @@ struct ChunkCodec: Sendable {
     }
 
     /// What is authenticated with a chunk besides its content: which one it is, whether it's the last, and its form.
-    private func associated(_ record: ChunkRecord, _ index: UInt64) -> [UInt8] {
+    func associated(_ record: ChunkRecord, _ index: UInt64) -> [UInt8] {
         index.littleEndianBytes + record.word
     }
 

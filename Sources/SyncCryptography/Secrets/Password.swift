@@ -16,24 +16,33 @@ public struct Password: Sendable, Equatable {
     /// Takes a password.
     ///
     /// - Parameter text: The password; one line end at its end is dropped.
-    /// - Throws: ``CryptographyError/Code/invalidPassword`` for one that is empty or too long.
+    /// - Throws: ``CryptographyError/Code/invalidPassword`` for one that is empty, too long, or has dozens of combining marks in
+    ///   a row.
     public init(_ text: String) throws(CryptographyError) {
         // A line end of two characters is one `Character`.
         let line = text.last == "\n" || text.last == "\r\n" ? text.dropLast() : text[...]
         // Before it's normalized, so that what isn't a password takes no time.
         guard line.utf8.count <= Self.mostBytes else { throw .tooLongPassword }
-        let normalized = line.precomposedStringWithCanonicalMapping.utf8
-        guard normalized.count <= Self.mostBytes else { throw .tooLongPassword }
+        let normalized = line.precomposedStringWithCanonicalMapping
+        guard normalized.utf8.count <= Self.mostBytes else { throw .tooLongPassword }
         guard !normalized.isEmpty else {
             throw CryptographyError(.invalidPassword, "The password is empty. Give one of at least one character.")
         }
-        bytes = SecretBytes(copying: normalized)
+        // On Linux, Foundation cuts a hundred combining marks in a row off after 64, so that different passwords would be
+        // the same. The standard library compares by what the normal form must be.
+        guard normalized == line else {
+            throw CryptographyError(
+                .invalidPassword,
+                "The password has too many accents on one letter. Take another one."
+            )
+        }
+        bytes = SecretBytes(copying: normalized.utf8)
     }
 
     /// Takes a password that comes as bytes, from a file for example.
     ///
     /// - Parameter bytes: The password in UTF-8; one line end at its end is dropped.
-    /// - Throws: ``CryptographyError/Code/invalidPassword`` for one that is empty, too long or not UTF-8.
+    /// - Throws: ``CryptographyError/Code/invalidPassword`` for one that isn't UTF-8, and what ``init(_:)`` refuses.
     public init(utf8 bytes: some Sequence<UInt8>) throws(CryptographyError) {
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw CryptographyError(.invalidPassword, "The password isn't UTF-8. Save it as UTF-8.")

@@ -1,0 +1,118 @@
+import Foundation
+import Testing
+import ThreadSupport
+
+@testable import SyncCryptography
+
+/// Takes jobs and runs them when it's told.
+private final class HoldingExecutor: TaskExecutor {
+    private let jobs = Locked<[UnownedJob]>([])
+    private let arrivals: AsyncStream<Void>
+    private let arrive: AsyncStream<Void>.Continuation
+
+    init() { (arrivals, arrive) = AsyncStream.makeStream() }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        jobs.withLock { $0.append(job) }
+        arrive.yield()
+    }
+
+    var count: Int { jobs.withLock { $0.count } }
+
+    func waitForJob() async {
+        for await _ in arrivals { return }
+    }
+
+    func runAll() {
+        while let job = jobs.withLock({ $0.popLast() }) { job.runSynchronously(on: asUnownedTaskExecutor()) }
+    }
+}
+
+@Suite("A password's key", .timeLimit(.minutes(5)))
+struct PasswordKeyTests {
+    private static let salt = [UInt8](repeating: 5, count: 16)
+
+    @Test(
+        "parameters below the least are a downgrade, above the most an attack: refused before anything is allocated",
+        arguments: [
+            (1, 64 << 10, CryptographyError.Code.weakParameters), (2, (64 << 10) - 1, .weakParameters),
+            (0, 0, .weakParameters), (3, 8, .weakParameters), (1, 1 << 20, .weakParameters),
+            (21, 64 << 10, .costlyParameters), (2, (1 << 20) + 1, .costlyParameters),
+            (3, 64 << 20, .costlyParameters), (Int(UInt32.max), Int(UInt32.max), .costlyParameters),
+        ]
+    )
+    func bounds(passes: Int, memory: Int, code: CryptographyError.Code) async throws {
+        let executor = HoldingExecutor()
+        let parameters = PasswordParameters(passes: passes, memoryKibibytes: memory)
+        let error = await #expect(throws: CryptographyError.self) {
+            try await Password("geheim").key(salt: Self.salt, parameters: parameters, executor: executor)
+        }
+        #expect(error?.code == code)
+        #expect(executor.count == 0)
+    }
+
+    @Test("a quarter of the machine's memory is the most")
+    func machineMemory() throws {
+        let parameters = PasswordParameters.moderate
+        try parameters.validate(machineMemory: 1 << 30)
+        #expect(failure { try parameters.validate(machineMemory: (1 << 30) - 1) }?.code == .costlyParameters)
+        try PasswordParameters(passes: 20, memoryKibibytes: 1 << 20).validate(machineMemory: 4 << 30)
+        try PasswordParameters.interactive.validate(machineMemory: 256 << 20)
+    }
+
+    @Test("the default is libsodium's MODERATE, the floor its INTERACTIVE")
+    func defaults() {
+        #expect(PasswordParameters.moderate == PasswordParameters(passes: 3, memoryKibibytes: 262_144))
+        #expect(PasswordParameters.interactive == PasswordParameters(passes: 2, memoryKibibytes: 65_536))
+        let mixed = PasswordParameters(passes: 9, memoryKibibytes: 70_000)
+        #expect(mixed.noWeaker(than: .moderate) == PasswordParameters(passes: 9, memoryKibibytes: 262_144))
+    }
+
+    @Test("whoever is cancelled waits no longer, and a hash that hadn't begun doesn't begin")
+    func cancellation() async throws {
+        let executor = HoldingExecutor()
+        let waiting = Task {
+            try await Password("geheim").key(salt: Self.salt, parameters: .interactive, executor: executor)
+        }
+        await executor.waitForJob()
+        waiting.cancel()
+        // The job is still held: nobody waited for it.
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        #expect(executor.count == 1)
+        executor.runAll()
+        #expect(executor.count == 0)
+    }
+
+    @Test("the result of abandoned work is dropped when it comes, and so wiped")
+    func abandonedResult() async throws {
+        let ticket = Ticket<SecretBytes>()
+        let waiting = Task { _ = try await ticket.value(of: "nothing") }
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        #expect(ticket.isAbandoned)
+        weak var weakKey: SecretBytes?
+        do {
+            let key = SecretBytes(randomCount: 32)
+            weakKey = key
+            ticket.finish(.success(key))
+        }
+        #expect(weakKey == nil)
+    }
+
+    @Test("it's made away from the cooperative pool, by the executor that is given")
+    func executor() async throws {
+        let executor = HoldingExecutor()
+        let password = try Password("geheim")
+        async let key = password.key(salt: Self.salt, parameters: .interactive, executor: executor)
+        await executor.waitForJob()
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                executor.runAll()
+                continuation.resume()
+            }
+        }
+        let expected = try Argon2id.hash(password.bytes, salt: Self.salt, passes: 2, memory: 64 << 20)
+        #expect(try await key == expected)
+    }
+}

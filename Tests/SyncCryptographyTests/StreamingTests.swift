@@ -1,0 +1,268 @@
+import OperationsTesting
+import Testing
+import ThreadSupport
+
+@testable import SyncCryptography
+
+@Suite("Sealing and opening while reading", .timeLimit(.minutes(10)))
+struct StreamingTests {
+    private static let sizes = [0, 1, 4095, 4096, 4097, 40_960, 41_000]
+
+    @Test(
+        "gives what sealing in memory gives, whatever pieces the source has",
+        arguments: sizes,
+        [[1009], [4096], [1, 70_000, 64]]
+    )
+    func equalsMemory(count: Int, pieces: [Int]) async throws {
+        let key = try Fixture.key()
+        let content = [UInt8].noise(count / 2) + [UInt8].text(count - count / 2)
+        try await SealingWorkers.withWorkers { workers in
+            let ends = Locked<[ContentSummary]>([])
+            let sealing = key.sealing(
+                Pieces(bytes: content, sizes: pieces),
+                as: Fixture.context,
+                options: Fixture.smallChunks,
+                on: workers,
+                onEnd: { summary in ends.withLock { $0.append(summary) } }
+            )
+            let sealed = try await collect(sealing)
+            #expect(try key.open(sealed, as: Fixture.context, upTo: count) == content)
+            let inMemory = key.seal(content, as: Fixture.context, options: Fixture.smallChunks)
+            #expect(sealed.count == inMemory.count)
+            for file in [sealed, inMemory] {
+                let opening = key.opening(
+                    Pieces(bytes: file, sizes: pieces),
+                    as: Fixture.context,
+                    on: workers,
+                    onEnd: { summary in ends.withLock { $0.append(summary) } }
+                )
+                #expect(try await collect(opening) == content)
+            }
+            var hasher = ContentRootHasher()
+            hasher.update(content)
+            let root = hasher.finalize()
+            for summary in ends.withLock({ $0 }) {
+                #expect(summary.plainBytes == count && summary.sealedBytes == sealed.count)
+                #expect(summary.contentRoot == root)
+            }
+            #expect(ends.withLock { $0.count } == 3)
+        }
+    }
+
+    @Test("with chunks of 1 MiB the content root comes of the same work on each chunk")
+    func largeChunks() async throws {
+        let key = try Fixture.key()
+        for content in [[UInt8].text(5_000_000), .text(2 << 20), []] {
+            var hasher = ContentRootHasher()
+            hasher.update(content)
+            let root = hasher.finalize()
+            try await SealingWorkers.withWorkers { workers in
+                let source = Pieces(bytes: content, sizes: [1 << 20])
+                let seal = key.sealing(source, as: Fixture.context, on: workers) { #expect($0.contentRoot == root) }
+                let sealed = try await collect(seal)
+                let open = key.opening(Pieces(bytes: sealed, sizes: [65_536]), as: Fixture.context, on: workers) {
+                    #expect($0.contentRoot == root)
+                }
+                #expect(try await collect(open) == content)
+            }
+        }
+    }
+
+    @Test("each pass begins anew: same salt, same sizes, other nonces, and each opens")
+    func passes() async throws {
+        let key = try Fixture.key()
+        try await SealingWorkers.withWorkers { workers in
+            let source = Pieces(bytes: .text(20_000), sizes: [4096])
+            let sealing = key.sealing(source, as: Fixture.context, options: Fixture.smallChunks, on: workers)
+            var iterator = sealing.makeAsyncIterator()
+            _ = try await iterator.next()
+            _ = try await iterator.next()
+            let first = try await collect(sealing)
+            let second = try await collect(sealing)
+            #expect(first != second && first.count == second.count)
+            #expect(first.prefix(104) == second.prefix(104))
+            #expect(Array(first[40..<72]) == sealing.salt)
+            for sealed in [first, second] {
+                let opening = key.opening(
+                    Pieces(bytes: sealed, sizes: [999]),
+                    as: Fixture.context,
+                    salt: sealing.salt,
+                    on: workers
+                )
+                #expect(try await collect(opening) == source.bytes)
+            }
+            let other = key.opening(
+                Pieces(bytes: first, sizes: [999]),
+                as: Fixture.context,
+                salt: .noise(32),
+                on: workers
+            )
+            let error = await #expect(throws: CryptographyError.self) { try await collect(other) }
+            #expect(error?.code == .tampered)
+        }
+    }
+
+    @Test("D19: of a damaged file nothing is given but authentic chunks in order, and then the error")
+    func damage() async throws {
+        let key = try Fixture.key()
+        let content = [UInt8].text(3 * 4096 + 100)
+        let sealed = key.seal(content, as: Fixture.context, options: Fixture.smallChunks)
+        var files = sealed.indices.map { Array(sealed.prefix($0)) } + [sealed + [0], sealed + sealed]
+        for index in sealed.indices {
+            var flipped = sealed
+            flipped[index] ^= 0x10
+            files.append(flipped)
+        }
+        try await SealingWorkers.withWorkers(count: 2) { workers in
+            for (index, file) in files.enumerated() {
+                let inMemory = failure { try key.open(file, as: Fixture.context, upTo: 1 << 20) }
+                var given: [UInt8] = []
+                let opening = key.opening(
+                    Pieces(bytes: file, sizes: [512]),
+                    as: Fixture.context,
+                    on: workers,
+                    onEnd: { _ in Issue.record("a damaged file has no end") }
+                )
+                let error = await #expect(throws: CryptographyError.self) {
+                    for try await chunk in opening { given += chunk }
+                }
+                #expect(error?.code == inMemory?.code, "case \(index)")
+                #expect(content.starts(with: given) && given.count % 4096 == 0, "case \(index)")
+            }
+        }
+    }
+
+    @Test("reads no further ahead of whoever iterates than it works on")
+    func bounded() async throws {
+        let key = try Fixture.key()
+        try await SealingWorkers.withWorkers(count: 3) { workers in
+            let read = Locked(0)
+            let source = Pieces(bytes: .text(100 * 4096), sizes: [4096]) { _ in read.withLock { $0 += 1 } }
+            let sealing = key.sealing(source, as: Fixture.context, options: Fixture.smallChunks, on: workers)
+            var given = 0
+            for try await _ in sealing {
+                // The first is the header; one chunk is read ahead to know whether there is one.
+                #expect(read.withLock { $0 } <= given + 2 * 3 + 1)
+                given += 1
+            }
+            #expect(given == 101)
+        }
+    }
+
+    @Test("an error of the source is thrown as it is, and the pass is over")
+    func sourceFails() async throws {
+        struct Failure: Error {}
+        let key = try Fixture.key()
+        let sealed = key.seal(.text(40_960), as: Fixture.context, options: Fixture.smallChunks)
+        try await SealingWorkers.withWorkers { workers in
+            let failing = Pieces(bytes: sealed, sizes: [100]) { if $0 == 5 { throw Failure() } }
+            var iterator = key.opening(failing, as: Fixture.context, on: workers).makeAsyncIterator()
+            await #expect(throws: Failure.self) { while try await iterator.next() != nil {} }
+            let after = try await iterator.next()
+            #expect(after == nil)
+            let sealing = key.sealing(failing, as: Fixture.context, options: Fixture.smallChunks, on: workers)
+            await #expect(throws: Failure.self) { try await collect(sealing) }
+        }
+    }
+
+    @Test("gives the chunks in order, whatever order they're worked on in")
+    func seededOrders() async throws {
+        let key = try Fixture.key()
+        let content = [UInt8].text(9 * 4096 + 17)
+        let exploration = try await Simulation.explore(seeds: 0..<300) { simulation in
+            try await SealingWorkers.withWorkers(count: 1 + Int(simulation.seed % 4)) { workers in
+                let source = Pieces(bytes: content, sizes: [4096, 700]) { _ in await Task.yield() }
+                let sealing = key.sealing(source, as: Fixture.context, options: Fixture.smallChunks, on: workers)
+                let sealed = try await collect(sealing)
+                let opening = key.opening(Pieces(bytes: sealed, sizes: [300]), as: Fixture.context, on: workers)
+                try #require(try await collect(opening) == content)
+            }
+        }
+        #expect(exploration.distinctOrders > 200, "\(exploration)")
+    }
+
+    @Test("several files at once share the workers")
+    func severalFiles() async throws {
+        let key = try Fixture.key()
+        let exploration = try await Simulation.explore(seeds: 0..<100) { _ in
+            try await SealingWorkers.withWorkers(count: 2) { workers in
+                try await withThrowingTaskGroup { group in
+                    for seed in UInt64(0)..<3 {
+                        group.addTask {
+                            let content = [UInt8].noise(9000, seed: seed)
+                            let source = Pieces(bytes: content, sizes: [4096])
+                            let sealed = try await collect(
+                                key.sealing(source, as: Fixture.context, options: Fixture.smallChunks, on: workers)
+                            )
+                            try #require(try key.open(sealed, as: Fixture.context, upTo: 9000) == content)
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+            }
+        }
+        #expect(exploration.distinctOrders > 50, "\(exploration)")
+    }
+
+    @Test("cancelled at whichever moment, it ends at once: cancelled, or whole if it was done")
+    func cancellation() async throws {
+        let key = try Fixture.key()
+        let content = [UInt8].text(6 * 4096)
+        var cancelled = 0
+        for step in 0... {
+            let point = CancellationPoint(step: step)
+            try await Simulation.run(seed: 3, cancellingAt: point) { _ in
+                let task = Task {
+                    try await SealingWorkers.withWorkers(count: 2) { workers in
+                        let source = Pieces(bytes: content, sizes: [4096])
+                        let sealing = key.sealing(
+                            source,
+                            as: Fixture.context,
+                            options: Fixture.smallChunks,
+                            on: workers
+                        )
+                        return try await collect(sealing)
+                    }
+                }
+                point.arm { task.cancel() }
+                do {
+                    let sealed = try await task.value
+                    try #require(try key.open(sealed, as: Fixture.context, upTo: 1 << 20) == content)
+                } catch is CancellationError {}
+                point.disarm()
+            }
+            guard point.wasReached else { break }
+            cancelled += 1
+        }
+        #expect(cancelled > 10, "\(cancelled) moments")
+    }
+
+    @Test("who goes away in the middle leaves no work behind that hasn't begun")
+    func abandonment() async throws {
+        // One thread: nothing that was submitted begins before the next suspension.
+        try await Simulation.run(seed: 1) { _ in
+            try await SealingWorkers.withWorkers(count: 2) { workers in
+                let begun = Locked(0)
+                do {
+                    let window = ChunkWindow<Void>(workers)
+                    while !window.isFull {
+                        window.append(workers.submit { _ in begun.withLock { $0 += 1 } })
+                    }
+                }
+                try await workers.submit { _ in }.value(of: "one more")
+                try #require(begun.withLock { $0 } == 0)
+            }
+        }
+    }
+
+    @Test("iterating after the workers have gone is a programmer's mistake")
+    func afterTheEnd() async {
+        await #expect(processExitsWith: .failure) {
+            let key = EpochKey(master: MasterKey(), epoch: Fixture.epoch)
+            let sealing = try await SealingWorkers.withWorkers { workers in
+                key.sealing(Pieces(bytes: [1], sizes: [1]), as: Fixture.context, on: workers)
+            }
+            _ = try await collect(sealing)
+        }
+    }
+}

@@ -1,0 +1,64 @@
+import Foundation
+
+@testable import SyncCryptography
+
+/// A key, contexts and small sealed files.
+enum Fixture {
+    static let epoch = UUID(bytes: Array(0x10..<0x20))
+    static let formerEpoch = UUID(bytes: Array(0x20..<0x30))
+
+    static func key(_ seed: UInt8 = 7) throws -> EpochKey {
+        EpochKey(
+            master: try MasterKey(SecretBytes(copying: [UInt8](repeating: seed, count: 32))),
+            epoch: epoch,
+            formerEpochs: [formerEpoch]
+        )
+    }
+
+    static let context = SealedContext(
+        application: "org.example.notes",
+        role: "store",
+        document: "notes",
+        client: "laptop",
+        generation: 3,
+        upload: "5B1F"
+    )
+
+    /// Each differs from ``context`` in one field, or moves a character from one to another.
+    static var otherContexts: [SealedContext] {
+        var contexts = [SealedContext](repeating: context, count: 9)
+        contexts[0].application = "org.example.note"
+        contexts[1].document = "other"
+        contexts[2].client = "phone"
+        contexts[3].role = "applied"
+        contexts[4].generation = 2
+        contexts[5].upload = "5B1E"
+        contexts[6].generation = nil
+        contexts[7].document = nil
+        contexts[8].document = "notesl"
+        contexts[8].client = "aptop"
+        return contexts
+    }
+
+    static let smallChunks = SealingOptions(chunkSize: 4096, compression: .zstd)
+    static let smallRawChunks = SealingOptions(chunkSize: 4096, compression: .none)
+
+    /// The offsets at which the chunks of a sealed file begin, and where the last one ends.
+    static func chunkOffsets(of sealed: [UInt8], with codec: ChunkCodec) throws -> [Int] {
+        var offsets = [SealedHeader.byteCount]
+        while let offset = offsets.last, offset < sealed.count {
+            offsets.append(offset + (try ChunkRecord(sealed[offset...].prefix(4), in: codec.header)).byteCount)
+        }
+        return offsets
+    }
+}
+
+/// What a call throws, where that is one of our errors.
+func failure(_ body: () throws -> some Any) -> CryptographyError? {
+    do {
+        _ = try body()
+        return nil
+    } catch {
+        return error as? CryptographyError
+    }
+}
