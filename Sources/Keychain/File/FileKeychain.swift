@@ -24,7 +24,7 @@ public actor FileKeychain: KeychainServices {
     let database: KeychainDatabase
     let executor: (any TaskExecutor)?
 
-    /// Opens a keychain's file, and makes it if there is none. It's locked.
+    /// Opens a keychain's file, locked, and makes it if there is none.
     ///
     /// - Parameters:
     ///   - url: The file, in a directory that exists.

@@ -117,7 +117,7 @@ public actor SecurityKeychain: KeychainServices {
         return attributes
     }
 
-    /// The items that match, in order; none is no error.
+    /// The items that match, in order.
     private static func items(matching query: KeychainQuery) throws -> [KeychainItem] {
         var attributes = attributes(query)
         attributes[kSecMatchLimit] = kSecMatchLimitAll
@@ -125,17 +125,15 @@ public actor SecurityKeychain: KeychainServices {
         var result: CFTypeRef?
         try check(SecItemCopyMatching(attributes as CFDictionary, &result))
         guard let found = result as? [[String: Any]] else { throw unexpected }
-        return try found.map { attributes in
-            guard let item = item(attributes) else { throw unexpected }
-            let key = try ItemKey(
-                service: item.service,
-                account: item.account,
-                accessGroup: item.accessGroup ?? ""
-            )
+        return found.compactMap { attributes -> (key: ItemKey, item: KeychainItem)? in
+            // What this program could not have added is somebody else's.
+            guard let item = item(attributes), let group = item.accessGroup,
+                let key = try? ItemKey(service: item.service, account: item.account, accessGroup: group)
+            else { return nil }
             return (key, item)
         }.sorted { left, right in
-            left.0 == right.0 ? !left.1.isSynchronizable && right.1.isSynchronizable : left.0 < right.0
-        }.map(\.1)
+            left.key == right.key ? !left.item.isSynchronizable && right.item.isSynchronizable : left.key < right.key
+        }.map(\.item)
     }
 
     private static func secret(of item: KeychainItem) throws -> SecretBytes {
