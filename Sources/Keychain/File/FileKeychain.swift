@@ -204,13 +204,9 @@ extension KeychainTransaction {
     /// Makes an item what it is from now on; `nil` makes a tombstone.
     fileprivate func edit(_ key: ItemKey, isSynchronizable: Bool, to secret: SecretBytes?) throws {
         var clock = try clock()
-        if isSynchronizable {
-            let stamp = try clock.nextStamp()
-            try write(secret, key, isSynchronizable: true, counter: stamp.counter, replica: stamp.replica)
-        } else {
-            let version = try clock.nextVersion()
-            try write(secret, key, isSynchronizable: false, counter: version, replica: nil)
-        }
+        let version: Version =
+            isSynchronizable ? .synchronizable(try clock.nextStamp()) : .onThisDevice(try clock.nextVersion())
+        try write(secret, key, version)
         try write(clock)
     }
 }

@@ -5,8 +5,7 @@ extension KeychainTransaction {
     func replica() throws -> KeychainReplica {
         var replica = KeychainReplica(clock: try clock())
         for row in try rows(where: "isSynchronizable != 0") {
-            guard let author = row.replica else { continue }
-            let stamp = Stamp(counter: row.counter, replica: author)
+            guard case .synchronizable(let stamp) = row.version else { continue }
             replica.entries[row.key] = ItemEntry(stamp: stamp, secret: try secret(of: row))
         }
         return replica
@@ -18,13 +17,7 @@ extension KeychainTransaction {
             try remove(key, isSynchronizable: true)
         }
         for (key, entry) in replica.entries where former.entries[key] != entry {
-            try write(
-                entry.secret,
-                key,
-                isSynchronizable: true,
-                counter: entry.stamp.counter,
-                replica: entry.stamp.replica
-            )
+            try write(entry.secret, key, .synchronizable(entry.stamp))
         }
         if replica.clock != former.clock { try write(replica.clock) }
     }

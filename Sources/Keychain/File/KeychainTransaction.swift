@@ -10,13 +10,11 @@ struct KeychainTransaction {
     /// A row of the table of items.
     struct StoredItem {
         let key: ItemKey
-        let isSynchronizable: Bool
+        let version: Version
         let isTombstone: Bool
-        /// The stamp's counter, or the version of an item of this device alone.
-        let counter: UInt64
-        /// Who gave the stamp; `nil` for an item of this device alone.
-        let replica: UUID?
         let sealed: [UInt8]
+
+        var isSynchronizable: Bool { version.isSynchronizable }
 
         /// What the secret is sealed as: it opens in this row, in this version, and nowhere else.
         var context: SealedContext {
@@ -25,9 +23,33 @@ struct KeychainTransaction {
                 role: isTombstone ? "keychain tombstone" : isSynchronizable ? "keychain shared item" : "keychain item",
                 document: key.account,
                 client: key.accessGroup,
-                generation: counter,
-                upload: replica?.uuidString
+                generation: version.counter,
+                upload: version.replica?.uuidString
             )
+        }
+    }
+
+    /// Which of an item's edits a row holds.
+    enum Version {
+        /// Of an item of this device alone, counted over all of them.
+        case onThisDevice(UInt64)
+        /// Of an item of all devices.
+        case synchronizable(Stamp)
+
+        var isSynchronizable: Bool { replica != nil }
+
+        var counter: UInt64 {
+            switch self {
+            case .onThisDevice(let counter): counter
+            case .synchronizable(let stamp): stamp.counter
+            }
+        }
+
+        var replica: UUID? {
+            switch self {
+            case .onThisDevice: nil
+            case .synchronizable(let stamp): stamp.replica
+            }
         }
     }
 
@@ -66,13 +88,7 @@ struct KeychainTransaction {
         let successor = KeychainTransaction(db: db, key: newKey)
         let clock = try clock()
         for row in try rows() {
-            try successor.write(
-                try secret(of: row),
-                row.key,
-                isSynchronizable: row.isSynchronizable,
-                counter: row.counter,
-                replica: row.replica
-            )
+            try successor.write(try secret(of: row), row.key, row.version)
         }
         try successor.write(wrapped, clock: clock)
     }
@@ -135,21 +151,8 @@ struct KeychainTransaction {
     }
 
     /// Writes an item, or a tombstone if there is no secret.
-    func write(
-        _ secret: SecretBytes?,
-        _ key: ItemKey,
-        isSynchronizable: Bool,
-        counter: UInt64,
-        replica: UUID?
-    ) throws {
-        let row = StoredItem(
-            key: key,
-            isSynchronizable: isSynchronizable,
-            isTombstone: secret == nil,
-            counter: counter,
-            replica: replica,
-            sealed: []
-        )
+    func write(_ secret: SecretBytes?, _ key: ItemKey, _ version: Version) throws {
+        let row = StoredItem(key: key, version: version, isTombstone: secret == nil, sealed: [])
         let sealed = self.key.seal(secret ?? SecretBytes(count: 0) { _ in }, as: row.context)
         try db.execute(
             sql: """
@@ -158,8 +161,8 @@ struct KeychainTransaction {
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                key.accessGroup, key.service, key.account, isSynchronizable, row.isTombstone,
-                Int64(counter), replica?.uuidString ?? "", Data(sealed),
+                key.accessGroup, key.service, key.account, version.isSynchronizable, row.isTombstone,
+                Int64(version.counter), version.replica?.uuidString ?? "", Data(sealed),
             ]
         )
     }
@@ -185,12 +188,12 @@ struct KeychainTransaction {
             let sealed = Data.fromDatabaseValue(row["sealed"]),
             let key = try? ItemKey(service: service, account: account, accessGroup: accessGroup)
         else { throw unreadable }
+        let stamp = UUID(uuidString: replica).map { Stamp(counter: counter, replica: $0) }
+        guard isSynchronizable == (stamp != nil) else { throw unreadable }
         return StoredItem(
             key: key,
-            isSynchronizable: isSynchronizable,
+            version: stamp.map(Version.synchronizable) ?? .onThisDevice(counter),
             isTombstone: isTombstone,
-            counter: counter,
-            replica: UUID(uuidString: replica),
             sealed: Array(sealed)
         )
     }

@@ -48,7 +48,7 @@ struct ReplicaWorld {
         case 0..<5: try edit(index, key, to: "value \(edits)")
         case 5..<8: try edit(index, key, to: nil)
         case 8..<9: try blitz(index)
-        case 9..<10: devices[index].isRegistered = true
+        case 9..<10: try register(index)
         case 10..<12: try synchronize(index, isStale: true, crashes: false)
         case 12..<14: try synchronize(index, isStale: false, crashes: true)
         default: try synchronize(index, isStale: false, crashes: false)
@@ -58,7 +58,7 @@ struct ReplicaWorld {
 
     /// Lets all devices synchronize until nothing is left to be told, and compares all.
     mutating func settle() throws {
-        for index in devices.indices { devices[index].isRegistered = true }
+        for index in devices.indices { try register(index) }
         for _ in 0..<5 {
             for index in devices.indices { try synchronize(index, isStale: false, crashes: false) }
         }
@@ -68,7 +68,10 @@ struct ReplicaWorld {
         }
         for index in devices.indices { try compare(index) }
         let published = try (0..<4).map { try merge($0, isStale: false) }
-        try #require(published.allSatisfy { $0 == nil }, "there is something to publish when nothing happened: \(steps)")
+        try #require(
+            published.allSatisfy { $0 == nil },
+            "there is something to publish when nothing happened: \(steps)"
+        )
     }
 
     private func compare(_ index: Int) throws {
@@ -91,14 +94,23 @@ struct ReplicaWorld {
 
     private mutating func edit(_ index: Int, _ number: Int, to value: String?) throws {
         guard value != nil || devices[index].model.items[number] != nil else { return }
-        // What a device did before it was a client may be older than deletions that the clients have forgotten.
-        devices[index].isRegistered = true
+        try register(index)
         steps.append("\(index) \(value.map { "sets \(number) to \($0)" } ?? "deletes \(number)")")
         edits += 1
         let stamp = try devices[index].replica.clock.nextStamp()
         let entry = ItemEntry(stamp: stamp, secret: value.map { SecretBytes($0) })
         devices[index].replica.entries[try Self.key(number)] = entry
         devices[index].model.edit(number, to: value)
+    }
+
+    /// Makes a device a client, which begins with synchronizing.
+    ///
+    /// What it did before might be older than a deletion that the clients have forgotten: it would stand, and the model, which
+    /// forgets none, would have it deleted.
+    private mutating func register(_ index: Int) throws {
+        guard !devices[index].isRegistered else { return }
+        devices[index].isRegistered = true
+        try synchronize(index, isStale: false, crashes: false)
     }
 
     private mutating func blitz(_ index: Int) throws {

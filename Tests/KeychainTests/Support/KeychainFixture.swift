@@ -1,6 +1,7 @@
 import Foundation
 import SyncCryptography
 import Testing
+import ThreadSupport
 
 @testable import Keychain
 
@@ -49,6 +50,13 @@ extension Entitlements {
         applicationIdentifier: AccessGroupPattern("TEAM.org.example.notes"),
         keychainAccessGroups: [AccessGroupPattern("TEAM.*")]
     )
+}
+
+extension FileKeychain {
+    /// The synchronizable items as they stand in the file.
+    func replica() async throws -> KeychainReplica {
+        try await runBlocking { [database] in try database.read { try $0.replica() } }
+    }
 }
 
 extension SecretBytes {
