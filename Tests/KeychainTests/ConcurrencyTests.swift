@@ -67,7 +67,9 @@ struct ConcurrencyTests {
         let keychain = try await fixture.open(busyTimeout: 0.01)
         let item = KeychainItem(service: "s", account: "a")
         try await keychain.add(SecretBytes("1"), as: item)
-        let other = try DatabaseQueue(path: fixture.url().path)
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: fixture.url().path, configuration: configuration)
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
         await expect(.busy, "Try again") { try await keychain.update(KeychainQuery(item), to: SecretBytes("2")) }
         await expect(.busy) { _ = try await keychain.copyMatching(.everything) }
