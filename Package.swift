@@ -22,6 +22,7 @@ let package = Package(
         .library(name: "StoreSync", targets: ["StoreSync"]),
         .library(name: "SyncCryptography", targets: ["SyncCryptography"]),
         .library(name: "RemoteStorage", targets: ["RemoteStorage"]),
+        .library(name: "Keychain", targets: ["Keychain"]),
         .library(name: "OperationsTesting", targets: ["OperationsTesting"]),
         .library(name: "OperationsServiceLifecycle", targets: ["OperationsServiceLifecycle"]),
         .library(name: "Operations", targets: ["Operations"]),
@@ -56,6 +57,14 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "Keychain",
+            dependencies: [
+                "SyncCryptography", "ThreadSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings
         ),
@@ -150,6 +159,14 @@ let package = Package(
         .testTarget(
             name: "RemoteStorageTests",
             dependencies: ["RemoteStorage", "ThreadSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "KeychainTests",
+            dependencies: [
+                "Keychain", "OperationsTesting", "SyncCryptography", "ThreadSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

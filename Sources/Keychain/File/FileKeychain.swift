@@ -1,0 +1,232 @@
+public import Foundation
+public import SyncCryptography
+import ThreadSupport
+
+/// A keychain in an SQLite file, on every system.
+///
+/// Each secret is sealed for its item and version; attributes are in clear. The file is made with mode 0600. Several processes
+/// may use one file, each with entitlements of its own.
+///
+/// ```swift
+/// let keychain = try await FileKeychain(at: directory.appending(path: "keychain.sqlite"), entitlements: entitlements)
+/// try await keychain.unlock(with: .deviceSecret(in: secrets))
+/// let item = KeychainItem(service: "org.example.notes", account: "master key")
+/// try await keychain.add(SecretBytes(randomCount: 32), as: item)
+/// let secret = try await keychain.secret(matching: KeychainQuery(item))
+/// ```
+///
+/// What synchronizes the files of an application's clients with it, by ``merge(_:as:registered:)``, sees all synchronizable
+/// items, whatever the entitlements: keep a file for each application that is synchronized.
+public actor FileKeychain: KeychainServices {
+    /// What the caller is entitled to.
+    public nonisolated let entitlements: Entitlements
+
+    let database: KeychainDatabase
+    let executor: (any TaskExecutor)?
+
+    /// Opens a keychain's file, locked, and makes it if there is none.
+    ///
+    /// - Parameters:
+    ///   - url: The file, in a directory that exists.
+    ///   - entitlements: Which access groups are the caller's.
+    ///   - executor: Where files and hashes block; threads for that purpose where it is `nil`.
+    /// - Throws: ``KeychainError`` with code `cannotWrite`, `busy`, `corrupt` or `unsupportedFormat`.
+    public init(at url: URL, entitlements: Entitlements, executor: (any TaskExecutor)? = nil) async throws {
+        try await self.init(at: url, entitlements: entitlements, executor: executor, busyTimeout: 10)
+    }
+
+    /// As the public one.
+    ///
+    /// - Parameters:
+    ///   - url: The file.
+    ///   - entitlements: Which access groups are the caller's.
+    ///   - executor: Where files and hashes block.
+    ///   - busyTimeout: How many seconds it waits for another process.
+    ///   - beforeCommit: Called before each change is committed: where it throws, a crash would have been.
+    /// - Throws: ``KeychainError``.
+    package init(
+        at url: URL,
+        entitlements: Entitlements,
+        executor: (any TaskExecutor)? = nil,
+        busyTimeout: TimeInterval,
+        beforeCommit: @escaping @Sendable () throws -> Void = {}
+    ) async throws {
+        self.entitlements = entitlements
+        self.executor = executor
+        database = try await runBlocking(on: executor) {
+            try KeychainDatabase(url: url, busyTimeout: busyTimeout, beforeCommit: beforeCommit)
+        }
+    }
+
+    /// Adds an item.
+    ///
+    /// - Parameters:
+    ///   - secret: The secret.
+    ///   - item: Its attributes; without an access group it goes into the first that is no pattern.
+    /// - Returns: The attributes, with the access group.
+    /// - Throws: ``KeychainError``.
+    @discardableResult
+    public func add(_ secret: SecretBytes, as item: KeychainItem) async throws -> KeychainItem {
+        let group = try group(of: item)
+        let key = try ItemKey(service: item.service, account: item.account, accessGroup: group)
+        try KeychainLimits.check(secret)
+        return try await write { keychain in
+            let former = try keychain.row(key, isSynchronizable: item.isSynchronizable)
+            guard former?.isTombstone ?? true else { throw KeychainError.duplicate(key) }
+            guard try keychain.counts().items < KeychainLimits.items else { throw KeychainError.full }
+            try keychain.edit(key, isSynchronizable: item.isSynchronizable, to: secret)
+            return key.item(isSynchronizable: item.isSynchronizable)
+        }
+    }
+
+    /// Finds all items that match, in every access group that the caller is entitled to.
+    ///
+    /// - Parameter query: Which items.
+    /// - Returns: The items with their secrets, at least one, in the order of groups, services and accounts.
+    /// - Throws: ``KeychainError``, also if one of the secrets isn't what was sealed.
+    public func copyMatching(_ query: KeychainQuery) async throws -> [KeychainMatch] {
+        try check(query)
+        return try await runBlocking(on: executor) { [database, entitlements] in
+            try database.read { keychain in
+                try keychain.items(matching: query, entitlements).compactMap { row in
+                    try keychain.secret(of: row).map {
+                        KeychainMatch(item: row.key.item(isSynchronizable: row.isSynchronizable), secret: $0)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives every item that matches another secret.
+    ///
+    /// - Parameters:
+    ///   - query: Which items.
+    ///   - secret: Their secret from now on.
+    /// - Throws: ``KeychainError``.
+    public func update(_ query: KeychainQuery, to secret: SecretBytes) async throws {
+        try check(query)
+        try KeychainLimits.check(secret)
+        try await write { [entitlements] keychain in
+            for row in try keychain.items(matching: query, entitlements) {
+                try keychain.edit(row.key, isSynchronizable: row.isSynchronizable, to: secret)
+            }
+        }
+    }
+
+    /// Deletes every item that matches; of synchronizable items, on all devices.
+    ///
+    /// - Parameter query: Which items; a synchronizable one has to be asked for as such.
+    /// - Throws: ``KeychainError``.
+    public func delete(_ query: KeychainQuery) async throws {
+        try check(query)
+        try await write { [entitlements] keychain in
+            let rows = try keychain.items(matching: query, entitlements)
+            let count = rows.count(where: \.isSynchronizable)
+            guard try keychain.counts().tombstones + count <= KeychainLimits.tombstones else {
+                throw KeychainError.full
+            }
+            for row in rows {
+                if row.isSynchronizable {
+                    try keychain.edit(row.key, isSynchronizable: true, to: nil)
+                } else {
+                    try keychain.remove(row.key, isSynchronizable: false)
+                }
+            }
+        }
+    }
+
+    /// Removes every item that matches from this device, and takes nothing from any other.
+    ///
+    /// A synchronizable item comes back when the keychain is next synchronized, if it had left this device at all. What was
+    /// deleted before stays deleted.
+    ///
+    /// - Parameter query: Which items; it's no error if there are none.
+    /// - Throws: ``KeychainError``.
+    public func blitz(_ query: KeychainQuery) async throws {
+        try check(query)
+        try await write { [entitlements] keychain in
+            let rows = try keychain.items(matching: query).filter { entitlements.covers($0.key.accessGroup) }
+            for row in rows where !row.isSynchronizable { try keychain.remove(row.key, isSynchronizable: false) }
+            let synchronizable = rows.filter(\.isSynchronizable).map(\.key)
+            guard !synchronizable.isEmpty else { return }
+            let former = try keychain.replica()
+            var replica = former
+            try replica.blitz(synchronizable, as: UUID())
+            try keychain.write(replica, insteadOf: former)
+        }
+    }
+
+    /// Changes the file, on a thread that may block.
+    func write<Value: Sendable>(
+        _ body: @escaping @Sendable (KeychainTransaction) throws -> Value
+    ) async throws -> Value {
+        try await runBlocking(on: executor) { [database] in try database.write(body) }
+    }
+
+    // MARK: Checks
+
+    private func group(of item: KeychainItem) throws -> String {
+        guard let group = item.accessGroup ?? entitlements.defaultAccessGroup else {
+            throw KeychainError(
+                .notEntitled,
+                "The entitlements name no access group but patterns, so the item has to name its own. Give it one."
+            )
+        }
+        try check(group)
+        return group
+    }
+
+    private func check(_ query: KeychainQuery) throws {
+        if let group = query.accessGroup { try check(group) }
+    }
+
+    private func check(_ group: String) throws {
+        guard entitlements.covers(group) else {
+            throw KeychainError(
+                .notEntitled,
+                """
+                The application isn't entitled to the access group \(group.prefix(80).debugDescription). Add it to \
+                keychain-access-groups in the entitlements file, or name another.
+                """
+            )
+        }
+    }
+}
+
+extension KeychainTransaction {
+    /// The items that match and that the caller is entitled to, at least one.
+    fileprivate func items(matching query: KeychainQuery, _ entitlements: Entitlements) throws -> [StoredItem] {
+        let items = try items(matching: query).filter { entitlements.covers($0.key.accessGroup) }
+        guard !items.isEmpty else { throw KeychainError.itemNotFound }
+        return items
+    }
+
+    /// Makes an item what it is from now on; `nil` makes a tombstone.
+    fileprivate func edit(_ key: ItemKey, isSynchronizable: Bool, to secret: SecretBytes?) throws {
+        var clock = try clock()
+        let version: Version =
+            isSynchronizable ? .synchronizable(try clock.nextStamp()) : .onThisDevice(try clock.nextVersion())
+        try write(secret, key, version)
+        try write(clock)
+    }
+}
+
+extension KeychainError {
+    fileprivate static func duplicate(_ key: ItemKey) -> KeychainError {
+        KeychainError(
+            .duplicateItem,
+            """
+            An item of the service \(key.service.debugDescription) with the same account and access group is there already. \
+            Update it, or delete it first.
+            """
+        )
+    }
+
+    fileprivate static let full = KeychainError(
+        .full,
+        """
+        The keychain holds \(KeychainLimits.items) items, or \(KeychainLimits.tombstones) deletions that not every client \
+        knows of. Delete items, and deregister clients that no longer synchronize.
+        """
+    )
+}

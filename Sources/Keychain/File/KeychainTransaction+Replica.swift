@@ -1,0 +1,24 @@
+import Foundation
+
+extension KeychainTransaction {
+    /// All synchronizable items and tombstones.
+    func replica() throws -> KeychainReplica {
+        var replica = KeychainReplica(clock: try clock())
+        for row in try rows(where: "isSynchronizable != 0") {
+            guard case .synchronizable(let stamp) = row.version else { continue }
+            replica.entries[row.key] = ItemEntry(stamp: stamp, secret: try secret(of: row))
+        }
+        return replica
+    }
+
+    /// Writes what became of a replica that was read in this transaction.
+    func write(_ replica: KeychainReplica, insteadOf former: KeychainReplica) throws {
+        for key in former.entries.keys where replica.entries[key] == nil {
+            try remove(key, isSynchronizable: true)
+        }
+        for (key, entry) in replica.entries where former.entries[key] != entry {
+            try write(entry.secret, key, .synchronizable(entry.stamp))
+        }
+        if replica.clock != former.clock { try write(replica.clock) }
+    }
+}

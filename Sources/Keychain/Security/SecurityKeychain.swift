@@ -1,0 +1,191 @@
+#if canImport(Security)
+import Foundation
+import Security
+public import SyncCryptography
+import ThreadSupport
+
+/// The system's keychain, where Security.framework is.
+///
+/// The system unlocks it, enforces entitlements by the code signature and carries synchronizable items to the user's other
+/// devices by iCloud; nothing of that is ours. On macOS it's the data protection keychain, as on iOS.
+public actor SecurityKeychain: KeychainServices {
+    /// An attribute dictionary, made for one call.
+    private typealias Attributes = [CFString: Any]
+
+    private let executor: (any TaskExecutor)?
+
+    /// Creates a way to the system's keychain.
+    ///
+    /// - Parameter executor: Where calls block; threads for that purpose where it is `nil`.
+    public init(executor: (any TaskExecutor)? = nil) {
+        self.executor = executor
+    }
+
+    /// Adds an item.
+    ///
+    /// - Parameters:
+    ///   - secret: The secret.
+    ///   - item: Its attributes; without an access group it goes into the application's first.
+    /// - Returns: The attributes, with the access group.
+    /// - Throws: ``KeychainError``.
+    @discardableResult
+    public func add(_ secret: SecretBytes, as item: KeychainItem) async throws -> KeychainItem {
+        // The same limits on every system, or an item could not go to another.
+        _ = try ItemKey(service: item.service, account: item.account, accessGroup: item.accessGroup ?? "default")
+        try KeychainLimits.check(secret)
+        return try await runBlocking(on: executor) {
+            var attributes = Self.attributes(KeychainQuery(item))
+            attributes[kSecValueData] = Self.data(secret)
+            attributes[kSecAttrAccessible] = kSecAttrAccessibleAfterFirstUnlock
+            attributes[kSecReturnAttributes] = true
+            var result: CFTypeRef?
+            try Self.check(SecItemAdd(attributes as CFDictionary, &result))
+            guard let added = result as? [String: Any], let item = Self.item(added) else { throw Self.unexpected }
+            return item
+        }
+    }
+
+    /// Finds all items that match, in every access group that the caller is entitled to.
+    ///
+    /// - Parameter query: Which items.
+    /// - Returns: The items with their secrets, at least one, in the order of groups, services and accounts.
+    /// - Throws: ``KeychainError``.
+    public func copyMatching(_ query: KeychainQuery) async throws -> [KeychainMatch] {
+        try await runBlocking(on: executor) {
+            let matches = try Self.items(matching: query).map { item in
+                // One by one: macOS gives no secrets of several items at once.
+                KeychainMatch(item: item, secret: try Self.secret(of: item))
+            }
+            guard !matches.isEmpty else { throw KeychainError.itemNotFound }
+            return matches
+        }
+    }
+
+    /// Gives every item that matches another secret.
+    ///
+    /// - Parameters:
+    ///   - query: Which items.
+    ///   - secret: Their secret from now on.
+    /// - Throws: ``KeychainError``.
+    public func update(_ query: KeychainQuery, to secret: SecretBytes) async throws {
+        try KeychainLimits.check(secret)
+        try await runBlocking(on: executor) {
+            let change = [kSecValueData: Self.data(secret)] as CFDictionary
+            try Self.check(SecItemUpdate(Self.attributes(query) as CFDictionary, change))
+        }
+    }
+
+    /// Deletes every item that matches; of synchronizable items, on all devices.
+    ///
+    /// - Parameter query: Which items; a synchronizable one has to be asked for as such.
+    /// - Throws: ``KeychainError``.
+    public func delete(_ query: KeychainQuery) async throws {
+        try await runBlocking(on: executor) {
+            try Self.check(SecItemDelete(Self.attributes(query) as CFDictionary))
+        }
+    }
+
+    /// Removes the items of this device alone that match.
+    ///
+    /// Synchronizable items stay: the system can't remove one here without deleting it on all devices.
+    ///
+    /// - Parameter query: Which items; it's no error if there are none.
+    /// - Throws: ``KeychainError``.
+    public func blitz(_ query: KeychainQuery) async throws {
+        guard query.synchronizable != .yes else { return }
+        var query = query
+        query.synchronizable = .absent
+        do {
+            try await delete(query)
+        } catch let error as KeychainError where error.code == .itemNotFound {
+            return
+        }
+    }
+
+    // MARK: The framework
+
+    private static func attributes(_ query: KeychainQuery) -> Attributes {
+        var attributes: Attributes = [kSecClass: kSecClassGenericPassword, kSecUseDataProtectionKeychain: true]
+        if let service = query.service { attributes[kSecAttrService] = service }
+        if let account = query.account { attributes[kSecAttrAccount] = account }
+        if let accessGroup = query.accessGroup { attributes[kSecAttrAccessGroup] = accessGroup }
+        switch query.synchronizable {
+        case .absent: break
+        case .yes: attributes[kSecAttrSynchronizable] = true
+        case .any: attributes[kSecAttrSynchronizable] = kSecAttrSynchronizableAny
+        }
+        return attributes
+    }
+
+    /// The items that match, in order.
+    private static func items(matching query: KeychainQuery) throws -> [KeychainItem] {
+        var attributes = attributes(query)
+        attributes[kSecMatchLimit] = kSecMatchLimitAll
+        attributes[kSecReturnAttributes] = true
+        var result: CFTypeRef?
+        try check(SecItemCopyMatching(attributes as CFDictionary, &result))
+        guard let found = result as? [[String: Any]] else { throw unexpected }
+        return found.compactMap { attributes -> (key: ItemKey, item: KeychainItem)? in
+            // What this program could not have added is somebody else's.
+            guard let item = item(attributes), let group = item.accessGroup,
+                let key = try? ItemKey(service: item.service, account: item.account, accessGroup: group)
+            else { return nil }
+            return (key, item)
+        }.sorted { left, right in
+            left.key == right.key ? !left.item.isSynchronizable && right.item.isSynchronizable : left.key < right.key
+        }.map(\.item)
+    }
+
+    private static func secret(of item: KeychainItem) throws -> SecretBytes {
+        var attributes = attributes(KeychainQuery(item))
+        attributes[kSecReturnData] = true
+        var result: CFTypeRef?
+        try check(SecItemCopyMatching(attributes as CFDictionary, &result))
+        guard let data = result as? Data else { throw unexpected }
+        return SecretBytes(copying: data)
+    }
+
+    private static func item(_ attributes: [String: Any]) -> KeychainItem? {
+        guard let group = attributes[kSecAttrAccessGroup as String] as? String else { return nil }
+        return KeychainItem(
+            service: attributes[kSecAttrService as String] as? String ?? "",
+            account: attributes[kSecAttrAccount as String] as? String ?? "",
+            accessGroup: group,
+            isSynchronizable: attributes[kSecAttrSynchronizable as String] as? Bool ?? false
+        )
+    }
+
+    private static func data(_ secret: SecretBytes) -> Data {
+        secret.withBytes { Data($0) }
+    }
+
+    // MARK: Errors
+
+    private static func check(_ status: OSStatus) throws {
+        let explanation = SecCopyErrorMessageString(status, nil) as String? ?? "no explanation"
+        switch status {
+        case errSecSuccess: return
+        case errSecItemNotFound: throw KeychainError.itemNotFound
+        case errSecDuplicateItem:
+            throw KeychainError(
+                .duplicateItem,
+                "An item with these attributes is there already. Update it, or delete it first."
+            )
+        case errSecMissingEntitlement:
+            throw KeychainError(
+                .notEntitled,
+                "The application isn't entitled to the access group, or isn't signed. Check its entitlements and its signature."
+            )
+        case errSecInteractionNotAllowed, errSecAuthFailed:
+            throw KeychainError(.locked, "The system's keychain is locked. Unlock the device.")
+        default:
+            throw KeychainError(.unavailable, "The system's keychain answered \(status): \(explanation). Try again.")
+        }
+    }
+
+    private static let unexpected = KeychainError(
+        .unavailable,
+        "The system's keychain answered with something else than items. Update this program."
+    )
+}
+#endif

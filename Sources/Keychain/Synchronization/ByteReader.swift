@@ -1,0 +1,119 @@
+import Foundation
+import SyncCryptography
+
+/// Reads bytes from anybody, one field after the other, and never beyond their end.
+struct ByteReader {
+    /// Why bytes aren't what they should be.
+    struct Malformed: Error, Hashable {
+        let reason: String
+    }
+
+    private var rest: ArraySlice<UInt8>
+
+    init(_ bytes: [UInt8]) { rest = bytes[...] }
+
+    mutating func bytes(_ count: Int) throws(Malformed) -> ArraySlice<UInt8> {
+        guard count <= rest.count else { throw Malformed(reason: "it ends too early") }
+        defer { rest = rest.dropFirst(count) }
+        return rest.prefix(count)
+    }
+
+    /// A number, the least significant byte first.
+    mutating func integer<Integer: FixedWidthInteger>(_: Integer.Type = Integer.self) throws(Malformed) -> Integer {
+        try bytes(Integer.bitWidth / 8).reversed().reduce(0) { $0 << 8 | Integer($1) }
+    }
+
+    /// A count, which says nothing of how much there is: reserve no memory for it.
+    mutating func count(upTo limit: Int, of name: String) throws(Malformed) -> Int {
+        let count = Int(try integer(UInt32.self))
+        guard count <= limit else { throw Malformed(reason: "it counts \(count) \(name)") }
+        return count
+    }
+
+    mutating func identifier() throws(Malformed) -> UUID {
+        var uuid: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        let bytes = try bytes(16)
+        withUnsafeMutableBytes(of: &uuid) { $0.copyBytes(from: bytes) }
+        return UUID(uuid: uuid)
+    }
+
+    /// A counter of a stamp.
+    mutating func counter(from least: UInt64 = 1) throws(Malformed) -> UInt64 {
+        let counter: UInt64 = try integer()
+        guard counter >= least, counter < ReplicaClock.end else { throw Malformed(reason: "a counter is out of range") }
+        return counter
+    }
+
+    mutating func text(upTo limit: Int) throws(Malformed) -> String {
+        let count = try count(upTo: limit, of: "bytes of an attribute")
+        guard let text = String(validating: try bytes(count), as: UTF8.self) else {
+            throw Malformed(reason: "an attribute isn't UTF-8")
+        }
+        return text
+    }
+
+    mutating func secret(upTo limit: Int) throws(Malformed) -> SecretBytes {
+        let count = try count(upTo: limit, of: "bytes of a secret")
+        return SecretBytes(copying: try bytes(count))
+    }
+
+    /// A vector, in the order of its identifiers.
+    mutating func vector() throws(Malformed) -> [UUID: UInt64] {
+        let count = try count(upTo: KeychainFile.mostReplicas, of: "replicas")
+        var vector: [UUID: UInt64] = [:]
+        var last: UUID?
+        for _ in 0..<count {
+            let replica = try identifier()
+            if let last, replica <= last { throw Malformed(reason: "its replicas are in disorder") }
+            last = replica
+            vector[replica] = try counter()
+        }
+        return vector
+    }
+
+    func end() throws(Malformed) {
+        guard rest.isEmpty else { throw Malformed(reason: "it goes on behind its end") }
+    }
+}
+
+/// Writes what ``ByteReader`` reads.
+struct ByteWriter {
+    private(set) var bytes: [UInt8]
+
+    /// Starts with room for `capacity` bytes, so that none is moved, and a copy of it left behind.
+    init(capacity: Int) {
+        bytes = []
+        bytes.reserveCapacity(capacity)
+    }
+
+    mutating func append(_ more: some Sequence<UInt8>) { bytes += more }
+
+    mutating func append(_ number: some FixedWidthInteger) {
+        withUnsafeBytes(of: number.littleEndian) { bytes += $0 }
+    }
+
+    mutating func append(_ identifier: UUID) {
+        withUnsafeBytes(of: identifier.uuid) { bytes += $0 }
+    }
+
+    mutating func append(_ text: String) {
+        append(UInt32(text.utf8.count))
+        bytes += text.utf8
+    }
+
+    mutating func append(_ secret: SecretBytes) {
+        append(UInt32(secret.count))
+        secret.withBytes { bytes += $0 }
+    }
+
+    mutating func append(_ vector: [UUID: UInt64]) {
+        append(UInt32(vector.count))
+        for (replica, counter) in vector.sorted(by: { $0.key < $1.key }) {
+            append(replica)
+            append(counter)
+        }
+    }
+
+    /// Overwrites what was written.
+    mutating func wipe() { bytes.wipe() }
+}

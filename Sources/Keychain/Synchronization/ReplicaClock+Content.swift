@@ -1,0 +1,41 @@
+import Foundation
+import SyncCryptography
+
+extension ReplicaClock {
+    /// How many bytes a clock may have.
+    static let mostBytes = 64 + KeychainFile.mostReplicas * 24 + 64 * 16
+
+    /// Reads what ``content`` wrote.
+    init(_ content: [UInt8]) throws(ByteReader.Malformed) {
+        var reader = ByteReader(content)
+        self.init(
+            replica: try reader.identifier(),
+            counter: try reader.counter(from: 0),
+            published: try reader.counter(from: 0),
+            version: try reader.counter(from: 0),
+            seen: try reader.vector(),
+            publications: try Self.publications(&reader)
+        )
+        try reader.end()
+    }
+
+    private static func publications(_ reader: inout ByteReader) throws(ByteReader.Malformed) -> [UUID] {
+        let count = try reader.count(upTo: rememberedPublications, of: "publications")
+        var publications: [UUID] = []
+        for _ in 0..<count { publications.append(try reader.identifier()) }
+        return publications
+    }
+
+    /// The clock in bytes, for a keychain's own file.
+    var content: [UInt8] {
+        var writer = ByteWriter(capacity: 64)
+        writer.append(replica)
+        writer.append(counter)
+        writer.append(published)
+        writer.append(version)
+        writer.append(seen)
+        writer.append(UInt32(publications.count))
+        for publication in publications { writer.append(publication) }
+        return writer.bytes
+    }
+}

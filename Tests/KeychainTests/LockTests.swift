@@ -1,0 +1,221 @@
+import Foundation
+import GRDB
+import SyncCryptography
+import Testing
+import ThreadSupport
+
+@testable import Keychain
+
+@Suite("The locks of a keychain", .timeLimit(.minutes(10)))
+struct LockTests {
+    private let fixture: KeychainFixture
+    private static let item = KeychainItem(service: "notes", account: "key")
+
+    init() throws {
+        fixture = try KeychainFixture()
+    }
+
+    private var secretFile: URL { fixture.url(DeviceSecret.name) }
+
+    private static func passphrase(_ text: String) throws -> KeychainLock {
+        .passphrase(try Password(text), parameters: .interactive)
+    }
+
+    private func locked(_ name: String = "keychain.sqlite") async throws -> FileKeychain {
+        try await FileKeychain(at: fixture.url(name), entitlements: .notes)
+    }
+
+    private func mode(_ url: URL) throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: url.path)
+        return try #require(attributes[.posixPermissions] as? Int)
+    }
+
+    private func setMode(_ mode: Int, _ url: URL) throws {
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: url.path)
+    }
+
+    // MARK: The device secret
+
+    @Test("D20: a device secret opens the keychain without anybody at the device; both files are for their owner alone")
+    func deviceSecret() async throws {
+        let keychain = try await locked()
+        #expect(try await keychain.lockKind() == nil)
+        await expect(.locked) { try await keychain.add(SecretBytes("s"), as: Self.item) }
+        try await keychain.unlock(with: fixture.deviceSecret)
+        #expect(try await keychain.lockKind() == .deviceSecret)
+        try await keychain.add(SecretBytes("s"), as: Self.item)
+        #expect(try mode(secretFile) == 0o600)
+        #expect(try mode(fixture.url()) == 0o600)
+        #expect(try Data(contentsOf: secretFile).count == 32)
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path).filter { $0.hasSuffix(".tmp") }
+                == []
+        )
+        #expect(try await fixture.open().secret(matching: KeychainQuery(Self.item)).text == "s")
+    }
+
+    @Test("Many who make the device secret at once have the same")
+    func race() async throws {
+        let secrets = try await withThrowingTaskGroup(of: SecretBytes.self) { group in
+            for _ in 0..<16 {
+                group.addTask { [fixture] in
+                    try await runBlocking { try DeviceSecret(in: fixture.folder).readOrMake() }
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(secrets.allSatisfy { $0 == secrets[0] })
+        #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) == [DeviceSecret.name])
+    }
+
+    @Test("A device secret that is gone is never made anew for a keychain that needs the old one")
+    func missing() async throws {
+        _ = try await fixture.open()
+        try FileManager.default.removeItem(at: secretFile)
+        let keychain = try await locked()
+        await expect(.deviceSecretMissing, "Put it back from a backup") {
+            try await keychain.unlock(with: fixture.deviceSecret)
+        }
+        #expect(!FileManager.default.fileExists(atPath: secretFile.path))
+        try Data(repeating: 7, count: 32).write(to: secretFile)
+        try setMode(0o600, secretFile)
+        await expect(.wrongLock, "another one") { try await keychain.unlock(with: fixture.deviceSecret) }
+        #expect(await keychain.isLocked)
+    }
+
+    @Test("A device secret that others could read or replace isn't used, nor one that is torn")
+    func unsafe() async throws {
+        _ = try await fixture.open()
+        let keychain = try await locked()
+        for mode in [0o640, 0o604, 0o660, 0o601] {
+            try setMode(mode, secretFile)
+            await expect(.deviceSecretUnsafe, "mode 0600") { try await keychain.unlock(with: fixture.deviceSecret) }
+        }
+        let elsewhere = fixture.url("elsewhere")
+        try setMode(0o600, secretFile)
+        try FileManager.default.moveItem(at: secretFile, to: elsewhere)
+        try FileManager.default.createSymbolicLink(at: secretFile, withDestinationURL: elsewhere)
+        await expect(.deviceSecretUnsafe, "symbolic link") { try await keychain.unlock(with: fixture.deviceSecret) }
+        try FileManager.default.removeItem(at: secretFile)
+        try FileManager.default.createDirectory(at: secretFile, withIntermediateDirectories: true)
+        await expect(.deviceSecretUnsafe, "no file") { try await keychain.unlock(with: fixture.deviceSecret) }
+        try FileManager.default.removeItem(at: secretFile)
+        for count in [0, 31, 33] {
+            try Data(repeating: 0, count: count).write(to: secretFile)
+            try setMode(0o600, secretFile)
+            await expect(.corrupt, "damaged") { try await keychain.unlock(with: fixture.deviceSecret) }
+        }
+        try FileManager.default.removeItem(at: secretFile)
+        try FileManager.default.moveItem(at: elsewhere, to: secretFile)
+        try await keychain.unlock(with: fixture.deviceSecret)
+        let nowhere = KeychainLock.deviceSecret(in: fixture.url("nowhere"))
+        await expect(.cannotWrite, "can't be made") { try await keychain.changeLock(to: nowhere) }
+    }
+
+    // MARK: Passphrases
+
+    @Test("A passphrase opens the keychain, another doesn't; the other kind of lock is told apart from a wrong one")
+    func passphrase() async throws {
+        let keychain = try await locked()
+        try await keychain.unlock(with: Self.passphrase("correct horse"))
+        try await keychain.add(SecretBytes("s"), as: Self.item)
+        #expect(!FileManager.default.fileExists(atPath: secretFile.path))
+        let again = try await locked()
+        #expect(try await again.lockKind() == .passphrase)
+        await expect(.wrongPassphrase, "Try again") { try await again.unlock(with: Self.passphrase("battery staple")) }
+        await expect(.wrongLock, "Give the passphrase") { try await again.unlock(with: fixture.deviceSecret) }
+        #expect(await again.isLocked)
+        try await again.unlock(with: Self.passphrase("correct horse\n"))
+        #expect(try await again.secret(matching: KeychainQuery(Self.item)).text == "s")
+        let device = try await fixture.open("other.sqlite")
+        await expect(.wrongLock, "not by a passphrase") { try await device.unlock(with: Self.passphrase("a")) }
+        let weak = KeychainLock.passphrase(
+            try Password("a"),
+            parameters: PasswordParameters(passes: 1, memoryKibibytes: 8)
+        )
+        await expect(.unavailable, "these parameters") { try await device.changeLock(to: weak) }
+    }
+
+    @Test(
+        "D19: the passphrase can be changed and the kind of lock, all items stay, and what was the lock opens nothing"
+    )
+    func change() async throws {
+        let keychain = try await fixture.open()
+        let other = try await fixture.open()
+        let shared = KeychainItem(service: "notes", account: "shared", isSynchronizable: true)
+        let gone = KeychainItem(service: "notes", account: "gone", isSynchronizable: true)
+        for item in [Self.item, shared, gone] { try await keychain.add(SecretBytes(item.account), as: item) }
+        try await keychain.delete(KeychainQuery(gone))
+        let published = try #require(try await keychain.merge([:], as: "a", registered: ["a", "b"]))
+        let locks = [try Self.passphrase("first"), try Self.passphrase("second"), fixture.deviceSecret]
+        var former = fixture.deviceSecret
+        for lock in locks {
+            try await keychain.changeLock(to: lock)
+            #expect(try await keychain.copyMatching(.everything).map(\.secret.text) == ["key", "shared"])
+            // Nobody goes on with the former key.
+            await expect(.locked, "by another program") { _ = try await other.copyMatching(.everything) }
+            #expect(await other.isLocked)
+            await #expect(throws: KeychainError.self) { try await other.unlock(with: former) }
+            try await other.unlock(with: lock)
+            #expect(try await other.copyMatching(.everything).map(\.secret.text) == ["key", "shared"])
+            former = lock
+        }
+        let again = try await keychain.merge(["a": published], as: "a", registered: ["a", "b"])
+        #expect(again == nil, "another lock changes nothing of what is synchronized")
+        await keychain.lock()
+        await expect(.locked) { try await keychain.changeLock(to: former) }
+    }
+
+    @Test("Nothing that was sealed by a former key is left in the file")
+    func overwritten() async throws {
+        let keychain = try await fixture.open()
+        try await keychain.add(SecretBytes(randomCount: 5_000), as: Self.item)
+        let rows = { [url = fixture.url()] in
+            try DatabaseQueue(path: url.path).read {
+                try Data.fetchAll($0, sql: "SELECT sealed FROM item UNION ALL SELECT bytes FROM wrappedKey")
+            }
+        }
+        let former = try rows()
+        try await keychain.changeLock(to: Self.passphrase("first"))
+        for file in try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) {
+            let content = try Data(contentsOf: fixture.url(file))
+            for blob in former { #expect(content.range(of: blob.suffix(48)) == nil, "\(file)") }
+        }
+    }
+
+    @Test("Two who set up a new keychain at once share one key")
+    func setUpAtOnce() async throws {
+        let keychains = [try await locked(), try await locked()]
+        let passphrase = try Self.passphrase("same")
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for keychain in keychains { group.addTask { try await keychain.unlock(with: passphrase) } }
+            try await group.waitForAll()
+        }
+        try await keychains[0].add(SecretBytes("s"), as: Self.item)
+        #expect(try await keychains[1].secret(matching: KeychainQuery(Self.item)).text == "s")
+    }
+
+    @Test("Nobody waits for a hash when the task is cancelled; the keychain stays locked")
+    func cancellation() async throws {
+        let keychain = try await locked()
+        let task = Task { try await keychain.unlock(with: Self.passphrase("slow")) }
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(await keychain.isLocked)
+    }
+
+    // MARK: The file
+
+    @Test("A file that is no keychain, or a newer program's, is refused and left as it is")
+    func foreignFiles() async throws {
+        let database = try DatabaseQueue(path: fixture.url("other.sqlite").path)
+        try await database.write { try $0.execute(sql: "CREATE TABLE t (x)") }
+        await expect(.unsupportedFormat, "no keychain") { _ = try await locked("other.sqlite") }
+        _ = try await fixture.open()
+        try await DatabaseQueue(path: fixture.url().path).write { try $0.execute(sql: "PRAGMA user_version = 2") }
+        await expect(.unsupportedFormat, "Update") { _ = try await locked() }
+        try Data(repeating: 0x2A, count: 8_192).write(to: fixture.url("noise.sqlite"))
+        await expect(.corrupt, "backup") { _ = try await locked("noise.sqlite") }
+        await expect(.cannotWrite, "permissions") { _ = try await locked("no/where.sqlite") }
+    }
+}

@@ -1,0 +1,16 @@
+import Testing
+
+@Suite("Synchronizable items on four devices", .timeLimit(.minutes(15)))
+struct ReplicaModelTests {
+    @Test("K8: any order of edits, blitzes, joining, old files and crashes ends alike everywhere, as the model says")
+    func convergence() throws {
+        var collected = 0
+        for seed in seeds(300) {
+            var world = ReplicaWorld(seed: seed)
+            for _ in 0..<100 { try world.step() }
+            try world.settle()
+            collected += world.collected
+        }
+        #expect(collected > 1_000, "only \(collected) tombstones went")
+    }
+}
