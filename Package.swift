@@ -53,7 +53,7 @@ let package = Package(
         .target(
             name: "StoreSync",
             dependencies: [
-                "Operations", "RemoteStorage", "SyncCryptography", "ThreadSupport",
+                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),

@@ -10,8 +10,9 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         private enum Name: String {
             case applicationMissing, applicationIncomplete, busy, cannotWrite, corrupt, deregistered, diverged
             case documentDeleted, documentNotFound, documentReplaced, encryptionDowngraded, encryptionMismatch
-            case encryptionUndecided, invalidIdentifier, invalidPassword, localChanges, noUploadedStore, orphan
-            case passwordRequired, remoteUnauthorized, remoteUnavailable, rolledBack, storeChanged, storeNotFound
+            case encryptionUndecided, invalidIdentifier, invalidPassword, keychainLocked, localChanges, noUploadedStore
+            case notEntitled, orphan, passwordRequired, remoteUnauthorized, remoteUnavailable, rolledBack, storeChanged,
+                storeNotFound
             case tampered, unsupportedFormat, unsupportedStorage, wrongPassword
         }
 
@@ -50,10 +51,14 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let invalidIdentifier = Code(name: .invalidIdentifier)
         /// What was given can't be a password.
         public static let invalidPassword = Code(name: .invalidPassword)
+        /// This device's keychain doesn't open: its secret is missing, or isn't kept from others.
+        public static let keychainLocked = Code(name: .keychainLocked)
         /// The local store was changed since it was last pushed or pulled; replacing it would lose that.
         public static let localChanges = Code(name: .localChanges)
         /// Nobody has uploaded a store of the document, or none has arrived whole.
         public static let noUploadedStore = Code(name: .noUploadedStore)
+        /// An access group of a keychain isn't the caller's.
+        public static let notEntitled = Code(name: .notEntitled)
         /// A sealed file belongs to another epoch of the application: it's left over, or the application was made anew.
         public static let orphan = Code(name: .orphan)
         /// The application is encrypted, and this device has neither its keys nor a password.

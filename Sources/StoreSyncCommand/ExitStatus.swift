@@ -24,7 +24,8 @@ enum ExitStatus {
         case .remoteUnavailable, .unsupportedStorage: unavailable
         case .cannotWrite: cannotCreate
         case .busy, .storeChanged, .applicationIncomplete: tryAgain
-        case .wrongPassword, .passwordRequired, .remoteUnauthorized, .deregistered: notPermitted
+        case .wrongPassword, .passwordRequired, .remoteUnauthorized, .deregistered, .notEntitled, .keychainLocked:
+            notPermitted
         default: software
         }
     }

@@ -208,12 +208,10 @@ public actor ApplicationRegistrationOperation: Operation {
 
     /// Keeps what this device must know next time: the keys first, for an application that is pinned needs them.
     func remember(_ pin: ApplicationPin, _ seal: ApplicationSeal, _ context: OperationContext) async throws {
-        try await context.blocking { [state, key] in
-            if let sealing = seal.key, let epoch = pin.epoch {
-                try state.setMasterKey(sealing.master, for: key, epoch: epoch)
-            }
-            try state.setPin(pin, for: key)
+        if let sealing = seal.key, let epoch = pin.epoch {
+            try await state.keep(sealing.master, for: key, epoch: epoch, on: context.blockingExecutor)
         }
+        try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
         context.reportProgress(0.9)
     }
 

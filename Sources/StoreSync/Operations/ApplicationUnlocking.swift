@@ -140,7 +140,7 @@ struct ApplicationUnlocking: Sendable {
         _ first: Password?,
         _ context: OperationContext
     ) async throws -> MasterKey {
-        if let kept = try await context.blocking({ [state, key] in try state.masterKey(for: key, epoch: info.epoch) }) {
+        if let kept = try await state.masterKey(for: key, epoch: info.epoch, on: context.blockingExecutor) {
             guard keyFile.isProven(by: kept) else {
                 throw StoreSyncError(
                     .tampered,

@@ -1,3 +1,4 @@
+import Keychain
 import Operations
 package import RemoteStorage
 import SyncCryptography
@@ -29,6 +30,8 @@ nonisolated(nonsending) func translatingErrors<Result>(
     } catch let error as RemoteError {
         throw StoreSyncError(error)
     } catch let error as CryptographyError {
+        throw StoreSyncError(error)
+    } catch let error as KeychainError {
         throw StoreSyncError(error)
     }
 }

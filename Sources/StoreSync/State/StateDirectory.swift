@@ -1,6 +1,7 @@
 public import Foundation
 import GRDB
-import SyncCryptography
+import Keychain
+import ThreadSupport
 
 /// This device's memory: who it is, what it has seen, what it's about to do.
 ///
@@ -12,9 +13,11 @@ public final class StateDirectory: Sendable {
     /// Called with the name of every change, before and after it's committed: where tests look at what a crash leaves.
     package typealias WriteHook = @Sendable (_ change: String) throws -> Void
 
-    private let url: URL
+    let url: URL
     private let database: DatabaseQueue
-    private let hook: WriteHook
+    let hook: WriteHook
+    /// The keychain, once it has been needed.
+    let openKeychain = Locked<FileKeychain?>(nil)
 
     /// Opens a state directory, and makes it where there is none, with mode 0700.
     ///
@@ -180,18 +183,6 @@ extension StateDirectory {
     func setPin(_ pin: ApplicationPin, for key: ApplicationKey) throws {
         guard try self.pin(for: key) != pin else { return }
         try write("pin") { try StateSchema.save(pin, $0, "pin", key) }
-    }
-
-    /// The master key of an epoch of an application, if this device has it.
-    func masterKey(for key: ApplicationKey, epoch: String) throws -> MasterKey? {
-        try read { try StateSchema.fetch(KeptKey.self, $0, "masterKey", key) }
-            .flatMap { $0.epoch == epoch ? try MasterKey(SecretBytes(copying: $0.bytes)) : nil }
-    }
-
-    /// Keeps the master key of an application; that of a former epoch is given up.
-    func setMasterKey(_ masterKey: MasterKey, for key: ApplicationKey, epoch: String) throws {
-        let kept = KeptKey(epoch: epoch, bytes: masterKey.bytes.withBytes { Array($0) })
-        try write("master key") { try StateSchema.save(kept, $0, "masterKey", key) }
     }
 
     /// The names under which applications were put together and not yet moved or removed.

@@ -24,12 +24,6 @@ struct ApplicationPin: Hashable, Sendable, Codable {
     var isEncrypted: Bool { encryption != nil }
 }
 
-/// A master key as this device keeps it: in a file that only its user can read.
-struct KeptKey: Sendable, Codable {
-    var epoch: String
-    var bytes: [UInt8]
-}
-
 /// The upload that a local store equals, as far as it wasn't changed since.
 struct StoreBase: Hashable, Sendable, Codable {
     var client: String
