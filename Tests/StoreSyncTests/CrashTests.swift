@@ -72,6 +72,18 @@ struct CrashTests {
             leastPoints: 20
         ),
         Scenario(
+            name: "the first registration where the directory is there already",
+            prepare: { world in
+                let root = world.share.appending(path: world.application.rawValue)
+                try FileManager.default.createDirectory(at: root, withIntermediateDirectories: false)
+            },
+            act: { _ = try await $0.register().value },
+            mayBePulled: [nil],
+            pulledAtEnd: nil,
+            inStoreAtEnd: nil,
+            leastPoints: 20
+        ),
+        Scenario(
             name: "the first registration of a document",
             prepare: { _ = try await $0.device("b").register().value },
             act: { _ = try await $0.registerDocument().value },

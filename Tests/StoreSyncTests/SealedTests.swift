@@ -273,6 +273,105 @@ struct SealedTests {
         }
     }
 
+    @Test("the root unmounted: the application is missing, and nothing is written, forgotten or asked")
+    func unmounted() async throws {
+        let world = try World(password: Self.password)
+        let device = try world.device("device")
+        try device.write("one")
+        _ = try await device.push().value
+        let aside = world.folder.appending(path: "aside")
+        let root = world.share.appending(path: world.application.rawValue)
+        try FileManager.default.moveItem(at: root, to: aside)
+        #expect(await code { try await device.register().value } == .applicationMissing)
+        #expect(await code { try await device.push().value } == .applicationMissing)
+        #expect(await code { try await device.status().value } == .applicationMissing)
+        #expect(try files(world).isEmpty)
+        // Whoever starts anew makes another one, but none in plaintext.
+        let plain = device.registration(startsAnew: true) { _ in .unencrypted }
+        #expect(await code { try await device.supervisor.add(plain).value } == .encryptionDowngraded)
+        #expect(try files(world).isEmpty)
+        try FileManager.default.moveItem(at: aside, to: root)
+        let silent = device.registration { question in
+            Issue.record("asked \(question)")
+            throw CancellationError()
+        }
+        _ = try await device.supervisor.add(silent).value
+        #expect(try await device.push().value.isUnchanged)
+    }
+
+    @Test(
+        "a synced folder that has delivered any part of an application: it's incomplete or joined, and nothing else is made"
+    )
+    func deliveredSubsets() async throws {
+        let world = try World(password: Self.password)
+        let device = try world.device("device")
+        try device.write("one")
+        _ = try await device.push().value
+        let all = try files(world)
+        let groups = ["ReadMe.txt", "ClientDevices", "Documents", "Encryption/salt", "Encryption/test", "Information"]
+        let root = world.share.appending(path: world.application.rawValue)
+        let aside = world.folder.appending(path: "whole")
+        try FileManager.default.moveItem(at: root, to: aside)
+        for subset in 1..<(1 << groups.count) - 1 {
+            let delivered = groups.indices.filter { subset & 1 << $0 != 0 }.map { groups[$0] }
+            try? FileManager.default.removeItem(at: root)
+            for (name, bytes) in all where delivered.contains(where: { name.contains("/\($0)") }) {
+                let url = world.share.appending(path: name)
+                try FileManager.default.createDirectory(
+                    at: url.deletingLastPathComponent(),
+                    withIntermediateDirectories: true
+                )
+                try bytes.write(to: url)
+            }
+            let before = try files(world)
+            let fresh = try world.device("fresh-\(subset)")
+            let isJoinable = delivered.contains("Information") && delivered.contains("Encryption/test")
+            do {
+                let registered = try await fresh.register().value
+                #expect(isJoinable && registered.isEncrypted && !registered.didCreateApplication, "\(delivered)")
+                for (name, bytes) in before { #expect(try files(world)[name] == bytes, "\(delivered): \(name)") }
+            } catch let error as StoreSyncError {
+                let expected: Set<StoreSyncError.Code> = [.applicationIncomplete, .encryptionDowngraded]
+                #expect(!isJoinable && expected.contains(error.code), "\(delivered): \(error)")
+                #expect(try files(world) == before, "\(delivered)")
+            }
+        }
+    }
+
+    @Test("verify --repair writes nothing where the registration can't be read")
+    func damagedRegistration() async throws {
+        let world = try World(password: Self.password)
+        let device = try world.device("device")
+        try device.write("one")
+        _ = try await device.push().value
+        try Data("not a property list".utf8).write(to: url(hierarchy(world).registration, world))
+        try FileManager.default.removeItem(at: url(hierarchy(world).readMe, world))
+        let before = try files(world)
+        #expect(await code { try await device.verify(repairs: true).value } == .encryptionDowngraded)
+        let stranger = try world.device("stranger")
+        #expect(try await !stranger.verify(repairs: true).value.problems.isEmpty)
+        #expect(try files(world) == before)
+    }
+
+    @Test("a file with a manifest's name that nobody sealed doesn't hide the store that is there")
+    func plantedManifest() async throws {
+        let world = try World(password: Self.password)
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        let upload = try await a.push().value
+        let hierarchy = hierarchy(world).document(world.document)
+        for (generation, bytes) in [(7, Data(count: 500)), (8, Data("<plist>".utf8)), (9, Data())] {
+            let name = UploadName(client: upload.client, generation: generation, upload: UUID().uuidString)
+            try bytes.write(to: url(hierarchy.manifest(name), world))
+        }
+        let pulled = try await b.pull().value
+        #expect(pulled.generation == upload.generation && !pulled.warnings.isEmpty)
+        #expect(try b.notes() == ["one"])
+        try b.write("two")
+        _ = try await b.push().value
+        #expect(try await a.pull(from: upload.client, overwrite: true).value.generation == upload.generation)
+    }
+
     @Test("F7: parameters of a password hash that are too low or too high are refused before anything is computed")
     func parameters() async throws {
         let world = try World(password: Self.password)

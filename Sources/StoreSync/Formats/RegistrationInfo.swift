@@ -1,5 +1,6 @@
 import Foundation
 import RemoteStorage
+import SyncCryptography
 
 /// `Information/registration.plist`: what an application is, decided once by whoever made it.
 struct RegistrationInfo: Hashable, Sendable {
@@ -11,8 +12,7 @@ struct RegistrationInfo: Hashable, Sendable {
     var encryption: String
 
     static let unencrypted = "none"
-    /// XChaCha20-Poly1305 under Argon2id and BLAKE2b, in the sealed files of SyncCryptography.
-    static let sealed = "sealed-1"
+    static let sealed = KeyFile.suiteName
 
     var isEncrypted: Bool { encryption != Self.unencrypted }
 

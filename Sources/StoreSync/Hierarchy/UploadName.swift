@@ -17,6 +17,10 @@ struct UploadName: Hashable, Sendable, CustomStringConvertible {
         self.upload = upload
     }
 
+    init(client: RemoteIdentifier, _ reference: UploadReference) {
+        self.init(client: client, generation: reference.generation, upload: reference.upload)
+    }
+
     /// Reads the name of an upload's folder; `nil` for anything else, such as the conflict copy of a synced folder.
     init?(client: RemoteIdentifier, directoryName name: String) {
         let parts = name.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)

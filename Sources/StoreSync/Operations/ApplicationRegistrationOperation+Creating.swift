@@ -27,7 +27,7 @@ extension ApplicationRegistrationOperation {
 
     func refuseToCreate(_ pin: ApplicationPin?, _ found: Found) throws {
         if let pin {
-            if pin.isEncrypted { throw StoreSyncError.downgraded(request.application) }
+            if pin.isEncrypted, case .unfinished = found { throw StoreSyncError.downgraded(request.application) }
             // Whoever sets a device up anew says that the former application is gone.
             if request.startsAnew, request.mayCreateApplication { return }
             if case .unfinished = found { throw registrationGone }
@@ -53,13 +53,16 @@ extension ApplicationRegistrationOperation {
     func create(_ situation: Situation, _ context: OperationContext) async throws -> ApplicationRegistration {
         try await refuseNameOfOther()
         let new = try await newApplication(context)
+        // Not even whoever starts anew makes an application unencrypted that was encrypted.
+        let wasEncrypted = try await context.blocking { [state, key] in try state.pin(for: key)?.isEncrypted ?? false }
+        if wasEncrypted, !new.info.isEncrypted { throw StoreSyncError.downgraded(request.application) }
         let client = try await clientIdentifier(context)
         let capabilities = try await hooks.backend.capabilities()
         let isOurs: Bool
         if case .nothing = situation.found, capabilities.contains(.exclusiveDirectoryMove) {
             isOurs = try await createAside(new, client, context)
         } else if capabilities.contains(.exclusiveCreate) {
-            isOurs = try await createInPlace(new, client)
+            isOurs = try await createInPlace(new, client, context)
         } else {
             throw StoreSyncError(
                 .unsupportedStorage,
@@ -81,7 +84,13 @@ extension ApplicationRegistrationOperation {
     ) async throws -> NewApplication {
         let decision = try await decide(.newApplication, context)
         guard case .encrypted(let password) = decision else {
-            guard existing == nil, !request.requiresEncryption else { throw mismatch }
+            guard existing == nil else {
+                throw StoreSyncError(
+                    .encryptionMismatch,
+                    "\(request.application) is encrypted, and was to be joined unencrypted. Nothing was written. Give a password for it."
+                )
+            }
+            guard !request.requiresEncryption else { throw mismatch }
             let info = RegistrationInfo.make(encrypted: false)
             let seal = ApplicationSeal(application: request.application, key: nil)
             return NewApplication(info: info, registration: info.xml, seal: seal)
@@ -119,6 +128,7 @@ extension ApplicationRegistrationOperation {
                     "Another device has just made \(request.application), encrypted. Join it with its password."
                 ) : mismatch
         }
+        guard info.isEncrypted else { return try await join(unencrypted: situation, info, client, context) }
         return try await open(situation, info, bytes, pin: nil, client, trying: new.password, context)
     }
 
@@ -172,9 +182,10 @@ extension ApplicationRegistrationOperation {
         let device = deviceInfo(of: client, new.seal)
         async let readMe: Void = hooks.saveReadMe(request.readMe, aside)
         async let registration = hooks.createRegistration(new.registration, aside)
-        async let keys = createKeys(new, aside)
+        async let passwordTest = createPasswordTest(new, aside)
+        async let salt: Void = saveSalt(new, aside)
         async let saved: Void = hooks.saveDeviceInfo(device, of: client, aside)
-        _ = try await (readMe, registration, keys, saved)
+        _ = try await (readMe, registration, passwordTest, salt, saved)
     }
 
     /// The same error about the remote itself, since nobody knows the name that something is put together under.
@@ -195,27 +206,38 @@ extension ApplicationRegistrationOperation {
     // MARK: In place
 
     /// Begins with the registration, which one device at most can create, and with the keys, and completes the rest.
-    private func createInPlace(_ new: NewApplication, _ client: RemoteIdentifier) async throws -> Bool {
+    private func createInPlace(
+        _ new: NewApplication,
+        _ client: RemoteIdentifier,
+        _ context: OperationContext
+    ) async throws -> Bool {
+        // If this device dies in between, it knows that what is there is its own work.
+        try await context.blocking { [state, key] in try state.noteBegun(epoch: new.info.epoch, for: key) }
         guard try await hooks.createRegistration(new.registration, hierarchy) else { return false }
         return try await completeInPlace(new, client)
     }
 
     /// Completes what has a registration and no keys yet.
     func completeInPlace(_ new: NewApplication, _ client: RemoteIdentifier) async throws -> Bool {
-        guard try await createKeys(new, hierarchy) else { return false }
-        try await completeStructure()
+        guard try await createPasswordTest(new, hierarchy) else { return false }
+        async let structure: Void = completeStructure()
+        async let salt: Void = saveSalt(new, hierarchy)
+        _ = try await (structure, salt)
         try await hooks.saveDeviceInfo(deviceInfo(of: client, new.seal), of: client, hierarchy)
         return true
     }
 
-    /// Saves the key file, of which there is one at most, and its mark.
+    /// Saves the key file, of which there is one at most.
     ///
     /// Returns whether it's this one, or none is needed.
-    private func createKeys(_ new: NewApplication, _ hierarchy: ApplicationHierarchy) async throws -> Bool {
+    private func createPasswordTest(_ new: NewApplication, _ hierarchy: ApplicationHierarchy) async throws -> Bool {
         guard let keyFile = new.keyFile else { return true }
-        guard try await hooks.createPasswordTest(keyFile.bytes, hierarchy) else { return false }
+        return try await hooks.createPasswordTest(keyFile.bytes, hierarchy)
+    }
+
+    private func saveSalt(_ new: NewApplication, _ hierarchy: ApplicationHierarchy) async throws {
+        guard let keyFile = new.keyFile else { return }
         try await hooks.saveSalt(SaltFile(for: keyFile).bytes, hierarchy)
-        return true
     }
 
     func completeStructure() async throws {

@@ -19,17 +19,27 @@ extension ApplicationRegistrationOperation {
         }
         guard let registration, registration.info.isEncrypted else {
             if request.requiresEncryption { throw mismatch }
-            if pin == nil, try await decide(.joiningUnencrypted, context) != .unencrypted { throw mismatch }
+            let isNew = pin == nil || isOther
+            if isNew, try await decide(.joiningUnencrypted, context) != .unencrypted { throw mismatch }
             let client = try await clientIdentifier(context)
-            let seal = ApplicationSeal(application: request.application, key: nil)
-            let pin = ApplicationPin(encryption: nil, epoch: registration?.info.epoch)
-            return try await complete(situation, isOurs: registration != nil, seal, pin, client, context)
+            return try await join(unencrypted: situation, registration?.info, client, context)
         }
         let (info, bytes) = registration
         guard situation.files.passwordTest != nil else {
-            return try await completeEncrypted(situation, info, bytes, context)
+            return try await completeEncrypted(info, bytes, context)
         }
         return try await open(situation, info, bytes, pin: isOther ? nil : pin, nil, context)
+    }
+
+    func join(
+        unencrypted situation: Situation,
+        _ info: RegistrationInfo?,
+        _ client: RemoteIdentifier,
+        _ context: OperationContext
+    ) async throws -> ApplicationRegistration {
+        let seal = ApplicationSeal(application: request.application, key: nil)
+        let pin = ApplicationPin(encryption: nil, epoch: info?.epoch)
+        return try await complete(situation, isOurs: info != nil, seal, pin, client, context)
     }
 
     /// Opens an encrypted application, by this device's keys or by the password, and puts this client in.
@@ -42,13 +52,6 @@ extension ApplicationRegistrationOperation {
         trying password: Password? = nil,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
-        guard info.isEncrypted else {
-            // Nobody was asked for keys: it's the unencrypted application of whoever was first.
-            let client = if let client { client } else { try await clientIdentifier(context) }
-            let seal = ApplicationSeal(application: request.application, key: nil)
-            let pin = ApplicationPin(encryption: nil, epoch: info.epoch)
-            return try await complete(situation, isOurs: true, seal, pin, client, context)
-        }
         guard let passwordTest = situation.files.passwordTest else {
             throw StoreSyncError(.busy, "Another device is just registering \(request.application). Try again.")
         }
@@ -63,14 +66,19 @@ extension ApplicationRegistrationOperation {
 
     /// Completes an encrypted application of which there is only the registration.
     private func completeEncrypted(
-        _ situation: Situation,
         _ info: RegistrationInfo,
         _ bytes: [UInt8],
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         async let clients = hooks.listClients(hierarchy)
         async let documents = hooks.backend.list(hierarchy.documents)
-        guard try await (clients.isEmpty, documents.directoryIdentifiers.isEmpty) == (true, true) else {
+        let isEmpty = try await (clients.isEmpty, documents.directoryIdentifiers.isEmpty) == (true, true)
+        // Looked at again: whoever makes it may have come further meanwhile.
+        let situation = try await look(for: nil, nil)
+        if case .registered(let info, let bytes) = situation.found, situation.files.passwordTest != nil {
+            return try await open(situation, info, bytes, pin: nil, nil, context)
+        }
+        guard isEmpty else {
             throw StoreSyncError(
                 .encryptionDowngraded,
                 """
@@ -79,24 +87,33 @@ extension ApplicationRegistrationOperation {
                 """
             )
         }
-        // Where applications are moved to their place as a whole, nobody makes a part of one: it's still arriving.
-        guard try await !hooks.backend.capabilities().contains(.exclusiveDirectoryMove) else {
-            throw StoreSyncError(
-                .applicationIncomplete,
-                """
-                Of \(request.application) there is nothing but the registration: the rest is still arriving. Try again \
-                then. If whoever made it was cut off, remove \(hierarchy.root) from the remote and begin anew.
-                """
-            )
-        }
+        try await refuseToComplete(info, context)
         let new = try await newApplication(completing: (info, bytes), context)
         let client = try await clientIdentifier(context)
         if try await completeInPlace(new, client) {
             try await remember(new.pin, new.seal, context)
             return registration(of: client, new.seal, didCreate: true)
         }
-        let situation = try await look(for: client, nil)
-        return try await open(situation, info, bytes, pin: nil, client, trying: new.password, context)
+        let winners = try await look(for: client, nil)
+        return try await open(winners, info, bytes, pin: nil, client, trying: new.password, context)
+    }
+
+    /// Where applications are moved to their place as a whole, nobody but this device makes a part of one: what it hasn't
+    /// begun is still arriving.
+    private func refuseToComplete(_ info: RegistrationInfo, _ context: OperationContext) async throws {
+        let capabilities = try await hooks.backend.capabilities()
+        let begun = try await context.blocking { [state, key] in try state.begunEpoch(for: key) }
+        let isComplete = capabilities.contains(.exclusiveDirectoryMove) && begun != info.epoch
+        guard request.mayCreateApplication, capabilities.contains(.exclusiveCreate), !isComplete else {
+            throw StoreSyncError(
+                .applicationIncomplete,
+                """
+                Of \(request.application) there is nothing but the registration: the rest is still arriving. Try again \
+                then. If whoever made it was cut off, let that device register again, or remove \(hierarchy.root) from \
+                the remote and begin anew.
+                """
+            )
+        }
     }
 
     /// Completes what is half made, ours or somebody else's, and puts this client in.

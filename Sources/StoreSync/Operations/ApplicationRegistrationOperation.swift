@@ -120,7 +120,7 @@ public actor ApplicationRegistrationOperation: Operation {
         async let deleted = client.mapAsync { try await self.hooks.clientWasDeleted($0, self.hierarchy) }
         var (files, missing) = try await (encryption, parts)
         let (info, wasDeleted) = try await (deviceInfo, deleted)
-        let found = try await classify(&files, exists: missing != nil, pin)
+        let found = try await classify(&files, missing, pin)
         return Situation(
             found: found,
             files: files,
@@ -130,9 +130,14 @@ public actor ApplicationRegistrationOperation: Operation {
         )
     }
 
-    private func classify(_ files: inout EncryptionFiles, exists: Bool, _ pin: ApplicationPin?) async throws -> Found {
+    private func classify(
+        _ files: inout EncryptionFiles,
+        _ missing: Set<RemotePath>?,
+        _ pin: ApplicationPin?
+    ) async throws -> Found {
+        // Nothing at all is no answer to what it was: the share may not be mounted.
+        guard let missing else { return .nothing }
         if let found = try registered(files, pin) { return found }
-        guard exists else { return .nothing }
         let clients = try await hooks.listClients(hierarchy)
         let infos = try await together(clients) { [hooks, hierarchy] in
             try await hooks.fetchDeviceInfo(of: $0, hierarchy)
@@ -142,7 +147,9 @@ public actor ApplicationRegistrationOperation: Operation {
         files = try await EncryptionFiles.fetch(hooks, hierarchy)
         if let found = try registered(files, pin) { return found }
         try await refuseKeysWithoutRegistration(files)
-        guard !clients.isEmpty else { return .unfinished }
+        // Whoever makes an application in place begins with the registration; so parts without one are still arriving.
+        let isEmpty = missing.isSuperset(of: hierarchy.directories.dropFirst() + [hierarchy.readMe])
+        if clients.isEmpty, isEmpty { return .unfinished }
         if isLegacy(clients, infos) { return .legacy }
         throw StoreSyncError(
             .applicationIncomplete,
@@ -163,13 +170,12 @@ public actor ApplicationRegistrationOperation: Operation {
         return .registered(info, bytes: bytes)
     }
 
-    /// Salt and key file are ours, and then the registration has gone or is on its way; or another program's.
+    /// Salt and key file without a registration: it's gone, or on its way; or they are another program's.
     private func refuseKeysWithoutRegistration(_ files: EncryptionFiles) async throws {
         guard files.hasSalt || files.passwordTest != nil else { return }
-        let salt = try await hooks.fetchSalt(hierarchy)
-        let isOurs =
-            try salt.map { _ = try SaltFile($0) } != nil || files.passwordTest.map { _ = try KeyFile($0) } != nil
-        guard isOurs else { return }
+        // What isn't ours says so.
+        if let salt = try await hooks.fetchSalt(hierarchy) { _ = try SaltFile(salt) }
+        if let passwordTest = files.passwordTest { _ = try KeyFile(passwordTest) }
         throw StoreSyncError(
             .applicationIncomplete,
             """
@@ -206,12 +212,12 @@ public actor ApplicationRegistrationOperation: Operation {
         return try RemoteIdentifier(client)
     }
 
-    /// Keeps what this device must know next time: the keys first, for an application that is pinned needs them.
+    /// Keeps what this device must know next time: first what the application is, since keys can be asked for again.
     func remember(_ pin: ApplicationPin, _ seal: ApplicationSeal, _ context: OperationContext) async throws {
+        try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
         if let sealing = seal.key, let epoch = pin.epoch {
             try await state.keep(sealing.master, for: key, epoch: epoch, on: context.blockingExecutor)
         }
-        try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
         context.reportProgress(0.9)
     }
 

@@ -69,8 +69,8 @@ struct ApplicationUnlocking: Sendable {
                 "\(hierarchy.passwordTest) is missing on the remote: it is still arriving, or was damaged. Try again when everything has arrived."
             )
         }
-        let known = pin.flatMap { $0.epoch == info.epoch ? $0 : nil }
-        return try await unlock(info, registration, passwordTest, pin: known, context).seal
+        if let pin, pin.epoch != info.epoch { throw StoreSyncError.newEpoch() }
+        return try await unlock(info, registration, passwordTest, pin: pin, context).seal
     }
 
     /// Opens an encrypted application.
@@ -150,7 +150,7 @@ struct ApplicationUnlocking: Sendable {
             return kept
         }
         if let first, let master = try await open(keyFile, with: first, context) { return master }
-        var wasWrong = false
+        var wasWrong = first != nil
         while true {
             let question = EncryptionQuestion.joiningEncrypted(passwordWasWrong: wasWrong)
             let decision = try await context.pause(awaiting: "\(question)") { [delegate] in try await delegate(question)

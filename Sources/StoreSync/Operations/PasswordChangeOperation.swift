@@ -47,13 +47,21 @@ public actor PasswordChangeOperation: Operation {
             let key = ApplicationKey(remote: hooks.backend.identity, application: hierarchy.application.rawValue)
             let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
             let files = try await EncryptionFiles.fetch(hooks, hierarchy)
-            guard files.registration != nil else {
+            let exists = try await hooks.applicationDirectoryExists(hierarchy)
+            guard exists else {
                 throw StoreSyncError(
                     .applicationMissing,
                     "There is no application \(hierarchy.application) at \(hooks.backend.identity). Check both names."
                 )
             }
             let seal = try await unlocking.seal(files, context)
+            // A write that is cut off must leave the former file.
+            guard try await hooks.backend.capabilities().contains(.atomicReplace) else {
+                throw StoreSyncError(
+                    .unsupportedStorage,
+                    "\(hooks.backend.identity) doesn't replace files in one step, so the only file that opens the application could be lost. The password was not changed."
+                )
+            }
             guard let master = seal.key?.master, let former = files.passwordTest else {
                 throw StoreSyncError(
                     .encryptionMismatch,
@@ -74,17 +82,10 @@ public actor PasswordChangeOperation: Operation {
                     "Somebody else is just changing the password of \(hierarchy.application). Look which one it is, and try again."
                 )
             }
-            try await remember(changed.passwordVersion, key, context)
+            try await context.blocking { [state] in
+                try state.notePasswordVersion(changed.passwordVersion, epoch: changed.epoch, for: key)
+            }
             return Int(changed.passwordVersion)
-        }
-    }
-
-    /// A device that is registered takes no older key file from here on.
-    private func remember(_ version: UInt32, _ key: ApplicationKey, _ context: OperationContext) async throws {
-        try await context.blocking { [state] in
-            guard var pin = try state.pin(for: key), pin.isEncrypted else { return }
-            pin.passwordVersion = version
-            try state.setPin(pin, for: key)
         }
     }
 }

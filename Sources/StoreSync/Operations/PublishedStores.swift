@@ -1,3 +1,4 @@
+import Operations
 import RemoteStorage
 
 /// What was published of a document, as one look at the remote found it.
@@ -35,8 +36,28 @@ struct PublishedStores: Sendable {
     }
 
     /// The highest generation of each client.
-    var highestGenerations: [String: Int] {
-        Dictionary(published.map { ($0.client.rawValue, $0.generation) }, uniquingKeysWith: max)
+    static func highestGenerations(of manifests: [StoreManifest]) -> [String: Int] {
+        Dictionary(manifests.map { ($0.name.client.rawValue, $0.name.generation) }, uniquingKeysWith: max)
+    }
+
+    /// The published uploads of a client, of those that this device isn't sure of only ones whose manifest can be read: a name
+    /// alone says nothing.
+    func certain(
+        of client: RemoteIdentifier,
+        _ key: DocumentKey,
+        _ state: StateDirectory,
+        _ hooks: some WholeStoreHooks,
+        _ hierarchy: DocumentHierarchy,
+        _ seal: ApplicationSeal,
+        _ context: OperationContext
+    ) async throws -> Set<UploadReference> {
+        let unsure = try await context.blocking {
+            Set(try state.uploads(for: key, client: client.rawValue).filter { !$0.isPublished }.map(\.reference))
+        }
+        let names = published.filter { $0.client == client && unsure.contains($0.reference) }
+        guard !names.isEmpty else { return references(of: client) }
+        let (manifests, _) = try await Self.readManifests(names, hooks, hierarchy, seal)
+        return references(of: client).subtracting(unsure).union(manifests.map(\.name.reference))
     }
 
     /// The published uploads of one client.

@@ -33,7 +33,7 @@ public struct VerificationReport: Sendable, Hashable {
 /// theirs and only reported.
 public actor VerificationOperation: Operation {
     private let hierarchy: ApplicationHierarchy
-    private let repairs: Bool
+    private var repairs: Bool
     private let backend: any RemoteBackend
     private let state: StateDirectory
     private let delegate: ApplicationRegistrationOperation.Delegate
@@ -104,7 +104,13 @@ public actor VerificationOperation: Operation {
     /// A registration that can't be read is one of the problems that are reported.
     private func unlock(_ context: OperationContext) async throws {
         let files = try await EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
-        if let bytes = files.registration, (try? RegistrationInfo(bytes, at: hierarchy.registration)) == nil { return }
+        if let bytes = files.registration, (try? RegistrationInfo(bytes, at: hierarchy.registration)) == nil {
+            let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+            guard pin?.isEncrypted != true else { throw StoreSyncError.downgraded(hierarchy.application) }
+            // Nobody knows what it is: nothing is written.
+            repairs = false
+            return
+        }
         let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
         seal = try await unlocking.seal(files, context)
         guard seal.isEncrypted else { return }

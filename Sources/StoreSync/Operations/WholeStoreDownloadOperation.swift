@@ -122,12 +122,10 @@ public actor WholeStoreDownloadOperation: Operation {
         try await context.blocking { try StoreReplacement.removeLeftovers(of: store) }
         let published = try await listed
         let client = document.application.client
+        let seal = document.application.seal
+        let certain = try await published.certain(of: client, key, state, hooks, hierarchy, seal, context)
         let record = try await context.blocking { [state, key] in
-            try state.adoptInterruptedUploads(
-                client: client.rawValue,
-                published: published.references(of: client),
-                document: key
-            )
+            try state.adoptInterruptedUploads(client: client.rawValue, published: certain, document: key)
             return try state.store(at: store.path, document: key)
         }
         var choice = StoreChoice(
@@ -299,8 +297,9 @@ public actor WholeStoreDownloadOperation: Operation {
         _ context: OperationContext
     ) async throws -> FileReceiver {
         let seal = document.application.seal
-        guard let key = seal.key, let manifest = source.manifest else {
-            return try await FileReceiver.receive(content, at: url, on: context)
+        guard let key = seal.key else { return try await FileReceiver.receive(content, at: url, on: context) }
+        guard let manifest = source.manifest else {
+            throw StoreSyncError(.tampered, "A store of an encrypted application has no manifest, so it isn't opened.")
         }
         let role = ApplicationSeal.Role.file(file, manifest.name, of: document.document)
         do {

@@ -91,8 +91,10 @@ public actor WholeStoreUploadOperation: Operation {
         if let base = record.base, record.contentRoot == snapshots.store.contentRoot.description,
             published.published.contains(where: { $0.client.rawValue == base.client && $0.reference == base.upload })
         {
-            let name = UploadName(client: client, generation: base.upload.generation, upload: base.upload.upload)
-            return try await unchanged(name, snapshots)
+            let name = try UploadName(client: RemoteIdentifier(base.client), base.upload)
+            if let manifest = try await PublishedStores.readManifests([name], hooks, hierarchy, seal).manifests.first {
+                return result(client, snapshots, isUnchanged: true, published: manifest, [manifest], warnings: [])
+            }
         }
         let name = try await name(for: client, published, context)
         var manifest = manifest(name, snapshots, record.vector, published)
@@ -105,11 +107,13 @@ public actor WholeStoreUploadOperation: Operation {
         async let read = PublishedStores.readManifests(published.published, hooks, hierarchy, seal)
         manifest.files = try await transfer(manifest, snapshots, context)
         let (others, _) = try await read
+        // Those whose manifests open: a name alone says nothing.
+        manifest.seen = PublishedStores.highestGenerations(of: others + [manifest])
         try await publish(manifest)
         // Published: from here on nothing makes the upload fail, a cancellation neither.
         try await context.blocking { [state, upload] in try state.commitPush(upload) }
         let warnings = await tidyUp(manifest, published, context)
-        return result(snapshots, isUnchanged: false, published: manifest, others, warnings: warnings)
+        return result(client, snapshots, isUnchanged: false, published: manifest, others, warnings: warnings)
     }
 
     private var seal: ApplicationSeal { document.application.seal }
@@ -195,12 +199,9 @@ public actor WholeStoreUploadOperation: Operation {
         _ published: PublishedStores,
         _ context: OperationContext
     ) async throws -> StoreRecord {
+        let certain = try await published.certain(of: client, key, state, hooks, hierarchy, seal, context)
         let record = try await context.blocking { [state, key] in
-            try state.adoptInterruptedUploads(
-                client: client.rawValue,
-                published: published.references(of: client),
-                document: key
-            )
+            try state.adoptInterruptedUploads(client: client.rawValue, published: certain, document: key)
             return try state.store(at: store.path, document: key)
         }?.settled(for: snapshot.contentRoot.description)
         guard let record else {
@@ -252,14 +253,12 @@ public actor WholeStoreUploadOperation: Operation {
     ) -> StoreManifest {
         var includes = vector
         includes.insert(client: name.client.rawValue, name.reference)
-        var seen = published.highestGenerations
-        seen[name.client.rawValue] = name.generation
         return StoreManifest(
             name: name,
             created: Date(),
             files: WholeStoreFile.allCases.compactMap { snapshots.files[$0]?.manifest },
             includes: includes,
-            seen: seen
+            seen: [:]
         )
     }
 
@@ -284,7 +283,7 @@ public actor WholeStoreUploadOperation: Operation {
                 let role = ApplicationSeal.Role.file(file.file, manifest.name, of: document)
                 let outgoing = OutgoingFile(content, file, as: role, seal, on: workers)
                 try await hooks.uploadFile(outgoing.content, to: file.file.path(in: directory))
-                return outgoing.stored
+                return try outgoing.stored()
             }
         }
     }
@@ -362,24 +361,14 @@ public actor WholeStoreUploadOperation: Operation {
         }
     }
 
-    /// There is nothing to upload: the store is the one that stands there.
-    private func unchanged(_ name: UploadName, _ snapshots: Snapshots) async throws -> WholeStoreUpload {
-        var manifest = manifest(name, snapshots, GenerationVector(), PublishedStores())
-        if seal.isEncrypted {
-            let (manifests, _) = try await PublishedStores.readManifests([name], hooks, hierarchy, seal)
-            manifest = manifests.first ?? manifest
-        }
-        return result(snapshots, isUnchanged: true, published: manifest, [manifest], warnings: [])
-    }
-
     private func result(
+        _ client: RemoteIdentifier,
         _ snapshots: Snapshots,
         isUnchanged: Bool,
         published manifest: StoreManifest,
         _ others: [StoreManifest],
         warnings: [String]
     ) -> WholeStoreUpload {
-        let client = manifest.name.client
         let diverged =
             isUnchanged
             ? [] : PublishedStores.heads(of: others + [manifest]).map(\.name.client).filter { $0 != client }
@@ -430,8 +419,14 @@ private struct OutgoingFile: Sendable {
     }
 
     /// What the manifest says of the file once it has been uploaded.
-    var stored: StoreManifest.File {
-        guard let summary = summary.withLock({ $0 }) else { return file }
+    func stored() throws -> StoreManifest.File {
+        guard let salt else { return file }
+        guard let summary = summary.withLock({ $0 }), summary.contentRoot == file.contentRoot else {
+            throw StoreSyncError(
+                .storeChanged,
+                "\(file.file.rawValue) was sealed otherwise than it was copied. Nothing was published. Push again."
+            )
+        }
         var file = file
         file.storedSize = summary.sealedBytes
         file.salt = salt

@@ -34,6 +34,12 @@ struct ApplicationSeal: Sendable, Hashable {
     /// Opens a small file, where the application is encrypted.
     func open(_ bytes: [UInt8], as role: Role, at path: RemotePath) throws(StoreSyncError) -> [UInt8] {
         guard let key else { return bytes }
+        guard EpochKey.isSealed(bytes) else {
+            throw StoreSyncError(
+                .tampered,
+                "\(path) on the remote isn't a sealed file, and everything of \(application) is sealed. It is still arriving, or somebody put it there."
+            )
+        }
         do {
             return try key.open(bytes, as: context(role), upTo: Self.mostBytes)
         } catch {

@@ -182,7 +182,35 @@ extension StateDirectory {
     /// Remembers what an application is.
     func setPin(_ pin: ApplicationPin, for key: ApplicationKey) throws {
         guard try self.pin(for: key) != pin else { return }
-        try write("pin") { try StateSchema.save(pin, $0, "pin", key) }
+        try write("pin") { db in
+            var pin = pin
+            // Somebody else may have seen a later password meanwhile.
+            if let former = try StateSchema.fetch(ApplicationPin.self, db, "pin", key), former.epoch == pin.epoch {
+                pin.passwordVersion = [former.passwordVersion, pin.passwordVersion].compactMap { $0 }.max()
+            }
+            try StateSchema.save(pin, db, "pin", key)
+        }
+    }
+
+    /// Remembers how many passwords an application has had, if it's the one that this device knows.
+    func notePasswordVersion(_ version: UInt32, epoch: UUID, for key: ApplicationKey) throws {
+        try write("password version") { db in
+            guard var pin = try StateSchema.fetch(ApplicationPin.self, db, "pin", key), pin.isEncrypted,
+                pin.epoch.flatMap(UUID.init(uuidString:)) == epoch
+            else { return }
+            pin.passwordVersion = max(pin.passwordVersion ?? 0, version)
+            try StateSchema.save(pin, db, "pin", key)
+        }
+    }
+
+    /// The epoch of the application that this device began to make in its place, if it has.
+    func begunEpoch(for key: ApplicationKey) throws -> String? {
+        try read { try StateSchema.fetch(String.self, $0, "begunEpoch", key) }
+    }
+
+    /// Remembers what application is about to be made in its place.
+    func noteBegun(epoch: String, for key: ApplicationKey) throws {
+        try write("begun epoch") { try StateSchema.save(epoch, $0, "begunEpoch", key) }
     }
 
     /// The names under which applications were put together and not yet moved or removed.

@@ -25,6 +25,9 @@ extension EpochKey {
         return sealed
     }
 
+    /// Whether a file begins as sealed files do.
+    package static func isSealed(_ bytes: [UInt8]) -> Bool { bytes.starts(with: FileMagic.sealed.bytes) }
+
     /// Opens a small file in memory.
     ///
     /// - Parameters:
