@@ -123,23 +123,3 @@ struct SealedFileTests {
         #expect(SealingOptions().chunkSize == 1 << 20 && SealingOptions().compression == .zstd(level: 1))
     }
 }
-
-extension ChunkCodec {
-    /// Seals a body that no writer of ours would write.
-    func sealBody(_ body: [UInt8], _ record: ChunkRecord, index: UInt64) -> [UInt8] {
-        let nonce = [UInt8](repeating: 9, count: 24)
-        var sealed = [UInt8](repeating: 0, count: body.count + 16)
-        body.withUnsafeBytes { body in
-            sealed.withUnsafeMutableBytes { sealed in
-                XChaCha20Poly1305.seal(
-                    body,
-                    into: sealed,
-                    nonce: nonce,
-                    associated: associated(record, index),
-                    key: key
-                )
-            }
-        }
-        return record.word + nonce + sealed
-    }
-}

@@ -21,14 +21,35 @@ extension KeyFile {
         parameters: PasswordParameters = .moderate,
         executor: (any TaskExecutor)? = nil
     ) async throws -> KeyFile {
-        let salt = Sodium.randomBytes(Argon2id.saltBytes)
-        let key = try await password.key(salt: salt, parameters: parameters, executor: executor)
-        return KeyFile(
+        try await KeyFile(
             wrapping: masterKey,
-            with: key,
+            with: password,
             epoch: epoch,
             registrationDigest: Blake2b.digest(of: registration),
             passwordVersion: 1,
+            parameters: parameters,
+            executor: executor
+        )
+    }
+
+    /// Wraps a master key by a password, with a fresh salt.
+    private init(
+        wrapping masterKey: MasterKey,
+        with password: Password,
+        epoch: UUID,
+        registrationDigest: [UInt8],
+        passwordVersion: UInt32,
+        parameters: PasswordParameters,
+        executor: (any TaskExecutor)?
+    ) async throws {
+        let salt = Sodium.randomBytes(Argon2id.saltBytes)
+        let key = try await password.key(salt: salt, parameters: parameters, executor: executor)
+        self.init(
+            wrapping: masterKey,
+            with: key,
+            epoch: epoch,
+            registrationDigest: registrationDigest,
+            passwordVersion: passwordVersion,
             parameters: parameters,
             salt: salt
         )
@@ -81,17 +102,14 @@ extension KeyFile {
                 "The password was changed \(passwordVersion) times, and can't be any more. Encrypt the application anew."
             )
         }
-        let parameters = parameters.noWeaker(than: self.parameters)
-        let salt = Sodium.randomBytes(Argon2id.saltBytes)
-        let key = try await password.key(salt: salt, parameters: parameters, executor: executor)
-        return KeyFile(
+        return try await KeyFile(
             wrapping: masterKey,
-            with: key,
+            with: password,
             epoch: epoch,
             registrationDigest: registrationDigest,
             passwordVersion: passwordVersion + 1,
-            parameters: parameters,
-            salt: salt
+            parameters: parameters.noWeaker(than: self.parameters),
+            executor: executor
         )
     }
 }

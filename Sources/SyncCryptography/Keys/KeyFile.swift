@@ -24,6 +24,10 @@ public struct KeyFile: Sendable, Hashable {
     /// How many bytes a key file has.
     public static let byteCount = checksumOffset + Blake2b.byteCount
 
+    /// The name of the cipher suite that key files and sealed files are written with, for an application's registration.
+    public static let suiteName = "argon2id-xchacha20poly1305-blake2b"
+
+    /// The suite's number.
     private static let suite: UInt16 = 1
     private static let wrappedOffset = 120
     private static let proofOffset = wrappedOffset + wrappedBytes + XChaCha20Poly1305.tagBytes

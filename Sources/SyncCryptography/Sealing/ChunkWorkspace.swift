@@ -1,3 +1,4 @@
+import CSodium
 import CZstd
 
 /// What whoever works on chunks keeps from one to the next: memory for one and zstd's own.
@@ -6,7 +7,7 @@ import CZstd
 final class ChunkWorkspace {
     private let compressor: OpaquePointer
     private let decompressor: OpaquePointer
-    private(set) var scratch: UnsafeMutableRawBufferPointer
+    private var memory: UnsafeMutableRawBufferPointer
 
     init() {
         guard let compressor = ZSTD_createCCtx(), let decompressor = ZSTD_createDCtx() else {
@@ -14,26 +15,28 @@ final class ChunkWorkspace {
         }
         self.compressor = compressor
         self.decompressor = decompressor
-        scratch = .allocate(byteCount: 0, alignment: 16)
+        memory = .allocate(byteCount: 0, alignment: 16)
     }
 
     deinit {
         ZSTD_freeCCtx(compressor)
         ZSTD_freeDCtx(decompressor)
-        scratch.deallocate()
+        giveBackMemory()
     }
 
-    /// Makes sure that the scratch memory has as many bytes.
-    private func reserve(_ count: Int) {
-        guard scratch.count < count else { return }
-        scratch.deallocate()
-        scratch = .allocate(byteCount: count, alignment: 16)
+    /// What passed through the memory is what others must not see.
+    private func giveBackMemory() {
+        sodium_memzero(memory.start, memory.count)
+        memory.deallocate()
     }
 
     /// Scratch memory of `count` bytes, with anything in it.
     func scratch(_ count: Int) -> UnsafeMutableRawBufferPointer {
-        reserve(count)
-        return UnsafeMutableRawBufferPointer(rebasing: scratch[..<count])
+        if memory.count < count {
+            giveBackMemory()
+            memory = .allocate(byteCount: count, alignment: 16)
+        }
+        return UnsafeMutableRawBufferPointer(rebasing: memory[..<count])
     }
 
     /// Compresses into the scratch memory.

@@ -56,16 +56,16 @@ public final class SecretBytes: @unchecked Sendable, Equatable {
 
     /// Whether two secrets are the same; takes the same time for all of the same length.
     public static func == (left: SecretBytes, right: SecretBytes) -> Bool {
-        left.count == right.count && left.isEqual { body in right.withBytes(body) }
+        right.withBytes(left.isEqual)
     }
 
     /// Whether the bytes are these; takes the same time for all of the same length.
     func isEqual(to bytes: [UInt8]) -> Bool {
-        count == bytes.count && isEqual { body in bytes.withUnsafeBytes(body) }
+        bytes.withUnsafeBytes(isEqual)
     }
 
-    private func isEqual(_ other: ((UnsafeRawBufferPointer) -> Bool) -> Bool) -> Bool {
-        withBytes { left in other { right in sodium_memcmp(left.start, right.start, count) == 0 } }
+    private func isEqual(_ other: UnsafeRawBufferPointer) -> Bool {
+        count == other.count && withBytes { sodium_memcmp($0.start, other.start, count) == 0 }
     }
 }
 

@@ -13,23 +13,37 @@ public struct ContentSummary: Hashable, Sendable {
     }
 }
 
+/// What a chunk adds to a summary, found out beside the other work on it.
+struct ChunkSummary: Sendable {
+    /// How many bytes the chunk has.
+    let plainBytes: Int
+    /// The chunk's digest, where a chunk is a block of the content root.
+    let digest: [UInt8]?
+    /// The chunk itself, where it isn't: blocks are then put together of several, in order.
+    let plaintext: [UInt8]?
+
+    init(of plaintext: [UInt8], chunkSize: Int) {
+        let isBlock = chunkSize == ContentRoot.blockSize && !plaintext.isEmpty
+        plainBytes = plaintext.count
+        digest = isBlock ? Blake2b.digest(of: plaintext) : nil
+        self.plaintext = isBlock ? nil : plaintext
+    }
+}
+
 /// Adds up what comes of the chunks of a pass, in order.
 struct ContentTally: Sendable {
     private var hasher = ContentRootHasher()
     private var summary = ContentSummary()
 
-    /// One chunk: its plaintext, and the digest of it where the chunk is a block of the content root.
-    mutating func add(_ plaintext: [UInt8], digest: [UInt8]?, sealedBytes: Int) {
-        summary.plainBytes += Int64(plaintext.count)
-        summary.sealedBytes += Int64(sealedBytes)
-        if let digest {
-            hasher.append(blockDigest: digest, byteCount: plaintext.count)
-        } else {
-            hasher.update(plaintext)
-        }
+    /// Adds a chunk.
+    mutating func add(_ chunk: ChunkSummary, sealedBytes: Int) {
+        summary.plainBytes += Int64(chunk.plainBytes)
+        add(sealedBytes: sealedBytes)
+        if let digest = chunk.digest { hasher.append(blockDigest: digest, byteCount: chunk.plainBytes) }
+        if let plaintext = chunk.plaintext { hasher.update(plaintext) }
     }
 
-    /// Bytes of the sealed file that belong to no chunk.
+    /// Adds bytes of the sealed file that belong to no chunk.
     mutating func add(sealedBytes: Int) {
         summary.sealedBytes += Int64(sealedBytes)
     }
@@ -38,11 +52,5 @@ struct ContentTally: Sendable {
     consuming func finalize() -> ContentSummary {
         summary.contentRoot = hasher.finalize()
         return summary
-    }
-
-    /// The digest of a chunk's plaintext, computed beside the other work on it, where a chunk is a block.
-    static func digest(of plaintext: [UInt8], chunkSize: Int) -> [UInt8]? {
-        guard chunkSize == ContentRoot.blockSize, !plaintext.isEmpty else { return nil }
-        return Blake2b.digest(of: plaintext)
     }
 }

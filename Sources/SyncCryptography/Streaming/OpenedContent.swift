@@ -40,7 +40,7 @@ where Source.Element == [UInt8] {
     public struct Iterator: AsyncIteratorProtocol {
         private struct Opened: Sendable {
             var plaintext: [UInt8]
-            var digest: [UInt8]?
+            var summary: ChunkSummary
             var sealedBytes: Int
         }
 
@@ -72,7 +72,7 @@ where Source.Element == [UInt8] {
                     content.onEnd?(tally.finalize())
                     return nil
                 }
-                tally.add(opened.plaintext, digest: opened.digest, sealedBytes: opened.sealedBytes)
+                tally.add(opened.summary, sealedBytes: opened.sealedBytes)
                 return opened.plaintext
             } catch {
                 isOver = true
@@ -108,7 +108,7 @@ where Source.Element == [UInt8] {
                     let plaintext = try codec.open(bytes[...], record, index: index, in: workspace)
                     return Opened(
                         plaintext: plaintext,
-                        digest: ContentTally.digest(of: plaintext, chunkSize: codec.header.chunkSize),
+                        summary: ChunkSummary(of: plaintext, chunkSize: codec.header.chunkSize),
                         sealedBytes: bytes.count
                     )
                 }

@@ -36,8 +36,7 @@ where Source.Element == [UInt8] {
     /// Gives the pieces of a sealed file.
     public struct Iterator: AsyncIteratorProtocol {
         private struct Sealed: Sendable {
-            var plaintext: [UInt8]
-            var digest: [UInt8]?
+            var summary: ChunkSummary
             var record: [UInt8]
         }
 
@@ -75,7 +74,7 @@ where Source.Element == [UInt8] {
                     content.onEnd?(tally.finalize())
                     return nil
                 }
-                tally.add(sealed.plaintext, digest: sealed.digest, sealedBytes: sealed.record.count)
+                tally.add(sealed.summary, sealedBytes: sealed.record.count)
                 return sealed.record
             } catch {
                 isOver = true
@@ -94,8 +93,7 @@ where Source.Element == [UInt8] {
             window.append(
                 content.workers.submit { [index, hasLast] workspace in
                     Sealed(
-                        plaintext: chunk,
-                        digest: ContentTally.digest(of: chunk, chunkSize: size),
+                        summary: ChunkSummary(of: chunk, chunkSize: size),
                         record: codec.seal(chunk[...], index: index, isLast: hasLast, in: workspace)
                     )
                 }

@@ -1,0 +1,1 @@
+../../../SyncCryptographyTests/Support/FuzzedParser.swift

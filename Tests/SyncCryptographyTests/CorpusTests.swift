@@ -1,0 +1,18 @@
+import Foundation
+import Testing
+
+@testable import SyncCryptography
+
+@Suite("What fuzzing found", .timeLimit(.minutes(5)))
+struct CorpusTests {
+    @Test("is parsed again, by every parser: no crash, and nothing but our errors", arguments: FuzzedParser.allCases)
+    func replay(parser: FuzzedParser) throws {
+        let corpus = FormatVectors.resources.appending(path: "Corpus/\(parser.rawValue)")
+        let files = try FileManager.default.contentsOfDirectory(at: corpus, includingPropertiesForKeys: nil)
+        #expect(!files.isEmpty)
+        for file in files {
+            let bytes = Array(try Data(contentsOf: file))
+            for parser in FuzzedParser.allCases { parser.parse(bytes) }
+        }
+    }
+}
