@@ -167,6 +167,8 @@ let package = Package(
                 "Keychain", "OperationsTesting", "SyncCryptography", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
+            // Read where they are.
+            exclude: ["Resources"],
             swiftSettings: settings
         ),
         .testTarget(

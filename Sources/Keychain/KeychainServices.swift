@@ -52,7 +52,8 @@ public protocol KeychainServices: Actor {
 
     /// Removes every item that matches from this device, and takes nothing from any other.
     ///
-    /// A synchronizable item comes back when the keychain is next synchronized, if it had left this device at all.
+    /// A synchronizable item comes back when the keychain is next synchronized, if it had left this device at all. A keychain
+    /// that can't remove one from this device alone leaves it.
     ///
     /// - Parameter query: Which items; it's no error if there are none.
     /// - Throws: ``KeychainError``.

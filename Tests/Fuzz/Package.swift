@@ -12,7 +12,10 @@ let package = Package(
     targets: [
         .executableTarget(
             name: "Fuzz",
-            dependencies: [.product(name: "SyncCryptography", package: "swift-store-sync")],
+            dependencies: [
+                .product(name: "Keychain", package: "swift-store-sync"),
+                .product(name: "SyncCryptography", package: "swift-store-sync"),
+            ],
             // What has `@main` is no script, though it is one file.
             swiftSettings: [.unsafeFlags(["-parse-as-library"])],
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address", "-use-ld=lld"])]

@@ -14,7 +14,11 @@ struct DeviceSecret {
 
     /// Reads the secret, or makes it if there is none: by one process, however many try.
     func readOrMake() throws(KeychainError) -> SecretBytes {
-        if let secret = try readIfPresent() { return secret }
+        if let secret = try readIfPresent() {
+            // Who made it may not have come so far yet.
+            try synchronizeDirectory()
+            return secret
+        }
         try make()
         return try read()
     }

@@ -111,7 +111,7 @@ extension ApplicationRegistrationOperation {
         return NewApplication(info: info, registration: bytes, seal: seal, keyFile: keyFile, password: password)
     }
 
-    /// Somebody was first. Their application is joined under the decision that was just made.
+    /// Joins the application of whoever was first, under the decision that was just made.
     private func joinWinner(
         _ new: NewApplication,
         _ client: RemoteIdentifier,

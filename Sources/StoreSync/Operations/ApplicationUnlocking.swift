@@ -55,7 +55,7 @@ struct ApplicationUnlocking: Sendable {
         }
     }
 
-    /// What the files of an application that is only looked at are sealed with. Nothing is remembered.
+    /// What the files of an application that is only looked at are sealed with: nothing is remembered.
     func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         let info = try files.registration.map { try RegistrationInfo($0, at: hierarchy.registration) }
@@ -82,6 +82,8 @@ struct ApplicationUnlocking: Sendable {
     ///   - pin: What this device remembers, of this epoch.
     ///   - password: A password to try before anybody is asked.
     ///   - context: The operation that waits for an answer.
+    /// - Returns: The seal, and what this device has to remember.
+    /// - Throws: ``StoreSyncError``, and what the delegate throws.
     func unlock(
         _ info: RegistrationInfo,
         _ registration: [UInt8],

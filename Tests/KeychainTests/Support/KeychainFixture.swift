@@ -46,10 +46,16 @@ final class KeychainFixture: Sendable {
 
 extension Entitlements {
     /// A team's pattern, and an application of its own.
-    static let notes = try! Entitlements(  // A literal that is well formed.
-        applicationIdentifier: AccessGroupPattern("TEAM.org.example.notes"),
-        keychainAccessGroups: [AccessGroupPattern("TEAM.*")]
-    )
+    static let notes: Entitlements = {
+        do {
+            return try Entitlements(
+                applicationIdentifier: AccessGroupPattern("TEAM.org.example.notes"),
+                keychainAccessGroups: [AccessGroupPattern("TEAM.*")]
+            )
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }()
 }
 
 extension FileKeychain {

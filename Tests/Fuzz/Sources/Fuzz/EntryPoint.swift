@@ -11,19 +11,19 @@ private func runFuzzer(
 /// What libFuzzer calls with each input.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
-    Fuzz.parser.parse(Array(UnsafeBufferPointer(start: start, count: count)))
+    Fuzz.parse(Array(UnsafeBufferPointer(start: start, count: count)))
     return 0
 }
 
 @main
 enum Fuzz {
     /// The parser that the variable `FUZZ_PARSER` names.
-    static let parser: FuzzedParser = {
+    static let parse: @Sendable ([UInt8]) -> Void = {
         let name = ProcessInfo.processInfo.environment["FUZZ_PARSER"] ?? ""
-        guard let parser = FuzzedParser(rawValue: name) else {
-            fatalError("set FUZZ_PARSER to one of \(FuzzedParser.allCases.map(\.rawValue))")
-        }
-        return parser
+        if let parser = FuzzedParser(rawValue: name) { return { parser.parse($0) } }
+        if let parser = FuzzedKeychainParser(rawValue: name) { return { parser.parse($0) } }
+        let names = FuzzedParser.allCases.map(\.rawValue) + FuzzedKeychainParser.allCases.map(\.rawValue)
+        fatalError("set FUZZ_PARSER to one of \(names)")
     }()
 
     static func main() {

@@ -1,0 +1,22 @@
+import Foundation
+import Testing
+
+@Suite("What fuzzing found in the keychain's parsers", .timeLimit(.minutes(5)))
+struct KeychainCorpusTests {
+    private static let corpus = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "Resources/Corpus")
+
+    @Test(
+        "is parsed again, by every parser: no crash, and nothing but our errors",
+        arguments: FuzzedKeychainParser.allCases
+    )
+    func replay(parser: FuzzedKeychainParser) throws {
+        let folder = Self.corpus.appending(path: parser.rawValue)
+        let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+        #expect(!files.isEmpty)
+        for file in files {
+            let bytes = Array(try Data(contentsOf: file))
+            for parser in FuzzedKeychainParser.allCases { parser.parse(bytes) }
+        }
+    }
+}

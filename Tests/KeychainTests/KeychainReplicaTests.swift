@@ -1,0 +1,97 @@
+import Foundation
+import SyncCryptography
+import Testing
+
+@testable import Keychain
+
+@Suite("Merging keychains")
+struct KeychainReplicaTests {
+    /// A client, and the file that it published last.
+    private struct Client {
+        let name: String
+        var replica = KeychainReplica(clock: ReplicaClock(replica: UUID()))
+        var file: KeychainFile?
+
+        mutating func set(_ key: ItemKey, to value: String?) throws {
+            let stamp = try replica.clock.nextStamp()
+            replica.entries[key] = ItemEntry(stamp: stamp, secret: value.map { SecretBytes($0) })
+        }
+
+        mutating func synchronize(_ files: [KeychainFile?], registered: Set<String>) throws {
+            var byClient = [name: file].compactMapValues(\.self)
+            for (index, file) in files.enumerated() { byClient["other\(index)"] = file }
+            file = try replica.merge(byClient, as: name, registered: registered, identifier: UUID.init) ?? file
+        }
+    }
+
+    private let key: ItemKey
+
+    init() throws {
+        key = try ItemKey(service: "s", account: "a", accessGroup: "g")
+    }
+
+    @Test("An item that is added anew outlives an old file with the deletion, also where nobody remembers that")
+    func forgottenDeletion() throws {
+        var first = Client(name: "first")
+        for value in ["1", "2", "3", nil] { try first.set(key, to: value) }
+        try first.synchronize([], registered: ["first"])
+        let old = try #require(first.file)
+        try first.synchronize([], registered: ["first"])
+        #expect(old.entries[key] != nil && first.file?.entries.isEmpty == true)
+        var second = Client(name: "second")
+        try second.synchronize([first.file], registered: ["second", "other0"])
+        try second.set(key, to: "new")
+        try second.synchronize([old], registered: ["second", "other0"])
+        #expect(second.replica.entries[key]?.secret?.text == "new")
+        try first.synchronize([second.file], registered: ["first", "other0"])
+        #expect(first.replica.entries[key]?.secret?.text == "new")
+    }
+
+    @Test("An old file with an item that was deleted and forgotten brings it back nowhere")
+    func forgottenItem() throws {
+        var first = Client(name: "first")
+        try first.set(key, to: "1")
+        try first.synchronize([], registered: ["first"])
+        let old = try #require(first.file)
+        try first.set(key, to: nil)
+        for _ in 0..<2 { try first.synchronize([], registered: ["first"]) }
+        #expect(first.replica.entries.isEmpty)
+        // A client that comes new, and sees the old file first.
+        var second = Client(name: "second")
+        try second.synchronize([old], registered: ["second", "other0"])
+        #expect(second.replica.entries[key] != nil)
+        try first.synchronize([second.file], registered: ["first", "other0"])
+        #expect(first.replica.entries.isEmpty)
+        try second.synchronize([first.file], registered: ["second", "other0"])
+        #expect(second.replica.entries.isEmpty)
+    }
+
+    @Test("Of two edits with one stamp the same stands whoever looks")
+    func sameStamp() throws {
+        let stamp = Stamp(counter: 1, replica: UUID())
+        let entries = [nil, "", "a", "ab", "b"].map { ItemEntry(stamp: stamp, secret: $0.map { SecretBytes($0) }) }
+        for (left, entry) in entries.enumerated() {
+            for (right, other) in entries.enumerated() {
+                // A tombstone, then the greater bytes.
+                let wins = left != right && (left == 0 || (right != 0 && left > right))
+                #expect(entry.wins(over: other) == wins, "\(left), \(right)")
+            }
+        }
+    }
+
+    @Test("A client that claims to have seen what nobody did makes no edit disappear")
+    func falseClaim() throws {
+        var first = Client(name: "first")
+        try first.set(key, to: "1")
+        let liar = KeychainFile(
+            replica: UUID(),
+            publication: UUID(),
+            seen: [first.replica.clock.replica: 1 << 40],
+            entries: [:]
+        )
+        try first.synchronize([liar], registered: ["first", "other0"])
+        #expect(first.replica.entries[key]?.secret?.text == "1")
+        try first.synchronize([liar], registered: ["first", "other0"])
+        #expect(first.replica.entries[key]?.secret?.text == "1")
+    }
+}
