@@ -88,7 +88,7 @@ final class CommandDelegate: ApplicationSyncDelegate {
         switch question {
         case .newApplication:
             if encrypts == nil {
-                guard Terminal.isInteractive else { throw undecided(question, application) }
+                guard Terminal.isInteractive else { throw undecided(isNew(application)) }
                 guard try await Terminal.confirm("\(application) is new. Encrypt it?") else { return .unencrypted }
             }
             if let password { return .encrypted(password) }
@@ -103,9 +103,9 @@ final class CommandDelegate: ApplicationSyncDelegate {
             let prompt = wasWrong ? "That isn't it. Password of \(application)" : "Password of \(application)"
             return .encrypted(try await Terminal.password(prompt))
         case .joiningUnencrypted:
-            guard encrypts == nil, Terminal.isInteractive else { throw undecided(question, application) }
+            guard encrypts == nil, Terminal.isInteractive else { throw undecided(isUnencrypted(application)) }
             guard try await Terminal.confirm("\(application) is not encrypted. Join it all the same?") else {
-                throw undecided(question, application)
+                throw undecided(isUnencrypted(application))
             }
             return .unencrypted
         }
@@ -122,19 +122,14 @@ final class CommandDelegate: ApplicationSyncDelegate {
         StoreSyncError(.wrongPassword, "The password that was given isn't that of \(application). Nothing was written.")
     }
 
-    private func undecided(_ question: EncryptionQuestion, _ application: RemoteIdentifier) -> StoreSyncError {
-        switch question {
-        case .newApplication, .joiningEncrypted:
-            StoreSyncError(
-                .encryptionUndecided,
-                "\(application) is new: say whether to encrypt it, with --encrypt or --no-encrypt."
-            )
-        case .joiningUnencrypted:
-            StoreSyncError(
-                .encryptionUndecided,
-                "\(application) is not encrypted. Join it with --no-encrypt; --encrypt needs another application."
-            )
-        }
+    private func undecided(_ words: String) -> StoreSyncError { StoreSyncError(.encryptionUndecided, words) }
+
+    private func isNew(_ application: RemoteIdentifier) -> String {
+        "\(application) is new: say whether to encrypt it, with --encrypt or --no-encrypt."
+    }
+
+    private func isUnencrypted(_ application: RemoteIdentifier) -> String {
+        "\(application) is not encrypted. Join it with --no-encrypt; --encrypt needs another application."
     }
 
     func shouldRecreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool {

@@ -114,12 +114,6 @@ final class Gate: Sendable {
 
 extension OperationSupervisor.Configuration {
     init(_ simulation: Simulation, width: Int = 2, isSuspended: Bool = false) {
-        self.init(
-            width: width,
-            isSuspended: isSuspended,
-            clock: simulation.clock,
-            executor: simulation.executor,
-            blockingExecutor: simulation.executor
-        )
+        self.init(simulation: simulation, width: width, isSuspended: isSuspended)
     }
 }

@@ -51,7 +51,7 @@ extension ApplicationRegistrationOperation {
     }
 
     func create(_ situation: Situation, _ context: OperationContext) async throws -> ApplicationRegistration {
-        try await refuseNameOfOther()
+        try await request.application.refuseLookalike(among: hooks.listApplications())
         let new = try await newApplication(context)
         // Not even whoever starts anew makes an application unencrypted that was encrypted.
         let wasEncrypted = try await context.blocking { [state, key] in try state.pin(for: key)?.isEncrypted ?? false }
@@ -130,16 +130,6 @@ extension ApplicationRegistrationOperation {
         }
         guard info.isEncrypted else { return try await join(unencrypted: situation, info, client, context) }
         return try await open(situation, info, bytes, pin: nil, client, trying: new.password, context)
-    }
-
-    private func refuseNameOfOther() async throws {
-        let others = try await hooks.listApplications()
-        if let other = others.first(where: { $0.differsOnlyInCase(from: request.application) }) {
-            throw StoreSyncError(
-                .invalidIdentifier,
-                "\(request.application) differs only in case from \(other), which some storage takes for the same. Choose another name."
-            )
-        }
     }
 
     // MARK: Aside

@@ -103,8 +103,8 @@ extension ApplicationRegistrationOperation {
     private func refuseToComplete(_ info: RegistrationInfo, _ context: OperationContext) async throws {
         let capabilities = try await hooks.backend.capabilities()
         let begun = try await context.blocking { [state, key] in try state.begunEpoch(for: key) }
-        let isComplete = capabilities.contains(.exclusiveDirectoryMove) && begun != info.epoch
-        guard request.mayCreateApplication, capabilities.contains(.exclusiveCreate), !isComplete else {
+        let arrivesWhole = capabilities.contains(.exclusiveDirectoryMove) && begun != info.epoch
+        guard request.mayCreateApplication, capabilities.contains(.exclusiveCreate), !arrivesWhole else {
             throw StoreSyncError(
                 .applicationIncomplete,
                 """

@@ -198,8 +198,8 @@ extension StoreSyncError {
             .encryptionDowngraded,
             """
             \(application) was encrypted when this device last saw it, and isn't now, or what says so is gone. Somebody may \
-            have tampered with the remote, or it's still arriving; nothing was written. Find out what happened before you \
-            register without encryption.
+            have tampered with the remote, or it's still arriving; nothing was written. Find out what happened. If the \
+            application was really given up, go on with another state directory (--state).
             """
         )
     }

@@ -147,7 +147,7 @@ public actor DocumentRegistrationOperation: Operation {
                     "\(application.application) has no document \(request.document). Check the name; pushing creates it."
                 )
         }
-        try await refuseNameOfOther()
+        try await request.document.refuseLookalike(among: hooks.listDocuments(application.hierarchy))
         let question: Question = situation.documentWasDeleted ? .recreateDeletedDocument : .createDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
             throw CancellationError()
@@ -172,16 +172,6 @@ public actor DocumentRegistrationOperation: Operation {
         }
         let key = try integrityKey(info, situation, nil)
         return try await complete(info, key, situation, didCreate: true, mustReplace: false, context)
-    }
-
-    private func refuseNameOfOther() async throws {
-        let others = try await hooks.listDocuments(application.hierarchy)
-        if let other = others.first(where: { $0.differsOnlyInCase(from: request.document) }) {
-            throw StoreSyncError(
-                .invalidIdentifier,
-                "\(request.document) differs only in case from \(other), which some storage takes for the same. Choose another name."
-            )
-        }
     }
 
     // MARK: Joining

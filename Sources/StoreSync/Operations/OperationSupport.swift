@@ -36,6 +36,17 @@ nonisolated(nonsending) func translatingErrors<Result>(
     }
 }
 
+extension RemoteIdentifier {
+    /// Refuses a name that some storage takes for one of the others.
+    func refuseLookalike(among others: [RemoteIdentifier]) throws {
+        guard let other = others.first(where: { $0.differsOnlyInCase(from: self) }) else { return }
+        throw StoreSyncError(
+            .invalidIdentifier,
+            "\(self) differs only in case from \(other), which some storage takes for the same. Choose another name."
+        )
+    }
+}
+
 extension StoreSyncError {
     /// What an error of the storage means for whoever synchronizes.
     package init(_ error: RemoteError) {

@@ -7,8 +7,9 @@ import ThreadSupport
 ///
 /// Two state directories are two devices.
 ///
-/// It's an SQLite database, and files that are locked. Losing it costs a new client identifier and the memory of
-/// rollbacks, never data. Everything in here blocks; operations call it on an executor made for that.
+/// It's an SQLite database, and files that are locked. Losing it costs a new client identifier, the memory of
+/// rollbacks, and the keys of encrypted applications, which their passwords give back; never data. What isn't `async` here
+/// blocks; operations call it on an executor made for that.
 public final class StateDirectory: Sendable {
     /// Called with the name of every change, before and after it's committed: where tests look at what a crash leaves.
     package typealias WriteHook = @Sendable (_ change: String) throws -> Void

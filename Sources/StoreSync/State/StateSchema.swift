@@ -153,12 +153,13 @@ extension StoreSyncError {
             self = error
             return
         }
-        let remedy = "Losing it costs a new client identifier and the memory of rollbacks, never data."
+        let remedy =
+            "Losing it costs a new client identifier, the memory of rollbacks, and the keys of encrypted applications, which their passwords give back."
         switch (error as? DatabaseError)?.resultCode {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
             self.init(
                 .corrupt,
-                "The state directory \(url.path) on this device is damaged. Remove it and go on. \(remedy)",
+                "The state directory \(url.path) on this device is damaged. Restore it from a backup; or move it away and go on. \(remedy)",
                 cause: error
             )
         case .SQLITE_BUSY, .SQLITE_LOCKED:
