@@ -123,7 +123,7 @@ struct SealedTests {
     // MARK: The password is changed
 
     @Test(
-        "a password change writes one file; the old password is refused, who has the keys goes on, an older file is too"
+        "a password change writes one file of a thousand; the old password is refused, who has the keys goes on, an older file is too"
     )
     func passwordChange() async throws {
         let world = try World(password: Self.password)
@@ -131,7 +131,15 @@ struct SealedTests {
         try a.write("one")
         _ = try await a.push().value
         _ = try await b.pull().value
+        let documents = url(hierarchy(world).documents, world)
+        for number in 0..<200 {
+            try FileManager.default.copyItem(
+                at: documents.appending(path: world.document.rawValue),
+                to: documents.appending(path: "copy-\(number)")
+            )
+        }
         let before = try files(world)
+        #expect(before.count > 1_000)
         let change = PasswordChangeOperation(
             to: try Password("another one"),
             of: world.application,

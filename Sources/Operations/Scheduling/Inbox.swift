@@ -4,9 +4,9 @@ import ThreadSupport
 /// Operations that were added while none could start, until somebody takes them in.
 ///
 /// Whoever adds to a busy supervisor would wait for the scheduler's lock, and its workers for whoever adds. So operations
-/// without dependencies, options and keys are left here, and taken in together: before anybody looks at or changes what
-/// stands under the lock, and by a worker that has a place to give and nothing better for it. Nobody can tell the
-/// difference.
+/// that depend on nothing and are as usual, but for a lower priority perhaps, are left here. They are taken in together:
+/// before anybody looks at or changes what stands under the lock, and by a worker that has a place to give and nothing
+/// better for it. Nobody can tell the difference.
 ///
 /// Its lock is taken while the scheduler's is held, never the other way round.
 final class Inbox: Sendable {

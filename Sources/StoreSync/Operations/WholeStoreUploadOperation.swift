@@ -97,7 +97,7 @@ public actor WholeStoreUploadOperation: Operation {
             }
         }
         let name = try await name(for: client, published, context)
-        var manifest = manifest(name, snapshots, record.vector, published)
+        var manifest = manifest(name, snapshots, record.vector)
         record.contentRoot = snapshots.store.contentRoot.description
         record.vector = manifest.includes
         record.base = StoreBase(client: client.rawValue, upload: name.reference)
@@ -245,11 +245,11 @@ public actor WholeStoreUploadOperation: Operation {
         return UploadName(client: client, generation: highest + 1, upload: UUID().uuidString)
     }
 
+    /// What publishes the upload, but for what is known only later: how the files are stored, and what others have published.
     private func manifest(
         _ name: UploadName,
         _ snapshots: Snapshots,
-        _ vector: GenerationVector,
-        _ published: PublishedStores
+        _ vector: GenerationVector
     ) -> StoreManifest {
         var includes = vector
         includes.insert(client: name.client.rawValue, name.reference)

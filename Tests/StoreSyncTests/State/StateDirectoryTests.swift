@@ -66,7 +66,7 @@ struct StateDirectoryTests {
     func damaged() throws {
         try FileManager.default.createDirectory(at: fixture.url, withIntermediateDirectories: true)
         try Data(repeating: 0x2A, count: 8_192).write(to: fixture.database)
-        expect(.corrupt, "costs a new client identifier and the memory of rollbacks, never data.")
+        expect(.corrupt, "the keys of encrypted applications, which their passwords give back.")
         try FileManager.default.removeItem(at: fixture.database)
         _ = try fixture.open().clientIdentifier(for: StateFixture.notes)
     }
