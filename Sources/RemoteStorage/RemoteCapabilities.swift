@@ -31,10 +31,14 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable {
     public static let rangedRead = RemoteCapabilities(rawValue: 1 << 5)
     /// A write that was cut off goes on where it stopped when it is repeated.
     public static let resumableWrite = RemoteCapabilities(rawValue: 1 << 6)
+    /// Files are transferred as fast as between places of this device.
+    ///
+    /// Without it, what is uploaded is copied first if others would have to wait for the upload.
+    public static let localSpeed = RemoteCapabilities(rawValue: 1 << 7)
 
     /// All of them.
     public static let all: RemoteCapabilities = [
         .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .conditionalReplace, .serverSideCopy, .rangedRead,
-        .resumableWrite,
+        .resumableWrite, .localSpeed,
     ]
 }

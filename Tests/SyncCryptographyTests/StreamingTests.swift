@@ -49,6 +49,48 @@ struct StreamingTests {
         }
     }
 
+    @Test("a content is digested on all cores as its hasher digests it", arguments: [0, 1, 1 << 20, 5_000_000])
+    func contentRoot(count: Int) async throws {
+        let content = [UInt8].noise(count)
+        var hasher = ContentRootHasher()
+        hasher.update(content)
+        let root = hasher.finalize()
+        for sizes in [[1 << 20], [70_000, 1]] {
+            let (byteCount, found) = try await SealingWorkers.withWorkers {
+                try await ContentRoot.of(Pieces(bytes: content, sizes: sizes), on: $0)
+            }
+            #expect(byteCount == count && found == root)
+        }
+    }
+
+    @Test(
+        "compression takes less effort while the writer waits for chunks, more while they wait for it, and opens all the same"
+    )
+    func adaptiveCompression() async throws {
+        var effort = CompressionEffort(.adaptive)
+        #expect(effort.level == 1)
+        for _ in 0..<3 { effort.note(isLate: true) }
+        effort.note(isLate: false)
+        #expect(effort.level == 1, "it takes several in a row")
+        for _ in 0..<100 { effort.note(isLate: true) }
+        #expect(effort.level == CompressionEffort.levels.first)
+        for _ in 0..<100 { effort.note(isLate: false) }
+        #expect(effort.level == CompressionEffort.levels.last)
+        var fixed = CompressionEffort(.zstd(level: 7))
+        for _ in 0..<100 { fixed.note(isLate: true) }
+        #expect(fixed.level == 7)
+
+        let key = try Fixture.key()
+        let content = [UInt8].text(400_000)
+        try await SealingWorkers.withWorkers { workers in
+            let options = SealingOptions(chunkSize: 4096, compression: .adaptive)
+            let source = Pieces(bytes: content, sizes: [4096])
+            let sealed = try await collect(key.sealing(source, as: Fixture.context, options: options, on: workers))
+            #expect(sealed.count < content.count / 2)
+            #expect(try key.open(sealed, as: Fixture.context, upTo: content.count) == content)
+        }
+    }
+
     @Test("with chunks of 1 MiB the content root comes of the same work on each chunk")
     func largeChunks() async throws {
         let key = try Fixture.key()

@@ -18,12 +18,8 @@ enum SQLiteHeader {
         let path = url.path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? url.path
         let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
         guard sqlite3_open_v2("file:\(path)?immutable=1", &database, flags, nil) == SQLITE_OK else { return false }
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        guard sqlite3_file_control(database, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
-            let file, let read = file.pointee.pMethods?.pointee.xRead
-        else { return false }
-        var start = [UInt8](repeating: 0, count: magic.count)
-        return read(file, &start, Int32(start.count), 0) == SQLITE_OK && start == magic
+        guard let file = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: database) else { return false }
+        return (try? file.read(at: 0, count: magic.count)) == magic
     }
 
     /// Sets whether a database, which nobody has open, is opened with a write-ahead log.
@@ -32,19 +28,30 @@ enum SQLiteHeader {
         try overwrite(url, [(versions, [version, version])])
     }
 
-    /// Takes out of a database, which nobody has open, what says nothing of its content.
+    /// What is put in the place of fields that say nothing of a database's content.
     ///
     /// So equal content has equal bytes on every device: the journal mode is a device's own affair; the counters of changes
     /// and of changes of the schema tell connections of one file when their caches are outdated, and this is a new file;
     /// the last two fields say which SQLite wrote last, and at which count, without which the file's length in the header
     /// would not be believed.
-    static func normalize(_ url: URL) throws {
+    private static let normalFields: [(offset: UInt64, bytes: [UInt8])] = {
         let one: [UInt8] = [0, 0, 0, 1]
         // Version 3.7.0 was the first to write the last two.
-        try overwrite(
-            url,
-            [(versions, [1, 1]), (24, one), (40, one), (92, one), (96, [0, 0x2D, 0xE2, 0x18])]
-        )
+        return [(versions, [1, 1]), (24, one), (40, one), (92, one), (96, [0, 0x2D, 0xE2, 0x18])]
+    }()
+
+    /// Takes out of a database, which nobody has open, what says nothing of its content.
+    static func normalize(_ url: URL) throws {
+        try overwrite(url, normalFields)
+    }
+
+    /// Takes the same out of the first bytes of a database, and puts its length in, in pages: who wrote it before version 3.7.0
+    /// left that outdated.
+    static func normalize(_ start: inout [UInt8], pageCount: UInt32) {
+        let length = (28 as UInt64, withUnsafeBytes(of: pageCount.bigEndian, Array.init))
+        for (offset, bytes) in normalFields + [length] {
+            start.replaceSubrange(Int(offset)..<Int(offset) + bytes.count, with: bytes)
+        }
     }
 
     private static func overwrite(_ url: URL, _ fields: [(offset: UInt64, bytes: [UInt8])]) throws {

@@ -1,13 +1,8 @@
 import Foundation
 import Operations
-import RemoteStorage
-import SyncCryptography
 
-/// Writes what comes from the remote into a local file, and digests it on the way.
-struct FileReceiver {
-    let root: ContentRoot
-    let byteCount: Int64
-
+/// Writes what comes from the remote into a local file.
+enum FileReceiver {
     /// Receives a file.
     ///
     /// It's durable when this returns; what a failure leaves is the caller's to remove.
@@ -15,23 +10,13 @@ struct FileReceiver {
         _ content: Content,
         at url: URL,
         on context: OperationContext
-    ) async throws -> FileReceiver where Content.Element == [UInt8] {
+    ) async throws where Content.Element == [UInt8] {
         let file = try await context.blocking { try DownloadFile(creatingAt: url) }
-        var hasher = ContentRootHasher()
         for try await chunk in content {
             try Task.checkCancellation()
-            hasher = try await context.blocking { [hasher] in
-                var hasher = hasher
-                hasher.update(chunk)
-                try file.write(chunk)
-                return hasher
-            }
+            try await context.blocking { try file.write(chunk) }
         }
-        let final = hasher
-        return try await context.blocking {
-            try file.finish()
-            return FileReceiver(root: final.finalize(), byteCount: final.byteCount)
-        }
+        try await context.blocking { try file.finish() }
     }
 }
 

@@ -2,6 +2,7 @@ public import Foundation
 public import Operations
 public import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// A store that was downloaded: what ``WholeStoreDownloadOperation`` results in.
 public struct WholeStoreDownload: Sendable, Hashable {
@@ -199,9 +200,7 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         let copy = try await context.temporaryDirectory().appending(path: "local")
         do {
-            let snapshot = try await context.blocking { try StoreSnapshot.take(of: store, at: copy) }
-            try? context.fileManager.removeItem(at: copy)
-            let root = snapshot.contentRoot
+            let root = try await contentRoot(of: store, copyingTo: copy, context)
             if request.overwritesLocalChanges { return LocalState(root: root, expectation: .anything) }
             let known = [record?.contentRoot, record?.pending?.contentRoot].compactMap { $0 }.compactMap(
                 ContentRoot.init(hex:)
@@ -213,6 +212,22 @@ public actor WholeStoreDownloadOperation: Operation {
             // What can't be read can't be compared; whoever gives it up may have it replaced.
             guard request.overwritesLocalChanges else { throw error }
             return LocalState(root: nil, expectation: .anything)
+        }
+    }
+
+    private func contentRoot(
+        of store: LocalStore,
+        copyingTo copy: URL,
+        _ context: OperationContext
+    ) async throws -> ContentRoot {
+        let taken = try await context.blocking { try TakenStore.take(store, holding: true, copyingTo: copy) }
+        do {
+            let root = try await taken.contentRoot(on: context.blockingExecutor)
+            try await context.blocking { try taken.release() }
+            return root
+        } catch {
+            try? await context.blocking { try taken.release() }
+            throw error
         }
     }
 
@@ -289,27 +304,39 @@ public actor WholeStoreDownloadOperation: Operation {
     }
 
     /// Writes what comes into a file, opened on the way where the application is encrypted.
+    ///
+    /// Returns what came.
     private func receive(
         _ content: RemoteContent,
         _ file: WholeStoreFile,
         _ source: StoreSource,
         at url: URL,
         _ context: OperationContext
-    ) async throws -> FileReceiver {
+    ) async throws -> (byteCount: Int64, root: ContentRoot) {
         let seal = document.application.seal
-        guard let key = seal.key else { return try await FileReceiver.receive(content, at: url, on: context) }
+        guard let key = seal.key else {
+            try await FileReceiver.receive(content, at: url, on: context)
+            let received = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
+            return try await SealingWorkers.withWorkers { try await ContentRoot.of(received, on: $0) }
+        }
         guard let manifest = source.manifest else {
             throw StoreSyncError(.tampered, "A store of an encrypted application has no manifest, so it isn't opened.")
         }
         let role = ApplicationSeal.Role.file(file, manifest.name, of: document.document)
+        let summary = Locked<ContentSummary?>(nil)
         do {
-            return try await SealingWorkers.withWorkers { workers in
-                let opening = key.opening(content, as: seal.context(role), salt: manifest[file]?.salt, on: workers)
-                return try await FileReceiver.receive(opening, at: url, on: context)
+            try await SealingWorkers.withWorkers { workers in
+                let opening = key.opening(content, as: seal.context(role), salt: manifest[file]?.salt, on: workers) {
+                    pass in
+                    summary.withLock { $0 = pass }
+                }
+                try await FileReceiver.receive(opening, at: url, on: context)
             }
         } catch let error as CryptographyError {
             throw StoreSyncError(error, at: file.path(in: source.directory))
         }
+        guard let summary = summary.withLock({ $0 }) else { throw CancellationError() }
+        return (summary.plainBytes, summary.contentRoot)
     }
 
     private func fetchAppliedSets(

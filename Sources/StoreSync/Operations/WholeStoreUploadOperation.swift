@@ -56,17 +56,19 @@ public actor WholeStoreUploadOperation: Operation {
 
     private var key: DocumentKey { document.application.key(backend, document.document) }
 
-    /// A copy of everything that is uploaded, taken at one moment, in the temporary directory.
+    /// Everything that is uploaded, taken at one moment.
     private struct Snapshots: Sendable {
-        var store: StoreSnapshot
-        var files: [WholeStoreFile: (url: URL, manifest: StoreManifest.File)]
-        var totalBytes: Int64 { files.values.reduce(0) { $0 + $1.manifest.size } }
+        var store: TakenStore
+        /// Copies of the applied sets, in the temporary directory.
+        var appliedSets: [WholeStoreFile: StoreSnapshot]
+        var totalBytes: Int64 { appliedSets.values.reduce(store.byteCount) { $0 + $1.byteCount } }
     }
 
     /// Uploads.
     public func main(_ context: OperationContext) async throws -> WholeStoreUpload {
         try await translatingErrors {
-            guard try await backend.capabilities().contains(.exclusiveCreate) else {
+            let capabilities = try await backend.capabilities()
+            guard capabilities.contains(.exclusiveCreate) else {
                 throw StoreSyncError(
                     .unsupportedStorage,
                     "\(backend.identity) can't create a file exclusively, so nothing can be published there safely."
@@ -77,35 +79,59 @@ public actor WholeStoreUploadOperation: Operation {
                 [try state.lock(.document(key), .exclusive), try state.lock(.store(store.path), .exclusive)]
             }
             defer { for lock in locks { lock.release() } }
-            return try await upload(store, context)
+            return try await upload(store, holding: capabilities.contains(.localSpeed), context)
         }
     }
 
-    private func upload(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreUpload {
+    private func upload(
+        _ store: LocalStore,
+        holding: Bool,
+        _ context: OperationContext
+    ) async throws -> WholeStoreUpload {
         let temporary = try await context.temporaryDirectory()
         async let listed = PublishedStores.list(hooks, hierarchy)
-        let snapshots = try await snapshots(of: store, in: temporary, context)
-        let published = try await listed
+        let snapshots = try await snapshots(of: store, holding: holding, in: temporary, context)
+        do {
+            return try await upload(store, snapshots, listed, context)
+        } catch {
+            try? await context.blocking { try snapshots.store.release() }
+            throw error
+        }
+    }
+
+    private func upload(
+        _ store: LocalStore,
+        _ snapshots: Snapshots,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> WholeStoreUpload {
         let client = try await client(published, context)
-        var record = try await record(of: store, snapshots.store, client, published, context)
-        if let base = record.base, record.contentRoot == snapshots.store.contentRoot.description,
+        var (record, root) = try await record(of: store, snapshots.store, client, published, context)
+        if let base = record.base, let root, record.contentRoot == root.description,
             published.published.contains(where: { $0.client.rawValue == base.client && $0.reference == base.upload })
         {
             let name = try UploadName(client: RemoteIdentifier(base.client), base.upload)
             if let manifest = try await PublishedStores.readManifests([name], hooks, hierarchy, seal).manifests.first {
+                try await context.blocking { try snapshots.store.release() }
                 return result(client, snapshots, isUnchanged: true, published: manifest, [manifest], warnings: [])
             }
         }
         let name = try await name(for: client, published, context)
-        var manifest = manifest(name, snapshots, record.vector)
-        record.contentRoot = snapshots.store.contentRoot.description
+        var manifest = manifest(name, record.vector)
+        record.contentRoot = root?.description
         record.vector = manifest.includes
         record.base = StoreBase(client: client.rawValue, upload: name.reference)
-        let upload = UploadRecord(document: key, client: client.rawValue, reference: name.reference, store: record)
+        var upload = UploadRecord(document: key, client: client.rawValue, reference: name.reference, store: record)
         // Before anything of it is on the remote, so that this device never takes it for somebody else's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         async let read = PublishedStores.readManifests(published.published, hooks, hierarchy, seal)
-        manifest.files = try await transfer(manifest, snapshots, context)
+        manifest.files = try await transfer(name, snapshots, root, context)
+        try await context.blocking { try snapshots.store.release() }
+        if root == nil {
+            // Known only now, and before anybody can see the upload.
+            upload.store.contentRoot = manifest[.store]?.contentRoot.description
+            try await context.blocking { [state, upload] in try state.recordUpload(upload) }
+        }
         let (others, _) = try await read
         // Those whose manifests open: a name alone says nothing.
         manifest.seen = PublishedStores.highestGenerations(of: others + [manifest])
@@ -122,35 +148,24 @@ public actor WholeStoreUploadOperation: Operation {
 
     private func snapshots(
         of store: LocalStore,
+        holding: Bool,
         in directory: URL,
         _ context: OperationContext
     ) async throws -> Snapshots {
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         let applied = state.appliedSets(for: store.path, in: key)
         return try await context.blocking {
-            let snapshot = try StoreSnapshot.take(
-                of: store,
-                at: directory.appending(path: WholeStoreFile.store.rawValue)
-            )
-            var files: [WholeStoreFile: (url: URL, manifest: StoreManifest.File)] = [:]
-            files[.store] = (
-                snapshot.url,
-                StoreManifest.File(
-                    file: .store,
-                    size: snapshot.byteCount,
-                    storedSize: snapshot.byteCount,
-                    contentRoot: snapshot.contentRoot
-                )
+            let copy = directory.appending(path: WholeStoreFile.store.rawValue)
+            var snapshots = Snapshots(
+                store: try TakenStore.take(store, holding: holding, copyingTo: copy),
+                appliedSets: [:]
             )
             for file in WholeStoreFile.appliedSets {
                 let copy = directory.appending(path: file.rawValue)
                 try applied.copyOrCreate(file, at: copy)
-                let (size, root) = try ContentRoot.ofFile(at: copy)
-                files[file] = (
-                    copy, StoreManifest.File(file: file, size: size, storedSize: size, contentRoot: root)
-                )
+                snapshots.appliedSets[file] = try StoreSnapshot(at: copy)
             }
-            return Snapshots(store: snapshot, files: files)
+            return snapshots
         }
     }
 
@@ -191,21 +206,26 @@ public actor WholeStoreUploadOperation: Operation {
     }
 
     /// What this device remembers of the store, with pushes and pulls that were carried out but cut off before they were
-    /// remembered.
+    /// remembered; and the store's digest, if it remembers anything to compare that with.
     private func record(
         of store: LocalStore,
-        _ snapshot: StoreSnapshot,
+        _ taken: TakenStore,
         _ client: RemoteIdentifier,
         _ published: PublishedStores,
         _ context: OperationContext
-    ) async throws -> StoreRecord {
+    ) async throws -> (StoreRecord, ContentRoot?) {
         let certain = try await published.certain(of: client, key, state, hooks, hierarchy, seal, context)
         let record = try await context.blocking { [state, key] in
             try state.adoptInterruptedUploads(client: client.rawValue, published: certain, document: key)
             return try state.store(at: store.path, document: key)
-        }?.settled(for: snapshot.contentRoot.description)
-        guard let record else {
-            return StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
+        }
+        // The manifest of a file that isn't sealed names its digest, which nothing finds out on the way.
+        guard record != nil || !seal.isEncrypted else {
+            return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), nil)
+        }
+        let root = try await taken.contentRoot(on: context.blockingExecutor)
+        guard let record = record?.settled(for: root.description) else {
+            return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), root)
         }
         guard !record.mustReplace, record.integrityKey == document.integrityKey else {
             let remedy =
@@ -220,7 +240,7 @@ public actor WholeStoreUploadOperation: Operation {
                 """
             )
         }
-        return record
+        return (record, root)
     }
 
     private func name(
@@ -246,44 +266,36 @@ public actor WholeStoreUploadOperation: Operation {
     }
 
     /// What publishes the upload, but for what is known only later: how the files are stored, and what others have published.
-    private func manifest(
-        _ name: UploadName,
-        _ snapshots: Snapshots,
-        _ vector: GenerationVector
-    ) -> StoreManifest {
+    private func manifest(_ name: UploadName, _ vector: GenerationVector) -> StoreManifest {
         var includes = vector
         includes.insert(client: name.client.rawValue, name.reference)
-        return StoreManifest(
-            name: name,
-            created: Date(),
-            files: WholeStoreFile.allCases.compactMap { snapshots.files[$0]?.manifest },
-            includes: includes,
-            seen: [:]
-        )
+        return StoreManifest(name: name, created: Date(), files: [], includes: includes, seen: [:])
     }
 
     // MARK: Transferring and publishing
 
     /// Uploads the files.
     ///
-    /// Returns them as the manifest lists them: what a sealed one takes is known only when it has been sealed.
+    /// Returns them as the manifest lists them: what a sealed one is and takes is known only when it has been sealed.
     private func transfer(
-        _ manifest: StoreManifest,
+        _ name: UploadName,
         _ snapshots: Snapshots,
+        _ root: ContentRoot?,
         _ context: OperationContext
     ) async throws -> [StoreManifest.File] {
         let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
-        let directory = hierarchy.upload(manifest.name)
+        let directory = hierarchy.upload(name)
         let executor = context.blockingExecutor
         let (hooks, seal, document) = (hooks, seal, document.document)
         return try await SealingWorkers.withWorkers { workers in
-            try await together(manifest.files) { file in
-                guard let url = snapshots.files[file.file]?.url else { return file }
-                let content = try await RemoteContent.file(at: url, executor: executor).counted(by: progress)
-                let role = ApplicationSeal.Role.file(file.file, manifest.name, of: document)
-                let outgoing = OutgoingFile(content, file, as: role, seal, on: workers)
-                try await hooks.uploadFile(outgoing.content, to: file.file.path(in: directory))
-                return try outgoing.stored()
+            try await together(WholeStoreFile.allCases) { file in
+                let copy = snapshots.appliedSets[file]
+                let taken = copy.map(TakenStore.copied) ?? snapshots.store
+                let content = try await taken.content(on: executor).counted(by: progress)
+                let role = ApplicationSeal.Role.file(file, name, of: document)
+                let outgoing = OutgoingFile(content, as: role, seal, on: workers)
+                try await hooks.uploadFile(outgoing.content, to: file.path(in: directory))
+                return try outgoing.stored(as: file, taken.byteCount, copy?.contentRoot ?? root)
             }
         }
     }
@@ -391,24 +403,21 @@ public actor WholeStoreUploadOperation: Operation {
 /// A file on its way to the remote: sealed while it's read, where the application is encrypted.
 private struct OutgoingFile: Sendable {
     let content: RemoteContent
-    private let file: StoreManifest.File
     private let salt: [UInt8]?
     private let summary = Locked<ContentSummary?>(nil)
 
-    init(
-        _ plain: RemoteContent,
-        _ file: StoreManifest.File,
-        as role: ApplicationSeal.Role,
-        _ seal: ApplicationSeal,
-        on workers: SealingWorkers
-    ) {
-        self.file = file
+    init(_ plain: RemoteContent, as role: ApplicationSeal.Role, _ seal: ApplicationSeal, on workers: SealingWorkers) {
         guard let key = seal.key else {
             content = plain
             salt = nil
             return
         }
-        let sealing = key.sealing(plain, as: seal.context(role), on: workers) { [summary] pass in
+        let sealing = key.sealing(
+            plain,
+            as: seal.context(role),
+            options: SealingOptions(compression: .adaptive),
+            on: workers
+        ) { [summary] pass in
             summary.withLock { $0 = pass }
         }
         salt = sealing.salt
@@ -419,17 +428,27 @@ private struct OutgoingFile: Sendable {
     }
 
     /// What the manifest says of the file once it has been uploaded.
-    func stored() throws -> StoreManifest.File {
-        guard let salt else { return file }
-        guard let summary = summary.withLock({ $0 }), summary.contentRoot == file.contentRoot else {
+    ///
+    /// - Parameters:
+    ///   - file: Which file it is.
+    ///   - size: How many bytes it had when it was taken.
+    ///   - root: What its digest was then, if that was found out.
+    func stored(as file: WholeStoreFile, _ size: Int64, _ root: ContentRoot?) throws -> StoreManifest.File {
+        let summary = summary.withLock { $0 }
+        guard let found = summary?.contentRoot ?? root, summary.map({ $0.plainBytes == size }) ?? (salt == nil),
+            root == nil || root == found
+        else {
             throw StoreSyncError(
                 .storeChanged,
-                "\(file.file.rawValue) was sealed otherwise than it was copied. Nothing was published. Push again."
+                "\(file.rawValue) was sealed otherwise than it was taken. Nothing was published. Push again."
             )
         }
-        var file = file
-        file.storedSize = summary.sealedBytes
-        file.salt = salt
-        return file
+        return StoreManifest.File(
+            file: file,
+            size: size,
+            storedSize: summary?.sealedBytes ?? size,
+            contentRoot: found,
+            salt: salt
+        )
     }
 }

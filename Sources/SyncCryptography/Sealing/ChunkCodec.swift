@@ -4,7 +4,7 @@ struct ChunkCodec: Sendable {
     let key: SecretBytes
     /// The header and the key check at its end: what a sealed file begins with.
     let start: [UInt8]
-    private let compression: SealingOptions.Compression
+    let compression: SealingOptions.Compression
 
     /// To seal a file.
     init(
@@ -57,6 +57,7 @@ struct ChunkCodec: Sendable {
     ///   - plaintext: Exactly as many bytes as a chunk has; fewer in the last one, which is empty in an empty file only.
     ///   - index: How many chunks come before it.
     ///   - isLast: Whether none comes after it.
+    ///   - level: How hard zstd tries; as the options say where it is `nil`.
     ///   - workspace: Memory to work in.
     ///   - nonce: 24 bytes, never used before; by chance, unless a test says otherwise.
     /// - Returns: The record that stands in the file.
@@ -64,6 +65,7 @@ struct ChunkCodec: Sendable {
         _ plaintext: ArraySlice<UInt8>,
         index: UInt64,
         isLast: Bool,
+        level: Int32? = nil,
         in workspace: ChunkWorkspace,
         nonce: [UInt8] = Sodium.randomBytes(XChaCha20Poly1305.nonceBytes)
     ) -> [UInt8] {
@@ -73,7 +75,7 @@ struct ChunkCodec: Sendable {
         )
         return plaintext.withUnsafeBytes { plaintext in
             let compressed =
-                compression == .none ? nil : workspace.compress(plaintext, level: compression.level)
+                compression == .none ? nil : workspace.compress(plaintext, level: level ?? compression.level)
             let body = compressed ?? plaintext
             let record = ChunkRecord(bodyByteCount: body.count, isCompressed: compressed != nil, isLast: isLast)
             return [UInt8](unsafeUninitializedCapacity: record.byteCount) { buffer, initialized in

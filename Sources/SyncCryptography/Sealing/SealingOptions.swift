@@ -4,13 +4,19 @@ public struct SealingOptions: Hashable, Sendable {
     public struct Compression: Hashable, Sendable {
         /// The method's number in a header.
         let number: UInt8
-        /// How hard zstd tries.
+        /// How hard zstd tries, at the beginning at least.
         let level: Int32
+        /// Whether it tries harder or less from then on.
+        var adapts = false
 
         /// Not at all.
         public static let none = Compression(number: 0, level: 0)
         /// With zstd, fast.
         public static let zstd = zstd(level: 1)
+        /// With zstd, as hard as there is time for: harder while chunks wait to be written, less while the writer waits for them.
+        ///
+        /// For files that go through a pipeline; a file that is sealed in memory is compressed as with ``zstd``.
+        public static let adaptive = Compression(number: 1, level: 1, adapts: true)
 
         /// With zstd; a chunk that doesn't become smaller is stored as it is.
         ///

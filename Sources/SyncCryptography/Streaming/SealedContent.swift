@@ -44,6 +44,7 @@ where Source.Element == [UInt8] {
         private var plaintext: ByteStream<Source.AsyncIterator>
         private let window: ChunkWindow<Sealed>
         private var tally = ContentTally()
+        private var effort: CompressionEffort
         /// The chunk after those in the window, read ahead to know whether there is one; `nil` if none was read yet.
         private var ahead: [UInt8]?
         private var index: UInt64 = 0
@@ -56,6 +57,7 @@ where Source.Element == [UInt8] {
             self.content = content
             plaintext = ByteStream(content.source.makeAsyncIterator())
             window = ChunkWindow(content.workers)
+            effort = CompressionEffort(content.codec.compression)
         }
 
         /// The next piece, or `nil` at the end.
@@ -69,6 +71,7 @@ where Source.Element == [UInt8] {
                     return content.codec.start
                 }
                 while !window.isFull, !hasLast { try await submitChunk() }
+                if window.isFull { effort.note(isLate: !window.hasResult) }
                 guard let sealed = try await window.next() else {
                     isOver = true
                     content.onEnd?(tally.finalize())
@@ -91,10 +94,10 @@ where Source.Element == [UInt8] {
             ahead = following
             hasLast = following.isEmpty
             window.append(
-                content.workers.submit { [index, hasLast] workspace in
+                content.workers.submit { [index, hasLast, level = effort.level] workspace in
                     Sealed(
                         summary: ChunkSummary(of: chunk, chunkSize: size),
-                        record: codec.seal(chunk[...], index: index, isLast: hasLast, in: workspace)
+                        record: codec.seal(chunk[...], index: index, isLast: hasLast, level: level, in: workspace)
                     )
                 }
             )

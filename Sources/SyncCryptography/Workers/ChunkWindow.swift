@@ -18,6 +18,9 @@ final class ChunkWindow<Value: Sendable> {
 
     var isFull: Bool { tickets.count >= limit }
 
+    /// Whether the oldest is done.
+    var hasResult: Bool { tickets.first?.isDone == true }
+
     func append(_ ticket: Ticket<Value>) {
         tickets.append(ticket)
     }

@@ -20,6 +20,14 @@ final class Ticket<Value: Sendable>: Sendable {
         }
     }
 
+    /// Whether the result is there.
+    var isDone: Bool {
+        state.withLock { state in
+            guard case .done = state else { return false }
+            return true
+        }
+    }
+
     /// Gives the result; only the first one counts.
     func finish(_ result: Result<Value, any Error>) {
         let waiting: CheckedContinuation<Void, any Error>? = state.withLock { state in

@@ -199,9 +199,12 @@ struct Device: Sendable {
 
 /// A store of notes.
 enum Store {
+    /// A new store keeps a write-ahead log, as those of most apps do; one that was pulled doesn't.
     static func write(_ notes: [String], to url: URL) throws {
+        let isNew = !FileManager.default.fileExists(atPath: url.path)
         let queue = try DatabaseQueue(path: url.path)
         defer { try? queue.close() }
+        if isNew { try queue.inDatabase { try $0.execute(sql: "PRAGMA journal_mode = wal") } }
         try queue.write { db in
             try db.execute(sql: "CREATE TABLE IF NOT EXISTS note (text TEXT NOT NULL)")
             for note in notes { try db.execute(sql: "INSERT INTO note VALUES (?)", arguments: [note]) }

@@ -1,0 +1,46 @@
+import GRDB
+import GRDBSQLite
+
+/// A file as SQLite itself has it open.
+///
+/// A descriptor of ours on a database, when closed, would take the locks away that SQLite has on it in this process.
+struct SQLiteFile {
+    private let file: UnsafeMutablePointer<sqlite3_file>
+    private let methods: sqlite3_io_methods
+
+    /// Finds a file of a connection, which must outlive this.
+    ///
+    /// - Parameters:
+    ///   - control: `SQLITE_FCNTL_FILE_POINTER` for the database, `SQLITE_FCNTL_JOURNAL_POINTER` for its journal or log.
+    ///   - connection: The connection.
+    /// - Returns: `nil` if that file isn't open.
+    init?(_ control: CInt, of connection: OpaquePointer?) {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        guard sqlite3_file_control(connection, "main", control, &file) == SQLITE_OK, let file,
+            let methods = file.pointee.pMethods?.pointee
+        else { return nil }
+        self.file = file
+        self.methods = methods
+    }
+
+    /// The file's length in bytes.
+    var byteCount: Int64 {
+        get throws {
+            var count: Int64 = 0
+            try check(methods.xFileSize?(file, &count))
+            return count
+        }
+    }
+
+    /// Reads bytes, all of which must be there.
+    func read(at offset: Int64, count: Int) throws -> [UInt8] {
+        try [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            try check(methods.xRead?(file, buffer.baseAddress, CInt(count), offset))
+            initialized = count
+        }
+    }
+
+    private func check(_ code: CInt?) throws {
+        guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code ?? SQLITE_ERROR)) }
+    }
+}

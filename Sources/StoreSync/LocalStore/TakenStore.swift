@@ -1,0 +1,75 @@
+import Foundation
+import RemoteStorage
+import SyncCryptography
+import ThreadSupport
+
+/// One state of a local store, to be read as a file.
+enum TakenStore: Sendable {
+    /// Read where it is, while it stands still.
+    case held(HeldDatabase)
+    /// Copied, with its digest.
+    case copied(StoreSnapshot)
+
+    /// Takes a store, which may be open and written to.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - store: The store.
+    ///   - holding: Whether it may be read where it is, as long as that takes; else it's copied at once.
+    ///   - copy: Where a copy goes if there has to be one.
+    /// - Throws: What ``StoreSnapshot/take(of:at:whileCopying:)`` throws.
+    static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
+        if holding, let held = HeldDatabase(store) { return .held(held) }
+        return .copied(try StoreSnapshot.take(of: store, at: copy))
+    }
+
+    /// Its size in bytes.
+    var byteCount: Int64 {
+        switch self {
+        case .held(let database): database.byteCount
+        case .copied(let snapshot): snapshot.byteCount
+        }
+    }
+
+    /// Its digest, which a store that wasn't copied has to be read for.
+    func contentRoot(on executor: (any TaskExecutor)?) async throws -> ContentRoot {
+        switch self {
+        case .held:
+            let content = try await content(on: executor)
+            return try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }.root
+        case .copied(let snapshot):
+            return snapshot.contentRoot
+        }
+    }
+
+    /// Its bytes; reading blocks on the executor.
+    func content(on executor: (any TaskExecutor)?) async throws -> RemoteContent {
+        switch self {
+        case .held(let database):
+            return RemoteContent(length: database.byteCount) {
+                var offset: Int64 = 0
+                return {
+                    try Task.checkCancellation()
+                    let chunk = try await runBlocking(on: executor) { [offset] in
+                        try database.read(at: offset, upTo: RemoteContent.chunkSize)
+                    }
+                    offset += Int64(chunk.count)
+                    return chunk.isEmpty ? nil : chunk
+                }
+            }
+        case .copied(let snapshot):
+            return try await RemoteContent.file(at: snapshot.url, executor: executor)
+        }
+    }
+
+    /// Ends the reading.
+    ///
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if what was read wasn't one state after all.
+    func release() throws {
+        switch self {
+        case .held(let database): try database.release()
+        case .copied(let snapshot): try? FileManager.default.removeItem(at: snapshot.url)
+        }
+    }
+}

@@ -1,0 +1,34 @@
+/// How hard zstd tries, from chunk to chunk.
+///
+/// Where the processors are what a transfer waits for, as with a folder of this device, less effort ends it sooner; where it
+/// waits for the medium, as with most servers, more effort does.
+struct CompressionEffort: Sendable {
+    /// zstd's levels; the negative ones are its fast ones.
+    static let levels: [Int32] = [-3, -1, 1, 3]
+    /// So many chunks in a row have to agree before it changes.
+    static let patience = 4
+
+    private let compression: SealingOptions.Compression
+    private var index: Int
+    /// How many chunks in a row came late (negative: early).
+    private var run = 0
+
+    /// Begins with what the options say.
+    init(_ compression: SealingOptions.Compression) {
+        self.compression = compression
+        index = Self.levels.firstIndex(of: compression.level) ?? 0
+    }
+
+    /// The level for the next chunk.
+    var level: Int32 { compression.adapts ? Self.levels[index] : compression.level }
+
+    /// The writer wanted a chunk.
+    ///
+    /// - Parameter isLate: Whether it had to wait for it.
+    mutating func note(isLate: Bool) {
+        run = isLate ? max(run, 0) + 1 : min(run, 0) - 1
+        guard abs(run) == Self.patience else { return }
+        index = min(max(index - run.signum(), 0), Self.levels.count - 1)
+        run = 0
+    }
+}
