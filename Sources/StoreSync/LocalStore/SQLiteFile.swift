@@ -8,12 +8,11 @@ struct SQLiteFile {
     private let file: UnsafeMutablePointer<sqlite3_file>
     private let methods: sqlite3_io_methods
 
-    /// Finds a file of a connection, which must outlive this.
+    /// Finds a file of a connection, which must outlive this; `nil` if that file isn't open.
     ///
     /// - Parameters:
     ///   - control: `SQLITE_FCNTL_FILE_POINTER` for the database, `SQLITE_FCNTL_JOURNAL_POINTER` for its journal or log.
     ///   - connection: The connection.
-    /// - Returns: `nil` if that file isn't open.
     init?(_ control: CInt, of connection: OpaquePointer?) {
         var file: UnsafeMutablePointer<sqlite3_file>?
         guard sqlite3_file_control(connection, "main", control, &file) == SQLITE_OK, let file,

@@ -18,6 +18,7 @@ enum TakenStore: Sendable {
     ///   - store: The store.
     ///   - holding: Whether it may be read where it is, as long as that takes; else it's copied at once.
     ///   - copy: Where a copy goes if there has to be one.
+    /// - Returns: The state as it is now.
     /// - Throws: What ``StoreSnapshot/take(of:at:whileCopying:)`` throws.
     static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
         if holding, let held = HeldDatabase(store) { return .held(held) }

@@ -433,6 +433,8 @@ private struct OutgoingFile: Sendable {
     ///   - file: Which file it is.
     ///   - size: How many bytes it had when it was taken.
     ///   - root: What its digest was then, if that was found out.
+    /// - Returns: What the manifest lists.
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if something else was sealed.
     func stored(as file: WholeStoreFile, _ size: Int64, _ root: ContentRoot?) throws -> StoreManifest.File {
         let summary = summary.withLock { $0 }
         guard let found = summary?.contentRoot ?? root, summary.map({ $0.plainBytes == size }) ?? (salt == nil),
