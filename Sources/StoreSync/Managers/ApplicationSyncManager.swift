@@ -164,7 +164,7 @@ public actor ApplicationSyncManager {
     /// - Parameter entitlements: Which access groups are the caller's.
     /// - Returns: The keychain, unlocked by the secret in the state directory.
     /// - Throws: ``StoreSyncError`` with code `keychainLocked`, `cannotWrite`, `corrupt`, `busy` or `unsupportedFormat`.
-    public nonisolated func keychain(entitlements: Entitlements) async throws -> FileKeychain {
+    public func keychain(entitlements: Entitlements) async throws -> FileKeychain {
         try await translatingErrors {
             let key = ApplicationKey(remote: backend.identity, application: application.rawValue)
             return try await state.keychain(for: key, entitlements: entitlements, on: nil)
