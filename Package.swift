@@ -181,7 +181,8 @@ let package = Package(
         .testTarget(
             name: "StoreSyncTests",
             dependencies: [
-                "StoreSync", "RemoteStorage", "Operations", "OperationsTesting", "SyncCryptography", "ThreadSupport",
+                "StoreSync", "RemoteStorage", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
+                "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings
@@ -189,7 +190,7 @@ let package = Package(
         .testTarget(
             name: "StoreSyncCommandTests",
             dependencies: [
-                "StoreSyncCommand", "StoreSync", "RemoteStorage",
+                "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings

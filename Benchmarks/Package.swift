@@ -41,12 +41,19 @@ let package = Package(
         .target(
             name: "Workloads",
             dependencies: [
+                "CLibsodium",
                 .product(name: "Operations", package: "swift-store-sync"),
+                .product(name: "SyncCryptography", package: "swift-store-sync"),
                 .target(name: "CMalloc", condition: .when(platforms: [.linux])),
             ],
             swiftSettings: settings
         ),
         .systemLibrary(name: "CMalloc"),
+        .systemLibrary(
+            name: "CLibsodium",
+            pkgConfig: "libsodium",
+            providers: [.apt(["libsodium-dev"]), .brew(["libsodium"])]
+        ),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -89,6 +89,18 @@ public struct OperationContext: Sendable {
         try await record.core.pause(record, awaiting: reason, answer)
     }
 
+    /// Runs `body` where cancelling the operation doesn't reach it.
+    ///
+    /// For the few steps between doing what can't be undone and knowing that it was done: the operation isn't cancelled then,
+    /// whatever was asked for meanwhile.
+    ///
+    /// - Parameter body: The steps, short ones.
+    /// - Returns: What `body` returns.
+    /// - Throws: What `body` throws.
+    package func shielded<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
+        try await Task(executorPreference: record.core.environment.executor) { try await body() }.value
+    }
+
     /// Adds an operation as part of this one, which doesn't end before it.
     ///
     /// Children are served before other operations and don't count against the supervisor's capacity; suspension doesn't

@@ -43,7 +43,11 @@ struct Pull: AsyncParsableCommand {
                 overwritesLocalChanges: overwrite,
                 acceptsRollback: acceptRollback
             )
-            let download = try await session.value(of: session.manager.document(document).download(request))
+            let registration = session.manager.register(mayCreate: false)
+            let handle = session.manager.document(document).download(request, after: registration)
+            let keychain = session.manager.synchronizeKeychain(after: registration)
+            let download = try await session.value(of: handle)
+            await session.finish(keychain)
             for warning in download.warnings { session.report.warning(warning) }
             let result = TransferResult(
                 command: "pull",

@@ -35,8 +35,12 @@ struct Push: AsyncParsableCommand {
                 recreates: recreate,
                 interruption: interruption
             )
-            let handle = session.manager.document(document).upload(storeAt: URL(fileURLWithPath: store))
+            let url = URL(fileURLWithPath: store)
+            let registration = session.manager.register(uploading: url)
+            let handle = session.manager.document(document).upload(storeAt: url, after: registration)
+            let keychain = session.manager.synchronizeKeychain(after: registration)
             let upload = try await session.value(of: handle)
+            await session.finish(keychain)
             for warning in upload.warnings { session.report.warning(warning) }
             let result = TransferResult(
                 command: "push",

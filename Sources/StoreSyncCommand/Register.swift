@@ -26,7 +26,10 @@ struct Register: AsyncParsableCommand {
     func run() async throws {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, encryption: encryption, interruption: interruption)
-            let registration = try await session.value(of: session.manager.register(startsAnew: again))
+            let handle = session.manager.register(startsAnew: again)
+            let keychain = session.manager.synchronizeKeychain(after: handle)
+            let registration = try await session.value(of: handle)
+            await session.finish(keychain)
             session.report.result(
                 Result(
                     application: registration.application.rawValue,

@@ -47,6 +47,20 @@ struct Session: Sendable {
         return try await interruption.value(of: handle)
     }
 
+    /// Waits for the keychain, whose items travel beside what the command is for, and fails it no more.
+    func finish(_ keychain: OperationHandle<KeychainSynchronization>) async {
+        do {
+            for warning in try await interruption.value(of: keychain).warnings { report.warning(warning) }
+        } catch let error as StoreSyncError where error.code == .busy {
+            // Another command is just doing it.
+        } catch is CancellationError {
+            // Interrupted after the commit.
+        } catch {
+            let failure = Failure(error, signal: nil)
+            report.warning("The keychain's items did not travel: \(failure.message) [\(failure.code)]")
+        }
+    }
+
     /// Runs a command's body with a supervisor that signals cancel, reports what goes wrong and exits with its status.
     static func run(
         _ output: OutputOptions,

@@ -3,6 +3,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import StoreSync
+import SyncCryptography
 
 /// `storesync status`: what is on the remote.
 struct Status: AsyncParsableCommand {
@@ -17,14 +18,24 @@ struct Status: AsyncParsableCommand {
             let session = try await Session(options, interruption: interruption)
             let status = try await session.value(of: session.manager.status())
             session.report.result(Result(status), lines: lines(status))
+            guard !options.output.json else { return }
+            for file in status.unreadable { session.report.warning("\(file.message) [\(file.code)]") }
         }
     }
 
     private func lines(_ status: ApplicationStatus) -> [String] {
-        var lines = [
-            "\(status.application), \(status.isEncrypted ? "encrypted" : "not encrypted")",
-            status.client.map { "this device is client \($0)" } ?? "this device isn't registered",
-        ]
+        var lines = ["\(status.application), \(status.isEncrypted ? "encrypted" : "not encrypted")"]
+        if let encryption = status.encryption {
+            lines += [
+                "  sealed with \(encryption.suite), epoch \(encryption.epoch)",
+                "  password \(encryption.passwordVersion), hashed by Argon2id in \(encryption.passwordParameters)",
+                encryption.hasKeys
+                    ? "  this device has the keys" : "  this device doesn't have the keys: it asks for the password",
+            ]
+        }
+        lines.append(
+            status.client.map { "this device is client \($0)" } ?? "this device isn't registered"
+        )
         for client in status.clients { lines.append("client \(client.client)  \(client.description)") }
         for document in status.documents {
             lines.append("document \(document.document)  \(document.description)")
@@ -56,20 +67,49 @@ struct Status: AsyncParsableCommand {
             let stores: [Store]
         }
 
+        struct Encryption: Encodable {
+            let suite: String
+            let passes: Int
+            let memoryKibibytes: Int
+            let passwordVersion: Int
+            let epoch: String
+            let hasKeys: Bool
+        }
+        struct Unreadable: Encodable {
+            let path: String
+            let code: String
+            let message: String
+        }
+
         private enum CodingKeys: CodingKey {
-            case application, client, encrypted, clients, documents
+            case application, client, encrypted, encryption, clients, documents, unreadable
         }
 
         let application: String
         let client: String?
         let encrypted: Bool
+        let encryption: Encryption?
         let clients: [Client]
         let documents: [Document]
+        let unreadable: [Unreadable]
 
         init(_ status: ApplicationStatus) {
             application = status.application.rawValue
             client = status.client
             encrypted = status.isEncrypted
+            encryption = status.encryption.map {
+                Encryption(
+                    suite: $0.suite,
+                    passes: $0.passwordParameters.passes,
+                    memoryKibibytes: $0.passwordParameters.memoryKibibytes,
+                    passwordVersion: $0.passwordVersion,
+                    epoch: $0.epoch,
+                    hasKeys: $0.hasKeys
+                )
+            }
+            unreadable = status.unreadable.map {
+                Unreadable(path: $0.path, code: "\($0.code)", message: $0.message)
+            }
             clients = status.clients.map {
                 Client(
                     client: $0.client.rawValue,
@@ -93,14 +133,16 @@ struct Status: AsyncParsableCommand {
             }
         }
 
-        // Not the synthesized one, which would leave out the client of a device that isn't registered.
+        // Not the synthesized one, which would leave out what there isn't: a client, an encryption.
         func encode(to encoder: any Encoder) throws {
             var container = encoder.container(keyedBy: CodingKeys.self)
             try container.encode(application, forKey: .application)
             try container.encode(client, forKey: .client)
             try container.encode(encrypted, forKey: .encrypted)
+            try container.encode(encryption, forKey: .encryption)
             try container.encode(clients, forKey: .clients)
             try container.encode(documents, forKey: .documents)
+            try container.encode(unreadable, forKey: .unreadable)
         }
     }
 }

@@ -37,12 +37,16 @@ enum Terminal {
 
     /// Asks for a password, which doesn't show.
     ///
+    /// What was typed before it's asked for did show, so it's thrown away.
+    ///
     /// - Throws: `CancellationError` when the command is interrupted or the input ends.
     static func password(_ prompt: String) async throws -> Password {
         try await runBlocking {
             while true {
-                FileHandle.standardError.write(Data("\(prompt): ".utf8))
-                let line = try withoutEcho { try readBytes() }
+                let line = try withoutEcho {
+                    FileHandle.standardError.write(Data("\(prompt): ".utf8))
+                    return try readBytes()
+                }
                 FileHandle.standardError.write(Data("\n".utf8))
                 do {
                     return try Password(utf8: line)
@@ -62,16 +66,16 @@ enum Terminal {
         }
     }
 
-    /// Runs `body` while the terminal doesn't show what is typed.
+    /// Runs `body` while the terminal doesn't show what is typed; what was typed before or is left over is thrown away.
     private static func withoutEcho<Result>(_ body: () throws -> Result) throws -> Result {
         var settings = termios()
         guard tcgetattr(STDIN_FILENO, &settings) == 0 else { return try body() }
         let former = settings
         settings.c_lflag &= ~tcflag_t(ECHO)
-        tcsetattr(STDIN_FILENO, TCSADRAIN, &settings)
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings)
         defer {
             var former = former
-            tcsetattr(STDIN_FILENO, TCSANOW, &former)
+            tcsetattr(STDIN_FILENO, TCSAFLUSH, &former)
         }
         return try body()
     }

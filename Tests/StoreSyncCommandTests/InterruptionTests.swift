@@ -87,7 +87,7 @@ extension CommandTests {
             let child = try world.start(
                 laptop.pushArguments + laptop.options + ["--json"],
                 onTerminal: true,
-                reaction: ChildProcess.Reaction(text: "uploading") { $0.signal(signal) }
+                reactions: [ChildProcess.Reaction(text: "uploading") { $0.signal(signal) }]
             )
             let result = await child.finish()
             try expectStatus(result, signal)
@@ -109,7 +109,7 @@ extension CommandTests {
             let child = try world.start(
                 arguments,
                 onTerminal: true,
-                reaction: ChildProcess.Reaction(text: "downloading") { $0.signal(signal) }
+                reactions: [ChildProcess.Reaction(text: "downloading") { $0.signal(signal) }]
             )
             let result = await child.finish()
             try expectStatus(result, signal)
@@ -126,7 +126,7 @@ extension CommandTests {
             let child = try world.start(
                 ["register"] + device.options + ["--json"],
                 onTerminal: true,
-                reaction: ChildProcess.Reaction(text: "[y/n]") { $0.signal(signal) }
+                reactions: [ChildProcess.Reaction(text: "[y/n]") { $0.signal(signal) }]
             )
             let result = await child.finish()
             #expect(result.status == 128 + signal, "\(result)")

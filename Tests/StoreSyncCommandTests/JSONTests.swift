@@ -64,8 +64,12 @@ extension CommandTests {
             _ = try await laptop.push("--description", "a laptop")
 
             let status = try await laptop.run("status").json()
-            let statusKeys: Set = ["application", "client", "encrypted", "clients", "documents"]
+            let statusKeys: Set = [
+                "application", "client", "encrypted", "encryption", "clients", "documents", "unreadable",
+            ]
             #expect(status.keys == statusKeys)
+            #expect(status["encryption"] == .null)
+            #expect(status["unreadable"] == .array([]))
             let client = try #require(status["client"]?.string)
             #expect(status["clients"]?.array?.count == 1)
             #expect(status["clients"]?[0]?.keys == ["client", "description", "documents"])
@@ -83,6 +87,58 @@ extension CommandTests {
             let stranger = try await world.device("stranger").run("status").json()
             #expect(stranger.keys == statusKeys)
             #expect(stranger["client"] == .null)
+        }
+
+        @Test("Status says what an encrypted application is encrypted with, and whether this device has the keys")
+        func encryption() async throws {
+            let world = try World()
+            let (laptop, stranger) = (try world.device("laptop"), try world.device("stranger"))
+            let password = ["STORESYNC_PASSWORD": "correct horse"]
+            #expect(try await laptop.run("register", environment: password).status == 0)
+            let status = try await laptop.run("status").json()
+            let encryption = try #require(status["encryption"])
+            #expect(encryption.keys == ["suite", "passes", "memoryKibibytes", "passwordVersion", "epoch", "hasKeys"])
+            #expect(encryption["suite"]?.string == "argon2id-xchacha20poly1305-blake2b")
+            #expect(encryption["passes"]?.number == 3 && encryption["memoryKibibytes"]?.number == 262_144)
+            #expect(encryption["passwordVersion"]?.number == 1)
+            #expect(encryption["hasKeys"]?.boolean == true)
+            let epoch = try #require(encryption["epoch"]?.string)
+            #expect(UUID(uuidString: epoch) != nil)
+            let change = password.merging(["STORESYNC_NEW_PASSWORD": "another"]) { $1 }
+            #expect(try await laptop.run("password", "change", environment: change).status == 0)
+            let other = try await stranger.run("status", environment: ["STORESYNC_PASSWORD": "another"]).json()
+            #expect(other["encryption"]?["hasKeys"]?.boolean == false)
+            #expect(other["encryption"]?["passwordVersion"]?.number == 2)
+            #expect(other["encryption"]?["epoch"]?.string == epoch)
+            let text = try await world.run(["status"] + laptop.options).output
+            for words in [
+                "argon2id-xchacha20poly1305-blake2b", epoch, "password 2", "3 passes over 262144 KiB", "has the keys",
+            ] {
+                #expect(text.contains(words), "\(words) in \(text)")
+            }
+        }
+
+        @Test("Status names what it can't read: as objects in JSON, as warnings in text")
+        func unreadable() async throws {
+            let world = try World()
+            let laptop = try world.device("laptop")
+            try laptop.write("one")
+            _ = try await laptop.push()
+            let names = try Listing(of: world.share).paths.filter {
+                $0.contains("manifest-") || $0.hasSuffix("Info.plist")
+            }
+            #expect(names.count == 3)
+            for name in names { try Data("<plist".utf8).write(to: world.share.appending(path: name)) }
+            let status = try await laptop.run("status")
+            #expect(status.status == 0 && status.errorOutput.isEmpty, "\(status)")
+            let unreadable = try #require(try status.json()["unreadable"]?.array)
+            #expect(unreadable.compactMap { $0["path"]?.string } == names)
+            #expect(
+                unreadable.allSatisfy { $0.keys == ["path", "code", "message"] && $0["code"]?.string == "corrupt" }
+            )
+            let text = try await world.run(["status"] + laptop.options)
+            #expect(text.status == 0)
+            for name in names { #expect(text.errorOutput.contains("warning:") && text.errorOutput.contains(name)) }
         }
 
         @Test("Verify counts files and bytes")

@@ -189,7 +189,7 @@ extension CommandTests {
                     """, device.store.path, statement,
                 ],
                 environment: toolEnvironment,
-                reaction: ChildProcess.Reaction(text: "holding") { _ in continuation.finish() }
+                reactions: [ChildProcess.Reaction(text: "holding") { _ in continuation.finish() }]
             )
             for await _ in holds {}
             return child

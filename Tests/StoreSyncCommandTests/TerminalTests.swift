@@ -11,6 +11,18 @@ extension CommandTests {
             return await child.finish()
         }
 
+        /// Types each answer when its prompt shows, and not before: what is typed before a password's is thrown away.
+        private func converse(
+            _ world: World,
+            _ arguments: [String],
+            _ answers: (prompt: String, text: String)...
+        ) async throws -> CommandResult {
+            let reactions = answers.map { answer in
+                ChildProcess.Reaction(text: answer.prompt) { $0.send("\(answer.text)\n") }
+            }
+            return await (try world.start(arguments, onTerminal: true, reactions: reactions)).finish()
+        }
+
         @Test("Whether to encrypt a new application is asked; no makes it unencrypted, other answers ask again")
         func newApplication() async throws {
             let world = try World()
@@ -26,13 +38,45 @@ extension CommandTests {
             let world = try World()
             let device = try world.device("laptop")
             let arguments = ["register"] + device.options + ["--json"]
-            let result = try await answer(world, arguments, "y", "one", "two", "three", "three")
+            let result = try await converse(
+                world,
+                arguments,
+                ("[y/n]", "y"),
+                ("Password for", "one"),
+                ("The same again", "two"),
+                ("Password for", "three"),
+                ("The same again", "three")
+            )
+            for password in ["one", "two", "three"] { #expect(!result.errorOutput.contains("\(password)\r")) }
             #expect(result.status == 0, "\(result)")
             #expect(try result.json()["encrypted"]?.boolean == true)
             let desktop = try world.device("desktop")
-            let joined = try await answer(world, ["register"] + desktop.options + ["--json"], "one", "three")
+            let joined = try await converse(
+                world,
+                ["register"] + desktop.options + ["--json"],
+                ("Password of", "one"),
+                ("That isn't it", "three")
+            )
             #expect(joined.status == 0, "\(joined)")
             #expect(joined.errorOutput.contains("That isn't it"))
+        }
+
+        @Test("What is typed before a password is asked for shows, so it's no password")
+        func typedAhead() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let result = try await converse(
+                world,
+                ["register"] + laptop.options + ["--json"],
+                ("[y/n]", "y\nvisible\nvisible"),
+                ("Password for", "hidden"),
+                ("The same again", "hidden\nvisible")
+            )
+            #expect(result.status == 0, "\(result)")
+            #expect(!result.errorOutput.contains("two different"))
+            let refused = try await desktop.run("register", environment: ["STORESYNC_PASSWORD": "visible"])
+            #expect(try refused.errorCode() == "wrongPassword")
+            #expect(try await desktop.run("register", environment: ["STORESYNC_PASSWORD": "hidden"]).status == 0)
         }
 
         @Test("Joining an unencrypted application is asked; yes joins, no doesn't")

@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import OperationsTesting
 import RemoteStorage
+import SyncCryptography
 import Testing
 
 @testable import StoreSync
@@ -163,6 +164,49 @@ struct CancellationTests {
         var number = 1
         while try await run(scenario, .report(number), seed: 7) { number += 1 }
         #expect(number > 2)
+    }
+
+    @Test(
+        "F17: a password change that is cancelled anywhere ends as cancelled if nothing was changed, and else finishes"
+    )
+    func passwordChange() async throws {
+        let world = try World(password: "correct horse", isVolatile: true)
+        _ = try await world.device("a").register().value
+        let path = ApplicationHierarchy(world.application).passwordTest
+        let url = world.share.appending(path: "\(path)")
+        var endings: [OperationState: Int] = [:]
+        var step = 0
+        var wasReached = true
+        while wasReached {
+            let former = try Data(contentsOf: url)
+            let point = CancellationPoint(step: step)
+            let (state, version) = try await Simulation.run(seed: 1, cancellingAt: point) { [step] simulation in
+                let device = try world.device("a", simulation: simulation)
+                let change = PasswordChangeOperation(
+                    to: try Password("step \(step)"),
+                    of: world.application,
+                    parameters: .interactive,
+                    backend: device.backend,
+                    state: device.state
+                )
+                let handle = device.supervisor.add(change)
+                point.arm { device.supervisor.cancelAll() }
+                try await device.supervisor.drain()
+                point.disarm()
+                let key = ApplicationKey(remote: device.backend.identity, application: world.application.rawValue)
+                return (handle.state, try device.state.pin(for: key)?.passwordVersion)
+            }
+            let present = try Data(contentsOf: url)
+            #expect((present != former) == (state == .finished), "step \(step): \(state)")
+            #expect(try KeyFile(Array(present)).passwordVersion == version, "step \(step)")
+            endings[state, default: 0] += 1
+            wasReached = point.wasReached
+            step += 1
+        }
+        print("cancelled a password change at \(step) steps: \(endings)")
+        #expect(Set(endings.keys) == [.cancelled, .finished])
+        // More than the one that wasn't cancelled at all.
+        #expect(endings[.finished, default: 0] > 1)
     }
 
     @Test("F17 D1: cancelled before each of its jobs, registering keeps what every operation promises")

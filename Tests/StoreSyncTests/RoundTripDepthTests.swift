@@ -1,7 +1,9 @@
 import Foundation
+import Keychain
 import Operations
 import OperationsTesting
 import RemoteStorage
+import SyncCryptography
 import Testing
 
 @testable import StoreSync
@@ -120,6 +122,44 @@ struct RoundTripDepthTests {
         try world.device("a", backend: near).write("one")
         let push = try await depth(of: world, "a", near) { _ = try await $0.push().value }
         #expect(push <= 16)
+    }
+
+    @Test(
+        "a keychain's items travel beside what is pushed, which is no deeper for it; where there are none, for nothing"
+    )
+    func keychain() async throws {
+        let world = try World(password: "correct horse")
+        let near = InMemoryBackend(capabilities: .all)
+        let (a, b) = (try world.device("a", backend: near), try world.device("b", backend: near))
+        try a.write("one")
+        _ = try await a.push().value
+        let unused = try await depth(of: world, "a", near) { _ = try await $0.synchronizeKeychain().value }
+        #expect(unused <= 2)
+        for device in [a, b] {
+            let item = KeychainItem(service: "service", account: device.name, isSynchronizable: true)
+            try await device.keychain().add(SecretBytes("1"), as: item)
+        }
+        #expect(try await b.synchronizeKeychain().value.hasPublished)
+        try a.write("two")
+        let push = try await depth(of: world, "a", near) { device in
+            let asker = Asker()
+            let manager = ApplicationSyncManager(
+                application: device.application,
+                clientDescription: device.name,
+                backend: device.backend,
+                state: device.state,
+                supervisor: device.supervisor,
+                delegate: asker
+            )
+            let registration = manager.register(uploading: device.store)
+            let keychain = manager.synchronizeKeychain(after: registration)
+            let pushing = manager.document(device.document).upload(storeAt: device.store, after: registration)
+            let (upload, synchronization) = try await (pushing.value, keychain.value)
+            #expect(upload.generation == 2 && synchronization.hasPublished)
+            withExtendedLifetime(asker) {}
+        }
+        #expect(push <= 6)
+        #expect(try await a.items() == ["a": "1", "b": "1"])
     }
 
     @Test("the status of 100 documents is four round trips deep")

@@ -18,6 +18,7 @@ func runOperations(_ workload: Workload, _ count: Int) async throws -> Measureme
     case .chainDropped: await operationsChainDropped(count)
     case .chainFailed: try await operationsChainFailed(count)
     case .falseCancellations: try await operationsFalseCancellations(count)
+    case .seal, .open: nil
     }
 }
 

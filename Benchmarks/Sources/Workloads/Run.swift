@@ -15,6 +15,10 @@ public func run(_ workload: Workload, by contender: Contender, count: Int) async
     case .operationQueue: await runOperationQueue(workload, count)
     case .taskGroup: await runTaskGroup(workload, count)
     case .taskGroupOfActors: await runTaskGroupOfActors(workload, count)
+    case .allCores: try await runSealing(workload, count, workers: nil)
+    case .oneCore: try await runSealing(workload, count, workers: 1)
+    case .sodium: await runSodium(workload, count, digests: false)
+    case .sodiumWithDigest: await runSodium(workload, count, digests: true)
     }
 }
 

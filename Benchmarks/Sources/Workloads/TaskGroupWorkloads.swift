@@ -54,7 +54,7 @@ func runTaskGroup(_ workload: Workload, _ count: Int) async -> Measurement? {
     case .priorities: await taskGroupPriorities(count)
     case .cancelAll: await taskGroupCancelAll(count)
     case .submitFromOneTask, .submitFromTasks, .submitFromThreads, .memory, .memoryOfChain, .chainDropped, .chainFailed,
-        .falseCancellations:
+        .falseCancellations, .seal, .open:
         nil
     }
 }

@@ -28,15 +28,20 @@ public enum Workload: String, CaseIterable, Sendable {
     case chainFailed
     /// One operation in a hundred is cancelled while it runs: do others notice?
     case falseCancellations
+    /// MiB are sealed, uncompressed.
+    case seal
+    /// MiB are opened.
+    case open
 
     /// Who can do it.
     public var contenders: [Contender] {
         switch self {
-        case .independent: Contender.allCases
+        case .independent: [.operations, .operationQueue, .taskGroup, .taskGroupOfActors]
         case .chain, .layered, .fanIn, .priorities, .cancelAll: [.operations, .operationQueue, .taskGroup]
         case .submitFromOneTask, .submitFromTasks, .submitFromThreads, .memory, .memoryOfChain:
             [.operations, .operationQueue]
         case .chainDropped, .chainFailed, .falseCancellations: [.operations]
+        case .seal, .open: [.allCores, .oneCore, .sodium, .sodiumWithDigest]
         }
     }
 
@@ -61,6 +66,14 @@ public enum Contender: String, CaseIterable, Sendable {
     case taskGroup
     /// A discarding task group whose tasks each have an actor of their own, as operations do.
     case taskGroupOfActors
+    /// The library, with a worker for each core.
+    case allCores
+    /// The library, with one worker.
+    case oneCore
+    /// libsodium's cipher, one call for each MiB.
+    case sodium
+    /// libsodium's cipher, and then its digest of the plaintext.
+    case sodiumWithDigest
 }
 
 /// What came out.

@@ -6,7 +6,7 @@ struct Section: Sendable {
     var title: String
     var lines: @Sendable (ProcessRunner) throws -> [Line]
 
-    static let all = [rates, flatness, longChains, memory, submission, cancellation]
+    static let all = [rates, flatness, longChains, memory, submission, cancellation, sealing]
 }
 
 // MARK: - Rates
@@ -58,7 +58,7 @@ extension Section {
             targets.append("group ≥ \(times(target))")
             isMet = isMet != false && (group ?? 0) >= target
         }
-        let cells = Contender.allCases.map { byContender[$0]?.milliseconds ?? "–" }
+        let cells = Workload.independent.contenders.map { byContender[$0]?.milliseconds ?? "–" }
         return Line(
             cells: [race.workload.rawValue, grouped(race.count)] + cells
                 + [times(queue), times(group), targets.joined(separator: ", ")],

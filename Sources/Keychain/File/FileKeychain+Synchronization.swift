@@ -1,4 +1,5 @@
 import Foundation
+import ThreadSupport
 
 extension FileKeychain {
     /// Merges the files of all clients, and says what to publish as this client's.
@@ -28,5 +29,22 @@ extension FileKeychain {
             try keychain.write(replica, insteadOf: former)
             return next
         }
+    }
+
+    /// Whether the keychain has, or had, anything to do with other devices.
+    ///
+    /// - Returns: Whether there is a synchronizable item or a tombstone, or was an edit of one.
+    /// - Throws: ``KeychainError``.
+    package func isSynchronized() async throws -> Bool {
+        try await runBlocking(on: executor) { [database] in
+            try database.read { try !$0.clock().seen.isEmpty || !$0.rows(where: "isSynchronizable != 0").isEmpty }
+        }
+    }
+
+    /// Removes every item from this device, whatever the entitlements, and takes nothing from any other.
+    ///
+    /// - Throws: ``KeychainError``.
+    package func blitzAll() async throws {
+        try await write { try $0.blitz($0.items(matching: .everything)) }
     }
 }

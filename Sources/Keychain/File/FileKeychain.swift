@@ -145,14 +145,9 @@ public actor FileKeychain: KeychainServices {
     public func blitz(_ query: KeychainQuery) async throws {
         try check(query)
         try await write { [entitlements] keychain in
-            let rows = try keychain.items(matching: query).filter { entitlements.covers($0.key.accessGroup) }
-            for row in rows where !row.isSynchronizable { try keychain.remove(row.key, isSynchronizable: false) }
-            let synchronizable = rows.filter(\.isSynchronizable).map(\.key)
-            guard !synchronizable.isEmpty else { return }
-            let former = try keychain.replica()
-            var replica = former
-            try replica.blitz(synchronizable, as: UUID())
-            try keychain.write(replica, insteadOf: former)
+            try keychain.blitz(
+                try keychain.items(matching: query).filter { entitlements.covers($0.key.accessGroup) }
+            )
         }
     }
 
@@ -194,6 +189,17 @@ public actor FileKeychain: KeychainServices {
 }
 
 extension KeychainTransaction {
+    /// Removes items from this device; of synchronizable ones without a trace.
+    func blitz(_ rows: [StoredItem]) throws {
+        for row in rows where !row.isSynchronizable { try remove(row.key, isSynchronizable: false) }
+        let synchronizable = rows.filter(\.isSynchronizable).map(\.key)
+        guard !synchronizable.isEmpty else { return }
+        let former = try replica()
+        var replica = former
+        try replica.blitz(synchronizable, as: UUID())
+        try write(replica, insteadOf: former)
+    }
+
     /// The items that match and that the caller is entitled to, at least one.
     fileprivate func items(matching query: KeychainQuery, _ entitlements: Entitlements) throws -> [StoredItem] {
         let items = try items(matching: query).filter { entitlements.covers($0.key.accessGroup) }

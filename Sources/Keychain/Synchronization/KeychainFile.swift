@@ -22,6 +22,9 @@ public struct KeychainFile: Hashable, Sendable {
         64 + mostReplicas * 24 + KeychainLimits.tombstones * 64 + KeychainLimits.items * KeychainLimits.secretBytes
         + (KeychainLimits.items + KeychainLimits.tombstones) * 3 * KeychainLimits.attributeBytes
 
+    /// How many bytes a sealed file may have.
+    package static let mostSealedBytes = mostBytes + mostBytes >> 10
+
     /// How many replicas a file may know of.
     static let mostReplicas = 1 << 16
 

@@ -10,8 +10,9 @@ public import RemoteStorage
 ///       Information/registration.plist
 ///       Information/DeletedDocuments/<document>.plist
 ///       Information/DeletedClients/<client>.plist
+///       Information/Keychain/<client>.ticdsync       of encrypted applications, once there is such an item
 ///
-/// Names and places are TICoreDataSync's, but for `registration.plist`.
+/// Names and places are TICoreDataSync's, but for `registration.plist` and `Keychain`.
 public struct ApplicationHierarchy: Sendable, Hashable {
     /// The application's identifier.
     public let application: RemoteIdentifier
@@ -57,6 +58,8 @@ public struct ApplicationHierarchy: Sendable, Hashable {
     public var deletedClients: RemotePath { information.appending(literal: "DeletedClients") }
     /// Format version, epoch and encryption.
     public var registration: RemotePath { information.appending(literal: "registration.plist") }
+    /// The synchronizable items of each client's keychain, once there is one.
+    public var keychains: RemotePath { information.appending(literal: "Keychain") }
     /// The mark of an encrypted application.
     public var salt: RemotePath { encryption.appending(literal: "salt.ticdsync") }
     /// What passwords are tried on.
@@ -83,9 +86,29 @@ public struct ApplicationHierarchy: Sendable, Hashable {
         deletedDocuments.appending(tombstone: document)
     }
 
+    /// The synchronizable items as one client knows them.
+    public func keychain(_ client: RemoteIdentifier) -> RemotePath {
+        keychains.appending(client, extension: Self.keychainExtension)
+    }
+
+    /// Whose keychain file has that name; `nil` if it's none.
+    static func client(ofKeychainNamed name: String) -> RemoteIdentifier? {
+        RemoteIdentifier(ofFileNamed: name, extension: keychainExtension)
+    }
+
+    private static let keychainExtension = "ticdsync"
+
     /// Where everything of a document is.
     public func document(_ document: RemoteIdentifier) -> DocumentHierarchy {
         DocumentHierarchy(document, root: documents.appending(document))
+    }
+}
+
+extension RemoteIdentifier {
+    /// The identifier that a file is named after; `nil` if it isn't.
+    init?(ofFileNamed name: String, extension pathExtension: String) {
+        guard name.hasSuffix(".\(pathExtension)") else { return nil }
+        try? self.init(String(name.dropLast(pathExtension.count + 1)))
     }
 }
 

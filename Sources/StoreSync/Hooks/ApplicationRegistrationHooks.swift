@@ -74,7 +74,8 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
     /// Removes what was put together aside and isn't needed.
     func removeStagedApplication(at staged: RemotePath) async throws
 
-    /// Which of the files and directories that an application always has are missing.
+    /// Which of the files and directories that an application always has are missing; and whether
+    /// ``ApplicationHierarchy/keychains`` is, which it hasn't always.
     ///
     /// - Returns: `nil` if the application's directory itself is.
     func missingParts(_ hierarchy: ApplicationHierarchy) async throws -> Set<RemotePath>?
@@ -222,7 +223,8 @@ extension ApplicationRegistrationHooks {
         let present =
             Set(inRoot.compactMap { try? hierarchy.root.appending($0.name) })
             .union((inInformation ?? []).compactMap { try? hierarchy.information.appending($0.name) })
-        return Set(hierarchy.directories.dropFirst() + [hierarchy.readMe]).subtracting(present)
+        let parts = hierarchy.directories.dropFirst() + [hierarchy.readMe, hierarchy.keychains]
+        return Set(parts).subtracting(present)
     }
 
     /// Lists the clients' directories.

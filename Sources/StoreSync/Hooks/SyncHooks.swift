@@ -24,7 +24,7 @@ public protocol SyncHooks: Sendable {
 
 /// All hooks as they are made of any backend's file primitives.
 struct DefaultHooks: ApplicationRegistrationHooks, DocumentRegistrationHooks, WholeStoreUploadHooks,
-    WholeStoreDownloadHooks
+    WholeStoreDownloadHooks, KeychainSynchronizationHooks
 {
     let backend: any RemoteBackend
 }
@@ -48,6 +48,11 @@ extension RemoteBackend {
     /// The backend's own hooks for downloading stores where it has them, else the ones every backend gets.
     nonisolated var wholeStoreDownloadHooks: any WholeStoreDownloadHooks {
         self as? any WholeStoreDownloadHooks ?? DefaultHooks(backend: self)
+    }
+
+    /// The backend's own hooks for synchronizing keychains where it has them, else the ones every backend gets.
+    nonisolated var keychainSynchronizationHooks: any KeychainSynchronizationHooks {
+        self as? any KeychainSynchronizationHooks ?? DefaultHooks(backend: self)
     }
 }
 

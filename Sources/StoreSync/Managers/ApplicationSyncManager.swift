@@ -1,3 +1,5 @@
+public import Foundation
+public import Keychain
 public import Operations
 public import RemoteStorage
 public import SyncCryptography
@@ -132,6 +134,14 @@ public actor ApplicationSyncManager {
         supervisor.add(registration(mayCreate: mayCreate, startsAnew: startsAnew))
     }
 
+    /// Registers as ``register(mayCreate:startsAnew:)``, but makes nothing before there is a store that can be uploaded.
+    ///
+    /// - Parameter store: The store.
+    /// - Returns: The registration's handle.
+    public nonisolated func register(uploading store: URL) -> OperationHandle<ApplicationRegistration> {
+        supervisor.add(StoreCheckOperation(store)).then { [self] in registration(mayCreate: true) }
+    }
+
     nonisolated func registration(mayCreate: Bool, startsAnew: Bool = false) -> ApplicationRegistrationOperation {
         var request = request
         request.mayCreateApplication = mayCreate
@@ -142,6 +152,54 @@ public actor ApplicationSyncManager {
     private nonisolated var decision: ApplicationRegistrationOperation.Delegate {
         { [asker, application] question in
             try await asker.ask { try await $0.decideEncryption(question, of: application) }
+        }
+    }
+
+    /// The application's keychain on this device, made where there is none.
+    ///
+    /// Its synchronizable items travel to the application's other devices by ``synchronizeKeychain(mayCreate:)``, if the
+    /// application is encrypted; all others stay here. A device that is set up anew for an application that was made anew
+    /// loses what was in it.
+    ///
+    /// - Parameter entitlements: Which access groups are the caller's.
+    /// - Returns: The keychain, unlocked by the secret in the state directory.
+    /// - Throws: ``StoreSyncError`` with code `keychainLocked`, `cannotWrite`, `corrupt`, `busy` or `unsupportedFormat`.
+    public func keychain(entitlements: Entitlements) async throws -> FileKeychain {
+        try await translatingErrors {
+            let key = ApplicationKey(remote: backend.identity, application: application.rawValue)
+            return try await state.keychain(for: key, entitlements: entitlements, on: nil)
+        }
+    }
+
+    /// Brings the synchronizable items of the application's keychain in step with those of its other devices.
+    ///
+    /// ```swift
+    /// let keychain = try await manager.keychain(entitlements: entitlements)
+    /// try await keychain.add(SecretBytes("secret"), as: item)
+    /// let synchronization = try await manager.synchronizeKeychain().value
+    /// ```
+    ///
+    /// Registers first. In an application that isn't encrypted, items don't travel.
+    ///
+    /// - Parameter mayCreate: Whether the application is made if it isn't there.
+    /// - Returns: The synchronization's handle.
+    @discardableResult
+    public nonisolated func synchronizeKeychain(
+        mayCreate: Bool = false
+    ) -> OperationHandle<KeychainSynchronization> {
+        synchronizeKeychain(after: register(mayCreate: mayCreate))
+    }
+
+    /// Does so once a registration that was added has completed, beside whatever else waits for it.
+    ///
+    /// - Parameter registration: A registration of this manager.
+    /// - Returns: The synchronization's handle.
+    @discardableResult
+    public nonisolated func synchronizeKeychain(
+        after registration: OperationHandle<ApplicationRegistration>
+    ) -> OperationHandle<KeychainSynchronization> {
+        registration.then { [backend, state] registered in
+            KeychainSynchronizationOperation(registered, backend: backend, state: state)
         }
     }
 

@@ -48,11 +48,22 @@ public actor DocumentSyncManager {
     /// - Returns: The upload's handle; its failure is that of whichever operation failed.
     @discardableResult
     public nonisolated func upload(storeAt url: URL) -> OperationHandle<WholeStoreUpload> {
+        upload(storeAt: url, after: manager.register(uploading: url))
+    }
+
+    /// Uploads a store once a registration of the application has completed.
+    ///
+    /// - Parameters:
+    ///   - url: The store.
+    ///   - registration: A registration of this document's manager.
+    /// - Returns: The upload's handle; its failure is that of whichever operation failed.
+    @discardableResult
+    public nonisolated func upload(
+        storeAt url: URL,
+        after registration: OperationHandle<ApplicationRegistration>
+    ) -> OperationHandle<WholeStoreUpload> {
         let (backend, state) = (manager.backend, manager.state)
-        let application = manager.supervisor.add(StoreCheckOperation(url)).then { [manager] in
-            manager.registration(mayCreate: true)
-        }
-        let document = register(description: url.lastPathComponent, mayCreate: true, after: application)
+        let document = register(description: url.lastPathComponent, mayCreate: true, after: registration)
         return document.then { registered in
             WholeStoreUploadOperation(store: url, document: registered, backend: backend, state: state)
         }
@@ -66,8 +77,22 @@ public actor DocumentSyncManager {
     /// - Returns: The download's handle; its failure is that of whichever operation failed.
     @discardableResult
     public nonisolated func download(_ request: WholeStoreDownloadRequest) -> OperationHandle<WholeStoreDownload> {
+        download(request, after: manager.register(mayCreate: false))
+    }
+
+    /// Downloads a store once a registration of the application has completed.
+    ///
+    /// - Parameters:
+    ///   - request: Where the store goes, and which one is taken.
+    ///   - registration: A registration of this document's manager.
+    /// - Returns: The download's handle; its failure is that of whichever operation failed.
+    @discardableResult
+    public nonisolated func download(
+        _ request: WholeStoreDownloadRequest,
+        after registration: OperationHandle<ApplicationRegistration>
+    ) -> OperationHandle<WholeStoreDownload> {
         let (backend, state) = (manager.backend, manager.state)
-        return register(mayCreate: false).then { registered in
+        return register(description: nil, mayCreate: false, after: registration).then { registered in
             WholeStoreDownloadOperation(request, document: registered, backend: backend, state: state)
         }
     }

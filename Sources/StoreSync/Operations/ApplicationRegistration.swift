@@ -11,6 +11,8 @@ public struct ApplicationRegistration: Sendable, Hashable {
     public let clientDescription: String
     /// Whether this registration made the application.
     public let didCreateApplication: Bool
+    /// Whether a client may have published items of its keychain.
+    let hasKeychains: Bool
     let seal: ApplicationSeal
 
     /// Whether files of the application are sealed.

@@ -137,6 +137,6 @@ extension ApplicationRegistrationOperation {
             try await hooks.saveDeviceInfo(deviceInfo(of: client, seal), of: client, hierarchy)
         }
         try await remember(pin, seal, context)
-        return registration(of: client, seal, didCreate: false)
+        return registration(of: client, seal, didCreate: false, hasKeychains: situation.hasKeychains)
     }
 }

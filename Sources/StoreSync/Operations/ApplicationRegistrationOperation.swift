@@ -87,6 +87,8 @@ public actor ApplicationRegistrationOperation: Operation {
         var found: Found
         var files: EncryptionFiles
         var missingParts: Set<RemotePath>
+        /// Whether a client may have published items of its keychain.
+        var hasKeychains: Bool
         var deviceInfo: [UInt8]?
         var wasDeleted: Bool
     }
@@ -124,7 +126,8 @@ public actor ApplicationRegistrationOperation: Operation {
         return Situation(
             found: found,
             files: files,
-            missingParts: missing ?? [],
+            missingParts: (missing ?? []).subtracting([hierarchy.keychains]),
+            hasKeychains: missing?.contains(hierarchy.keychains) == false,
             deviceInfo: info ?? nil,
             wasDeleted: wasDeleted ?? false
         )
@@ -233,13 +236,15 @@ public actor ApplicationRegistrationOperation: Operation {
     func registration(
         of client: RemoteIdentifier,
         _ seal: ApplicationSeal,
-        didCreate: Bool
+        didCreate: Bool,
+        hasKeychains: Bool = false
     ) -> ApplicationRegistration {
         ApplicationRegistration(
             application: request.application,
             client: client,
             clientDescription: request.clientDescription,
             didCreateApplication: didCreate,
+            hasKeychains: hasKeychains,
             seal: seal
         )
     }

@@ -55,14 +55,22 @@ struct ApplicationUnlocking: Sendable {
         }
     }
 
-    /// What the files of an application that is only looked at are sealed with: nothing is remembered.
-    func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
+    /// An encrypted application as it stands on the remote, before it's opened.
+    struct Sealed: Sendable {
+        var info: RegistrationInfo
+        var registration: [UInt8]
+        var passwordTest: [UInt8]
+        var pin: ApplicationPin?
+    }
+
+    /// Looks at an application that is only looked at: nothing is remembered.
+    ///
+    /// - Returns: `nil` if it isn't encrypted.
+    func look(at files: EncryptionFiles, _ context: OperationContext) async throws -> Sealed? {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         let info = try files.registration.map { try RegistrationInfo($0, at: hierarchy.registration) }
         try checkPin(pin, info, files)
-        guard let info, info.isEncrypted, let registration = files.registration else {
-            return ApplicationSeal(application: hierarchy.application, key: nil)
-        }
+        guard let info, info.isEncrypted, let registration = files.registration else { return nil }
         guard let passwordTest = files.passwordTest else {
             throw StoreSyncError(
                 .applicationIncomplete,
@@ -70,7 +78,27 @@ struct ApplicationUnlocking: Sendable {
             )
         }
         if let pin, pin.epoch != info.epoch { throw StoreSyncError.newEpoch() }
-        return try await unlock(info, registration, passwordTest, pin: pin, context).seal
+        return Sealed(info: info, registration: registration, passwordTest: passwordTest, pin: pin)
+    }
+
+    /// Opens an application that was looked at.
+    func unlock(_ sealed: Sealed, _ context: OperationContext) async throws -> Unlocked {
+        try await unlock(sealed.info, sealed.registration, sealed.passwordTest, pin: sealed.pin, context)
+    }
+
+    /// What the files of an application that is only looked at are sealed with: nothing is remembered.
+    func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
+        guard let sealed = try await look(at: files, context) else {
+            return ApplicationSeal(application: hierarchy.application, key: nil)
+        }
+        return try await unlock(sealed, context).seal
+    }
+
+    /// The key that this device keeps of an application, whatever its key file says.
+    func keptKey(of sealed: Sealed, _ context: OperationContext) async throws -> EpochKey? {
+        guard let epoch = UUID(uuidString: sealed.info.epoch) else { return nil }
+        return try await state.masterKey(for: key, epoch: sealed.info.epoch, on: context.blockingExecutor)
+            .map { EpochKey(master: $0, epoch: epoch) }
     }
 
     /// Opens an encrypted application.

@@ -8,6 +8,8 @@ public import SyncCryptography
 /// One file is written, the one that wraps the key: nothing else is encrypted anew, and a device that has the keys goes on. It
 /// takes nothing from somebody who kept the former file and knows the former password; only an application that is made anew
 /// does.
+///
+/// Cancelled before the write, it ends as cancelled and nothing was changed; later, it finishes.
 public actor PasswordChangeOperation: Operation {
     private let hierarchy: ApplicationHierarchy
     private let password: Password
@@ -76,14 +78,20 @@ public actor PasswordChangeOperation: Operation {
                 executor: context.blockingExecutor
             )
             context.reportProgress(0.8)
-            guard try await hooks.replacePasswordTest(former, with: changed.bytes, hierarchy) else {
+            try Task.checkCancellation()
+            // From the write on the password is another, and an interruption must not hide that.
+            let isChanged = try await context.shielded { [hooks, hierarchy, state] in
+                guard try await hooks.replacePasswordTest(former, with: changed.bytes, hierarchy) else { return false }
+                try await context.blocking {
+                    try state.notePasswordVersion(changed.passwordVersion, epoch: changed.epoch, for: key)
+                }
+                return true
+            }
+            guard isChanged else {
                 throw StoreSyncError(
                     .busy,
                     "Somebody else is just changing the password of \(hierarchy.application). Look which one it is, and try again."
                 )
-            }
-            try await context.blocking { [state] in
-                try state.notePasswordVersion(changed.passwordVersion, epoch: changed.epoch, for: key)
             }
             return Int(changed.passwordVersion)
         }

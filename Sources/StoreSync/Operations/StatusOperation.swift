@@ -1,6 +1,7 @@
 public import Foundation
 public import Operations
 public import RemoteStorage
+public import SyncCryptography
 
 /// What is on the remote of an application: what ``StatusOperation`` results in.
 public struct ApplicationStatus: Sendable, Hashable {
@@ -40,16 +41,50 @@ public struct ApplicationStatus: Sendable, Hashable {
         public let modified: Date
     }
 
+    /// How an application is encrypted.
+    public struct Encryption: Sendable, Hashable {
+        /// The suite that seals its files.
+        public let suite: String
+        /// What hashing its password costs: Argon2id's passes and memory.
+        public let passwordParameters: PasswordParameters
+        /// How many passwords it has had.
+        public let passwordVersion: Int
+        /// Tells it from an application of that name that was made anew.
+        public let epoch: String
+        /// Whether this device keeps its keys, and isn't asked for the password.
+        public let hasKeys: Bool
+    }
+
+    /// A file that says what would be in the lists below and can't be read.
+    public struct Unreadable: Sendable, Hashable {
+        /// Where it is.
+        public let path: String
+        /// What kind of failure it is.
+        public let code: StoreSyncError.Code
+        /// What is wrong and what to do about it.
+        public let message: String
+
+        init(_ error: StoreSyncError, at path: RemotePath) {
+            self.path = "\(path)"
+            code = error.code
+            message = error.message
+        }
+    }
+
     /// The application.
     public let application: RemoteIdentifier
     /// This device's client identifier, if it has one.
     public let client: String?
+    /// How files are sealed; `nil` if they aren't.
+    public let encryption: Encryption?
     /// Whether files are sealed.
-    public let isEncrypted: Bool
+    public var isEncrypted: Bool { encryption != nil }
     /// The registered clients.
     public let clients: [Client]
     /// The registered documents.
     public let documents: [Document]
+    /// What is there and can't be read: it's still arriving, or damaged.
+    public let unreadable: [Unreadable]
 }
 
 /// Lists an application's clients, documents and stores. Registers nobody and changes nothing.
@@ -94,63 +129,110 @@ public actor StatusOperation: Operation {
                 )
             }
             let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
-            let seal = try await unlocking.seal(encryption, context)
+            let (seal, encrypted) = try await open(unlocking, encryption, context)
             let (clientNames, documentNames) = try await (clients.directoryIdentifiers, documents.directoryIdentifiers)
             async let clientInfos = self.clients(clientNames, seal)
             let listed = try await self.documents(documentNames, seal)
+            let infos = try await clientInfos
             return ApplicationStatus(
                 application: hierarchy.application,
                 client: own,
-                isEncrypted: seal.isEncrypted,
-                clients: try await clientInfos.map { client, info in
+                encryption: encrypted,
+                clients: infos.map { client, info in
                     ApplicationStatus.Client(
                         client: client,
-                        description: info?.description ?? "",
-                        userInfo: info?.userInfo ?? [:],
+                        description: info.value?.description ?? "",
+                        userInfo: info.value?.userInfo ?? [:],
                         documents: listed.filter { $0.clients.contains(client) }.map(\.document.document)
                     )
                 },
-                documents: listed.map(\.document)
+                documents: listed.map(\.document),
+                unreadable: (infos.compactMap(\.info.unreadable) + listed.flatMap(\.unreadable))
+                    .sorted { $0.path < $1.path }
             )
+        }
+    }
+
+    private func open(
+        _ unlocking: ApplicationUnlocking,
+        _ files: EncryptionFiles,
+        _ context: OperationContext
+    ) async throws -> (ApplicationSeal, ApplicationStatus.Encryption?) {
+        guard let sealed = try await unlocking.look(at: files, context) else {
+            return (ApplicationSeal(application: hierarchy.application, key: nil), nil)
+        }
+        // Before it's opened, which needs a password where there are none.
+        let hasKeys = try await unlocking.keptKey(of: sealed, context) != nil
+        let unlocked = try await unlocking.unlock(sealed, context)
+        let encryption = ApplicationStatus.Encryption(
+            suite: sealed.info.encryption,
+            passwordParameters: unlocked.keyFile.parameters,
+            passwordVersion: Int(unlocked.keyFile.passwordVersion),
+            epoch: sealed.info.epoch,
+            hasKeys: hasKeys
+        )
+        return (unlocked.seal, encryption)
+    }
+
+    /// What a small file says; or why it says nothing, if it's there.
+    private struct Reading<Value: Sendable>: Sendable {
+        var value: Value?
+        var unreadable: ApplicationStatus.Unreadable?
+    }
+
+    private static func read<Value>(
+        _ path: RemotePath,
+        _ role: ApplicationSeal.Role,
+        _ seal: ApplicationSeal,
+        _ backend: any RemoteBackend,
+        _ parse: @Sendable ([UInt8]) throws(StoreSyncError) -> Value
+    ) async throws -> Reading<Value> {
+        do {
+            guard let bytes = try await backend.smallFile(at: path) else { return Reading() }
+            return Reading(value: try parse(seal.open(bytes, as: role, at: path)))
+        } catch let error as StoreSyncError {
+            return Reading(unreadable: ApplicationStatus.Unreadable(error, at: path))
         }
     }
 
     private func clients(
         _ clients: [RemoteIdentifier],
         _ seal: ApplicationSeal
-    ) async throws -> [(RemoteIdentifier, DeviceInfo?)] {
+    ) async throws -> [(client: RemoteIdentifier, info: Reading<DeviceInfo>)] {
         try await together(clients) { [backend, hierarchy] client in
             let path = hierarchy.deviceInfo(client)
-            let bytes = try await backend.smallFile(at: path)
-            return (
-                client, bytes.flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
-            )
+            let info = try await Self.read(path, .deviceInfo(client), seal, backend) { bytes throws(StoreSyncError) in
+                try DeviceInfo(bytes, at: path)
+            }
+            return (client, info)
         }
     }
 
     private func documents(
         _ documents: [RemoteIdentifier],
         _ seal: ApplicationSeal
-    ) async throws -> [(document: ApplicationStatus.Document, clients: [RemoteIdentifier])] {
+    ) async throws -> [(
+        document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
+    )] {
         try await together(documents) { [backend, hierarchy] document in
             let hierarchy = hierarchy.document(document)
             let hooks = backend.wholeStoreDownloadHooks
-            async let info = backend.smallFile(at: hierarchy.documentInfo)
-            async let clients = backend.list(hierarchy.syncChanges)
-            let stores = try await Self.stores(hooks, hierarchy, seal)
-            let bytes = try await info
             let path = hierarchy.documentInfo
-            let known = bytes.flatMap {
-                try? DocumentInfo(seal.open($0, as: .documentInfo(document), at: path), at: path)
+            async let info = Self.read(path, .documentInfo(document), seal, backend) { bytes throws(StoreSyncError) in
+                try DocumentInfo(bytes, at: path)
             }
+            async let clients = backend.list(hierarchy.syncChanges)
+            let (stores, unreadable) = try await Self.stores(hooks, hierarchy, seal)
+            let known = try await info
             return (
                 ApplicationStatus.Document(
                     document: document,
-                    description: known?.description ?? "",
-                    userInfo: known?.userInfo ?? [:],
+                    description: known.value?.description ?? "",
+                    userInfo: known.value?.userInfo ?? [:],
                     stores: stores
                 ),
-                try await clients.directoryIdentifiers
+                try await clients.directoryIdentifiers,
+                unreadable + [known.unreadable].compactMap(\.self)
             )
         }
     }
@@ -159,11 +241,12 @@ public actor StatusOperation: Operation {
         _ hooks: any WholeStoreDownloadHooks,
         _ hierarchy: DocumentHierarchy,
         _ seal: ApplicationSeal
-    ) async throws -> [ApplicationStatus.Store] {
+    ) async throws -> (stores: [ApplicationStatus.Store], unreadable: [ApplicationStatus.Unreadable]) {
         let published = try await PublishedStores.list(hooks, hierarchy)
         let newest = Dictionary(grouping: published.published, by: \.client)
             .compactMap { $0.value.max { $0.generation < $1.generation } }
-        let (manifests, _) = try await PublishedStores.readManifests(newest, hooks, hierarchy, seal)
+        let (manifests, torn) = try await PublishedStores.readManifests(newest, hooks, hierarchy, seal)
+        let unreadable = torn.map { ApplicationStatus.Unreadable($0.1, at: hierarchy.manifest($0.0)) }
         let modern = manifests.map {
             ApplicationStatus.Store(
                 client: $0.name.client,
@@ -172,7 +255,7 @@ public actor StatusOperation: Operation {
                 modified: $0.created
             )
         }
-        guard !seal.isEncrypted else { return modern.sorted { $0.client < $1.client } }
+        guard !seal.isEncrypted else { return (modern.sorted { $0.client < $1.client }, unreadable) }
         let legacy = published.legacyClients.compactMap { client in
             published.fixedNames[client]?[.store].map {
                 ApplicationStatus.Store(
@@ -183,6 +266,6 @@ public actor StatusOperation: Operation {
                 )
             }
         }
-        return (modern + legacy).sorted { $0.client < $1.client }
+        return ((modern + legacy).sorted { $0.client < $1.client }, unreadable)
     }
 }

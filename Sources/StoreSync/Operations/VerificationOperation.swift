@@ -32,17 +32,17 @@ public struct VerificationReport: Sendable, Hashable {
 /// With `repairs`, what this device left unfinished is finished, and what it left behind is removed; what others left is
 /// theirs and only reported.
 public actor VerificationOperation: Operation {
-    private let hierarchy: ApplicationHierarchy
-    private var repairs: Bool
-    private let backend: any RemoteBackend
-    private let state: StateDirectory
-    private let delegate: ApplicationRegistrationOperation.Delegate
-    private var seal: ApplicationSeal
-    private var report = VerificationReport()
+    let hierarchy: ApplicationHierarchy
+    var repairs: Bool
+    let backend: any RemoteBackend
+    let state: StateDirectory
+    let delegate: ApplicationRegistrationOperation.Delegate
+    var seal: ApplicationSeal
+    var report = VerificationReport()
     /// Every path that was accounted for; what is left of the listing is a stranger.
-    private var known: Set<RemotePath> = []
+    var known: Set<RemotePath> = []
     /// Every path whose bytes were read.
-    private var read: Set<RemotePath> = []
+    var read: Set<RemotePath> = []
 
     /// Creates an operation.
     ///
@@ -67,7 +67,7 @@ public actor VerificationOperation: Operation {
         self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
 
-    private var key: ApplicationKey {
+    var key: ApplicationKey {
         ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
     }
 
@@ -83,11 +83,19 @@ public actor VerificationOperation: Operation {
                     "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
                 )
             }
-            try await unlock(context)
+            let isOpen = try await unlock(context)
             let files = try await walk(hierarchy.root)
             let total = files.reduce(Int64(0)) { $0 + $1.item.size }
             let progress = TransferProgress(context, phase: "verifying", totalBytes: total)
             try await checkApplication(own, context)
+            guard isOpen else {
+                report.warnings.append(
+                    "What is sealed was read and not opened, since this device doesn't have its key."
+                )
+                try await readRest(of: files, progress, namesStrangers: false)
+                return report
+            }
+            try await checkKeychains(context)
             for client in try await backend.list(hierarchy.clientDevices).directoryIdentifiers {
                 try await checkClient(client, isOwn: client == own)
             }
@@ -99,43 +107,19 @@ public actor VerificationOperation: Operation {
         }
     }
 
-    /// Opens an encrypted application.
-    ///
-    /// A registration that can't be read is one of the problems that are reported.
-    private func unlock(_ context: OperationContext) async throws {
-        let files = try await EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
-        if let bytes = files.registration, (try? RegistrationInfo(bytes, at: hierarchy.registration)) == nil {
-            let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
-            guard pin?.isEncrypted != true else { throw StoreSyncError.downgraded(hierarchy.application) }
-            // Nobody knows what it is: nothing is written.
-            repairs = false
-            return
-        }
-        let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
-        seal = try await unlocking.seal(files, context)
-        guard seal.isEncrypted else { return }
-        try await check(hierarchy.salt) { [path = hierarchy.salt] bytes in
-            do {
-                _ = try SaltFile(bytes)
-            } catch let error as CryptographyError {
-                throw StoreSyncError(error, at: path)
-            }
-        }
-    }
-
     // MARK: Reporting
 
-    private func problem(_ path: RemotePath, _ code: String, _ message: String) {
+    func problem(_ path: RemotePath, _ code: String, _ message: String) {
         report.problems.append(VerificationReport.Problem(path: "\(path)", code: code, message: message))
     }
 
-    private func count(_ path: RemotePath, _ bytes: Int64) {
+    func count(_ path: RemotePath, _ bytes: Int64) {
         guard read.insert(path).inserted else { return }
         report.files += 1
         report.bytes += bytes
     }
 
-    private func repaired(_ path: RemotePath) {
+    func repaired(_ path: RemotePath) {
         report.repaired.append("\(path)")
     }
 
@@ -160,7 +144,7 @@ public actor VerificationOperation: Operation {
     ///
     /// - Returns: Whether it's there.
     @discardableResult
-    private func check(
+    func check(
         _ path: RemotePath,
         _ role: ApplicationSeal.Role? = nil,
         _ check: ([UInt8]) throws -> Void
@@ -174,71 +158,6 @@ public actor VerificationOperation: Operation {
             problem(path, "\(error.code)", error.message)
         }
         return true
-    }
-
-    // MARK: The application
-
-    /// What this device put together aside and couldn't remove; what others did may be alive.
-    private func checkStagings(_ context: OperationContext) async throws {
-        let own = Set(try await context.blocking { [state, key] in try state.stagings(for: key) })
-        let prefix = ApplicationHierarchy.stagingName("")
-        let present = (try await backend.list(.root) ?? []).map(\.name).filter { $0.hasPrefix(prefix) }
-        for name in present {
-            let path = try RemotePath.root.appending(name)
-            if own.contains(name), repairs {
-                try await backend.remove(path)
-                repaired(path)
-            } else {
-                report.warnings.append(
-                    own.contains(name)
-                        ? "\(path) is left from a registration of this device that was cut off: --repair removes it."
-                        : "\(path) belongs to a registration of another device that is under way or was cut off."
-                )
-            }
-        }
-        guard repairs else { return }
-        for name in own {
-            try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
-        }
-    }
-
-    private func checkApplication(_ own: RemoteIdentifier?, _ context: OperationContext) async throws {
-        let path = hierarchy.registration
-        let isRegistered = try await check(path) { _ = try RegistrationInfo($0, at: path) }
-        known.insert(hierarchy.readMe)
-        guard isRegistered else {
-            report.warnings.append("\(path) is missing: this is a tree of TICoreDataSync, or it is still arriving.")
-            return
-        }
-        let missing = try await backend.applicationRegistrationHooks.missingParts(hierarchy) ?? []
-        guard !missing.isEmpty else { return }
-        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
-        guard repairs, pin != nil else {
-            for path in missing.sorted() {
-                problem(path, "missing", "It always exists. The next registration makes it.")
-            }
-            return
-        }
-        let hooks = backend.applicationRegistrationHooks
-        try await hooks.createApplicationDirectoryStructure(hierarchy)
-        try await hooks.saveReadMe(ApplicationRegistrationRequest.defaultReadMe, hierarchy)
-        for path in missing.sorted() { repaired(path) }
-    }
-
-    private func checkClient(_ client: RemoteIdentifier, isOwn: Bool) async throws {
-        let path = hierarchy.deviceInfo(client)
-        let isThere = try await check(path, .deviceInfo(client)) { bytes in
-            let info = try DeviceInfo(bytes, at: path)
-            guard info.client == client.rawValue else {
-                throw StoreSyncError.corrupt(path, "it belongs to client \(info.client)")
-            }
-        }
-        guard !isThere else { return }
-        report.warnings.append(
-            isOwn
-                ? "\(path) is missing: this device's registration was cut off. Register again to finish it."
-                : "\(path) is missing: that client's registration is under way or was cut off."
-        )
     }
 
     // MARK: Documents
@@ -261,6 +180,7 @@ public actor VerificationOperation: Operation {
             // TICoreDataSync's own are whatever it wrote.
             try await check(try document.integrityKey(key), role) { _ in }
         }
+        try await checkNotes(document)
         try await checkStructure(document, info, own, context)
         let hooks = backend.wholeStoreUploadHooks
         let published = try await PublishedStores.list(hooks, document)
@@ -271,6 +191,15 @@ public actor VerificationOperation: Operation {
         for stranger in published.strangers {
             report.warnings.append("\(stranger) doesn't belong there; it does no harm.")
             known.insert(stranger)
+        }
+    }
+
+    /// Notes on clients that were removed from the document.
+    private func checkNotes(_ document: DocumentHierarchy) async throws {
+        for item in try await backend.list(document.deletedClients) ?? [] where item.kind == .file {
+            guard let client = RemoteIdentifier(ofFileNamed: item.name, extension: "plist") else { continue }
+            // TICoreDataSync's own are whatever it wrote.
+            try await check(document.deletedClient(client), .deletedClient(client, of: document.document)) { _ in }
         }
     }
 
@@ -446,12 +375,13 @@ public actor VerificationOperation: Operation {
     /// Reads what no check has read, to see that it can be read, and names what doesn't belong there.
     private func readRest(
         of files: [(path: RemotePath, item: RemoteItem)],
-        _ progress: TransferProgress
+        _ progress: TransferProgress,
+        namesStrangers: Bool = true
     ) async throws {
         for (path, _) in files where !read.contains(path) {
             guard let content = try await backend.read(path) else { continue }
             count(path, try await digest(of: content, progress).byteCount)
-            guard !known.contains(path), !isOurs(path) else { continue }
+            guard namesStrangers, !known.contains(path), !isOurs(path) else { continue }
             report.warnings.append("\(path) doesn't belong there; it does no harm.")
         }
     }

@@ -11,6 +11,8 @@ final class FileLock: Sendable {
     enum Subject: Sendable {
         /// A device's identity in an application: shared by whoever uses it, exclusive for whoever changes it.
         case application(ApplicationKey)
+        /// Synchronizing an application's keychain.
+        case keychain(ApplicationKey)
         /// Pushing a document.
         case document(DocumentKey)
         /// A local store, by its canonical path.
@@ -21,6 +23,7 @@ final class FileLock: Sendable {
             let parts =
                 switch self {
                 case .application(let key): ["application", key.remote, key.application]
+                case .keychain(let key): ["keychain", key.remote, key.application]
                 case .document(let key):
                     ["document", key.application.remote, key.application.application, key.document]
                 case .store(let path): ["store", path]
@@ -31,6 +34,7 @@ final class FileLock: Sendable {
         fileprivate var description: String {
             switch self {
             case .application(let key): "This device's registration with \(key.application)"
+            case .keychain(let key): "The keychain of \(key.application)"
             case .document(let key): "The document \(key.document)"
             case .store(let path): "The store \(path)"
             }

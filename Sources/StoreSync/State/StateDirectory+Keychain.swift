@@ -21,24 +21,27 @@ extension StateDirectory {
         }
     }
 
-    /// Keeps the master key of an application, and gives up those of its former epochs.
+    /// Keeps the master key of an application, and gives up those of its former epochs with the items of its keychain.
     func keep(
         _ masterKey: MasterKey,
         for key: ApplicationKey,
         epoch: String,
         on executor: (any TaskExecutor)?
     ) async throws {
-        if try await self.masterKey(for: key, epoch: epoch, on: executor) == masterKey { return }
         let (keychain, item) = (try await keychain(on: executor), key.keychainItem(epoch: epoch))
-        do {
-            try await keychain.add(masterKey.bytes, as: item)
-        } catch let error as KeychainError where error.code == .duplicateItem {
-            try await keychain.update(KeychainQuery(item), to: masterKey.bytes)
+        if try await self.masterKey(for: key, epoch: epoch, on: executor) != masterKey {
+            do {
+                try await keychain.add(masterKey.bytes, as: item)
+            } catch let error as KeychainError where error.code == .duplicateItem {
+                try await keychain.update(KeychainQuery(item), to: masterKey.bytes)
+            }
         }
         let all = KeychainQuery(service: item.service)
-        for match in try await keychain.copyMatching(all) where match.item.account != item.account {
-            try await keychain.blitz(KeychainQuery(match.item))
-        }
+        let former = try await keychain.copyMatching(all).map(\.item).filter { $0.account != item.account }
+        guard !former.isEmpty else { return }
+        // First what they belong to: if this ends in between, the next time finds the keys still there.
+        try await blitzKeychain(of: key, on: executor)
+        for item in former { try await keychain.blitz(KeychainQuery(item)) }
     }
 
     private var keychainURL: URL { url.appending(path: "keychain.sqlite") }

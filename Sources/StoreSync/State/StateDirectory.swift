@@ -204,6 +204,17 @@ extension StateDirectory {
         }
     }
 
+    /// What this device has read of the clients' keychain files.
+    func keychainMemory(for key: ApplicationKey) throws -> KeychainFileMemory {
+        try read { try StateSchema.fetch(KeychainFileMemory.self, $0, "keychainMemory", key) ?? KeychainFileMemory() }
+    }
+
+    /// Remembers what was read of the clients' keychain files.
+    func setKeychainMemory(_ memory: KeychainFileMemory, for key: ApplicationKey) throws {
+        guard try keychainMemory(for: key) != memory else { return }
+        try write("keychain memory") { try StateSchema.save(memory, $0, "keychainMemory", key) }
+    }
+
     /// The epoch of the application that this device began to make in its place, if it has.
     func begunEpoch(for key: ApplicationKey) throws -> String? {
         try read { try StateSchema.fetch(String.self, $0, "begunEpoch", key) }

@@ -25,7 +25,7 @@ struct CommandResult: Sendable, CustomStringConvertible {
 ///
 /// Its pipes are read on threads of their own from the start, so that however much it prints, nobody waits for anybody.
 final class ChildProcess: Sendable {
-    /// What to do, once, when some text has been printed.
+    /// What to do, once, when some text has been printed after that of the reaction before.
     struct Reaction: Sendable {
         var text: String
         var body: @Sendable (ChildProcess) -> Void
@@ -42,15 +42,23 @@ final class ChildProcess: Sendable {
         }
     }
 
-    private final class Once: Sendable {
-        private let isDone = Mutex(false)
+    /// What is still to be done, and from where on its text is looked for.
+    private final class Script: Sendable {
+        private let state: Mutex<(reactions: [Reaction], offset: Int)>
 
-        func run(_ body: () -> Void) {
-            let isFirst = isDone.withLock { isDone in
-                defer { isDone = true }
-                return !isDone
+        init(_ reactions: [Reaction]) { state = Mutex((reactions, 0)) }
+
+        /// The next reaction, if its text was printed since the last one.
+        func next(after text: String) -> Reaction? {
+            state.withLock { state in
+                guard let reaction = state.reactions.first else { return nil }
+                let rest = text.utf8.dropFirst(state.offset)
+                guard let range = text.range(of: reaction.text, range: rest.startIndex..<rest.endIndex) else {
+                    return nil
+                }
+                state.offset = text.utf8.distance(from: text.startIndex, to: range.upperBound)
+                return state.reactions.removeFirst()
             }
-            if isFirst { body() }
         }
     }
 
@@ -67,14 +75,14 @@ final class ChildProcess: Sendable {
     ///   - arguments: Its arguments.
     ///   - environment: Its whole environment.
     ///   - onTerminal: Whether standard input and standard error are a terminal.
-    ///   - reaction: What to do when a text shows on standard error; on a terminal, when it shows there.
+    ///   - reactions: What to do, one after the other, when texts show on standard error; on a terminal, when they show there.
     /// - Throws: What keeps the process from starting, or a terminal from being made.
     init(
         _ executable: URL,
         _ arguments: [String],
         environment: [String: String],
         onTerminal: Bool = false,
-        reaction: Reaction? = nil
+        reactions: [Reaction] = []
     ) throws {
         process.executableURL = executable
         process.arguments = arguments
@@ -104,11 +112,10 @@ final class ChildProcess: Sendable {
         }
         try terminal?.close()
         collect(standardOutput.fileHandleForReading) { [output] in output.append($0) }
-        let once = Once()
+        let script = Script(reactions)
         collect(errors) { [errorOutput, weak self] chunk in
             errorOutput.append(chunk)
-            guard let self, let reaction, errorOutput.text.contains(reaction.text) else { return }
-            once.run { reaction.body(self) }
+            while let self, let reaction = script.next(after: errorOutput.text) { reaction.body(self) }
         }
     }
 

@@ -49,14 +49,14 @@ final class World: Sendable {
         _ arguments: [String],
         environment added: [String: String] = [:],
         onTerminal: Bool = false,
-        reaction: ChildProcess.Reaction? = nil
+        reactions: [ChildProcess.Reaction] = []
     ) throws -> ChildProcess {
         try ChildProcess(
             ChildProcess.storesync,
             arguments,
             environment: environment.merging(added) { $1 },
             onTerminal: onTerminal,
-            reaction: reaction
+            reactions: reactions
         )
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Keychain
 import Operations
 import OperationsTesting
 import RemoteStorage
@@ -184,6 +185,35 @@ struct Device: Sendable {
         supervisor.add(StatusOperation(application, backend: backend, state: state, delegate: answer))
     }
 
+    // MARK: The keychain
+
+    /// Registers, and synchronizes the keychain.
+    func synchronizeKeychain() -> OperationHandle<KeychainSynchronization> {
+        register().then { [self] registered in
+            KeychainSynchronizationOperation(registered, backend: backend, state: state)
+        }
+    }
+
+    /// The application's keychain, for items of the group "TEAM.shared".
+    func keychain(on executor: (any TaskExecutor)? = nil) async throws -> FileKeychain {
+        let group = try AccessGroupPattern("TEAM.shared")
+        return try await state.keychain(
+            for: ApplicationKey(remote: backend.identity, application: application.rawValue),
+            entitlements: Entitlements(applicationIdentifier: group),
+            on: executor
+        )
+    }
+
+    /// The secrets of the synchronizable items, by account.
+    func items() async throws -> [String: String] {
+        do {
+            let matches = try await keychain().copyMatching(KeychainQuery(synchronizable: .yes))
+            return Dictionary(uniqueKeysWithValues: matches.map { ($0.item.account, $0.secret.text) })
+        } catch let error as KeychainError where error.code == .itemNotFound {
+            return [:]
+        }
+    }
+
     // MARK: The store
 
     /// Adds notes to the store, which is made if it isn't there.
@@ -245,4 +275,10 @@ extension Store {
         let now = try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode = \(mode)") }
         #expect(now == mode)
     }
+}
+
+extension SecretBytes {
+    convenience init(_ text: String) { self.init(copying: Array(text.utf8)) }
+
+    var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
 }

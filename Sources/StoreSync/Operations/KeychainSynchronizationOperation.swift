@@ -1,0 +1,196 @@
+import Keychain
+public import Operations
+public import RemoteStorage
+import SyncCryptography
+
+/// What became of an application's keychain: what ``KeychainSynchronizationOperation`` results in.
+public struct KeychainSynchronization: Sendable, Hashable {
+    /// Whether synchronizable items travel: only in an encrypted application.
+    public let isEncrypted: Bool
+    /// Whether this client's file was written.
+    ///
+    /// Not, if it said everything already, or if no device has ever had a synchronizable item.
+    public let hasPublished: Bool
+    /// What didn't go as it should and keeps nothing from being used.
+    public let warnings: [String]
+}
+
+/// Brings the synchronizable items of an application's keychain in step with those of its other clients.
+///
+/// Every client's file is read and merged into this device's keychain, and this client's is written if it has something new to
+/// say. Each client writes only its own. A file that doesn't open, or that is older than one that was read before, is left out
+/// with a warning: items on this device aren't touched by it, and deletions are remembered until it's whole again.
+///
+/// It may end anywhere and be done again. Where nobody has ever had a synchronizable item, nothing is sent.
+///
+/// In an application that isn't encrypted **items don't travel**, since the storage could read them: they stay in this device's
+/// keychain, and a warning says so.
+public actor KeychainSynchronizationOperation: Operation {
+    private let application: ApplicationRegistration
+    private let hooks: any KeychainSynchronizationHooks
+    private let state: StateDirectory
+
+    /// Creates an operation.
+    ///
+    /// - Parameters:
+    ///   - application: The application, which this device is registered with.
+    ///   - backend: Where it is.
+    ///   - state: This device's memory, in which the keychain is.
+    public init(_ application: ApplicationRegistration, backend: any RemoteBackend, state: StateDirectory) {
+        self.application = application
+        hooks = backend.keychainSynchronizationHooks
+        self.state = state
+    }
+
+    private var hierarchy: ApplicationHierarchy { application.hierarchy }
+
+    private var key: ApplicationKey {
+        ApplicationKey(remote: hooks.backend.identity, application: application.application.rawValue)
+    }
+
+    /// Synchronizes, in three rounds of requests however many clients there are.
+    public func main(_ context: OperationContext) async throws -> KeychainSynchronization {
+        try await translatingErrors {
+            let executor = context.blockingExecutor
+            let isUsed = try await state.hasSynchronizableItems(for: key, on: executor)
+            guard let key = application.seal.key else {
+                let warning = "\(application.application) isn't encrypted, so its keychain's items stay on this device."
+                return result(hasPublished: false, warnings: isUsed ? [warning] : [])
+            }
+            guard isUsed || application.hasKeychains else { return result(hasPublished: false, warnings: []) }
+            let lock = try await context.blocking { [state, key = self.key] in
+                try state.lock(.keychain(key), .exclusive)
+            }
+            defer { lock.release() }
+            return try await synchronize(key, context)
+        }
+    }
+
+    private func synchronize(_ key: EpochKey, _ context: OperationContext) async throws -> KeychainSynchronization {
+        async let clients = hooks.backend.applicationRegistrationHooks.listClients(hierarchy)
+        let items = try await hooks.listKeychainFiles(hierarchy)
+        let files = try await read(items, with: key)
+        context.reportProgress(0.4)
+        var memory = try await context.blocking { [state, key = self.key] in try state.keychainMemory(for: key) }
+        let registered = try await Set(clients)
+        let (current, warnings) = try sort(files, memory, registered)
+        let keychain = try await state.keychain(for: self.key, entitlements: nil, on: context.blockingExecutor)
+        let client = application.client
+        let next = try await keychain.merge(
+            current,
+            as: client.rawValue,
+            registered: Set(registered.map(\.rawValue))
+        )
+        context.reportProgress(0.6)
+        for (client, file) in current { memory.note(file, of: client) }
+        // What was merged is remembered also if nothing can be written.
+        try await remember(memory, context)
+        guard let next else { return result(hasPublished: false, warnings: warnings) }
+        let sealed = next.sealed(with: key, application: hierarchy.application.rawValue, client: client.rawValue)
+        let former = items.first { $0.name == hierarchy.keychain(client).lastComponent }
+        guard try await hooks.saveKeychainFile(sealed, of: client, insteadOf: former, hierarchy) else {
+            throw StoreSyncError(
+                .busy,
+                "Something else stands at \(hierarchy.keychain(client)) on the remote since it was read. Synchronize again."
+            )
+        }
+        memory.note(next, of: client.rawValue)
+        try await remember(memory, context)
+        return result(hasPublished: true, warnings: warnings)
+    }
+
+    private func remember(_ memory: KeychainFileMemory, _ context: OperationContext) async throws {
+        try await context.blocking { [state, key] in try state.setKeychainMemory(memory, for: key) }
+    }
+
+    private func result(hasPublished: Bool, warnings: [String]) -> KeychainSynchronization {
+        KeychainSynchronization(
+            isEncrypted: application.isEncrypted,
+            hasPublished: hasPublished,
+            warnings: warnings
+        )
+    }
+
+    // MARK: The files
+
+    /// A client's file, or why it can't be used.
+    private typealias Reading = (client: RemoteIdentifier, file: Result<KeychainFile, StoreSyncError>)
+
+    /// Reads every client's file, together.
+    private func read(_ items: [RemoteItem], with key: EpochKey) async throws -> [Reading] {
+        let clients = items.filter { $0.kind == .file }
+            .compactMap { ApplicationHierarchy.client(ofKeychainNamed: $0.name) }
+        let readings = try await together(clients) { [hooks, hierarchy] client -> Reading? in
+            do {
+                guard let sealed = try await hooks.fetchKeychainFile(of: client, hierarchy) else { return nil }
+                let file = try KeychainFile(openingFileOf: client, sealed, with: key, in: hierarchy)
+                return (client, .success(file))
+            } catch let error as StoreSyncError {
+                return (client, .failure(error))
+            }
+        }
+        return readings.compactMap(\.self)
+    }
+
+    /// Tells the files that can be used, by their clients, from those that can't.
+    private func sort(
+        _ readings: [Reading],
+        _ memory: KeychainFileMemory,
+        _ registered: Set<RemoteIdentifier>
+    ) throws -> (current: [String: KeychainFile], warnings: [String]) {
+        var current: [String: KeychainFile] = [:]
+        var warnings: [String] = []
+        for (client, file) in readings {
+            switch file {
+            case .success(let file) where memory.isOlder(file, of: client.rawValue):
+                warnings.append(
+                    """
+                    \(hierarchy.keychain(client)) on the remote is older than one that this device has read: it is still \
+                    arriving, or was put back. It is left out.
+                    """
+                )
+            case .success(let file): current[client.rawValue] = file
+            case .failure(let error):
+                // Authentic, and of a newer version of this program on this very device: writing would lose what it says.
+                if client == application.client, (error.cause as? KeychainError)?.code == .unsupportedFormat {
+                    throw error
+                }
+                warnings.append(error.message)
+            }
+        }
+        let read = Set(readings.map(\.client.rawValue))
+        for client in registered where memory.clients.contains(client.rawValue) && !read.contains(client.rawValue) {
+            guard client != application.client else { continue }
+            warnings.append(
+                "\(hierarchy.keychain(client)) is gone from the remote until that client synchronizes again."
+            )
+        }
+        return (current, warnings.sorted())
+    }
+}
+
+extension KeychainFile {
+    /// Opens a client's file; what is wrong with it is said as every other file's.
+    init(
+        openingFileOf client: RemoteIdentifier,
+        _ sealed: [UInt8],
+        with key: EpochKey,
+        in hierarchy: ApplicationHierarchy
+    ) throws(StoreSyncError) {
+        let path = hierarchy.keychain(client)
+        do {
+            let application = hierarchy.application.rawValue
+            try self.init(opening: sealed, with: key, application: application, client: client.rawValue)
+        } catch let error as CryptographyError {
+            throw StoreSyncError(error, at: path)
+        } catch let error as KeychainError {
+            throw StoreSyncError(
+                error.code == .unsupportedFormat ? .unsupportedFormat : .corrupt,
+                "\(error.message) (\(path) on the remote)",
+                cause: error
+            )
+        } catch {
+            throw StoreSyncError.corrupt(path, "\(error)")
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import Keychain
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+// The application itself, before its documents.
+extension VerificationOperation {
+    /// Opens an encrypted application.
+    ///
+    /// A registration or a key file that is damaged is one of the problems that are reported.
+    ///
+    /// - Returns: Whether what is sealed can be opened.
+    func unlock(_ context: OperationContext) async throws -> Bool {
+        let files = try await EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
+        if let bytes = files.registration, (try? RegistrationInfo(bytes, at: hierarchy.registration)) == nil {
+            let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+            guard pin?.isEncrypted != true else { throw StoreSyncError.downgraded(hierarchy.application) }
+            // Nobody knows what it is: nothing is written.
+            repairs = false
+            return true
+        }
+        let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+        guard let sealed = try await unlocking.look(at: files, context) else { return true }
+        try await checkSalt()
+        known.insert(hierarchy.passwordTest)
+        count(hierarchy.passwordTest, Int64(sealed.passwordTest.count))
+        do {
+            seal = try await unlocking.unlock(sealed, context).seal
+            return true
+        } catch let error as StoreSyncError where Self.damages.contains(error.code) {
+            problem(hierarchy.passwordTest, "\(error.code)", error.message)
+            // Nothing is written into an application that may be another one.
+            repairs = false
+            guard let epochKey = try await unlocking.keptKey(of: sealed, context) else { return false }
+            seal = ApplicationSeal(application: hierarchy.application, key: epochKey)
+            return true
+        }
+    }
+
+    /// What is wrong with a key file rather than with whoever wants to open it.
+    private static let damages: Set<StoreSyncError.Code> = [
+        .corrupt, .tampered, .unsupportedFormat, .rolledBack, .encryptionDowngraded,
+    ]
+
+    private func checkSalt() async throws {
+        let path = hierarchy.salt
+        let isThere = try await check(path) { bytes in
+            do {
+                _ = try SaltFile(bytes)
+            } catch let error as CryptographyError {
+                throw StoreSyncError(error, at: path)
+            }
+        }
+        guard !isThere else { return }
+        problem(
+            path,
+            "missing",
+            "It always exists where files are sealed. The next device that registers first makes it."
+        )
+    }
+
+    /// What this device put together aside and couldn't remove; what others did may be alive.
+    func checkStagings(_ context: OperationContext) async throws {
+        let own = Set(try await context.blocking { [state, key] in try state.stagings(for: key) })
+        let prefix = ApplicationHierarchy.stagingName("")
+        let present = (try await backend.list(.root) ?? []).map(\.name).filter { $0.hasPrefix(prefix) }
+        for name in present {
+            let path = try RemotePath.root.appending(name)
+            if own.contains(name), repairs {
+                try await backend.remove(path)
+                repaired(path)
+            } else {
+                report.warnings.append(
+                    own.contains(name)
+                        ? "\(path) is left from a registration of this device that was cut off: --repair removes it."
+                        : "\(path) belongs to a registration of another device that is under way or was cut off."
+                )
+            }
+        }
+        guard repairs else { return }
+        for name in own {
+            try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
+        }
+    }
+
+    func checkApplication(_ own: RemoteIdentifier?, _ context: OperationContext) async throws {
+        let path = hierarchy.registration
+        let isRegistered = try await check(path) { _ = try RegistrationInfo($0, at: path) }
+        known.insert(hierarchy.readMe)
+        guard isRegistered else {
+            report.warnings.append("\(path) is missing: this is a tree of TICoreDataSync, or it is still arriving.")
+            return
+        }
+        let missing =
+            try await backend.applicationRegistrationHooks.missingParts(hierarchy)?
+            .subtracting([hierarchy.keychains]) ?? []
+        guard !missing.isEmpty else { return }
+        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+        guard repairs, pin != nil else {
+            for path in missing.sorted() {
+                problem(path, "missing", "It always exists. The next registration makes it.")
+            }
+            return
+        }
+        let hooks = backend.applicationRegistrationHooks
+        try await hooks.createApplicationDirectoryStructure(hierarchy)
+        try await hooks.saveReadMe(ApplicationRegistrationRequest.defaultReadMe, hierarchy)
+        for path in missing.sorted() { repaired(path) }
+    }
+
+    func checkClient(_ client: RemoteIdentifier, isOwn: Bool) async throws {
+        let path = hierarchy.deviceInfo(client)
+        let isThere = try await check(path, .deviceInfo(client)) { bytes in
+            let info = try DeviceInfo(bytes, at: path)
+            guard info.client == client.rawValue else {
+                throw StoreSyncError.corrupt(path, "it belongs to client \(info.client)")
+            }
+        }
+        guard !isThere else { return }
+        report.warnings.append(
+            isOwn
+                ? "\(path) is missing: this device's registration was cut off. Register again to finish it."
+                : "\(path) is missing: that client's registration is under way or was cut off."
+        )
+    }
+
+    /// What the clients have published of their keychains.
+    func checkKeychains(_ context: OperationContext) async throws {
+        let hooks = backend.keychainSynchronizationHooks
+        let memory = try await context.blocking { [state, key] in try state.keychainMemory(for: key) }
+        for item in try await hooks.listKeychainFiles(hierarchy) where item.kind == .file {
+            guard let client = ApplicationHierarchy.client(ofKeychainNamed: item.name) else { continue }
+            let path = hierarchy.keychain(client)
+            known.insert(path)
+            guard let key = seal.key else {
+                report.warnings.append("\(path) doesn't belong into an application that isn't encrypted.")
+                continue
+            }
+            do {
+                guard let sealed = try await hooks.fetchKeychainFile(of: client, hierarchy) else { continue }
+                count(path, Int64(sealed.count))
+                let file = try KeychainFile(openingFileOf: client, sealed, with: key, in: hierarchy)
+                guard memory.isOlder(file, of: client.rawValue) else { continue }
+                problem(
+                    path,
+                    "rolledBack",
+                    "It is older than one that this device has read: still arriving, or put back."
+                )
+            } catch let error as StoreSyncError {
+                problem(path, "\(error.code)", error.message)
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+import Foundation
+import Keychain
+import SyncCryptography
+import ThreadSupport
+
+/// Each application on each remote has a keychain of its own, `keychains/<digest>.sqlite`, since all its synchronizable items travel.
+/// It opens by the same secret as the one with the master keys.
+extension StateDirectory {
+    /// An application's keychain, which is made where there is none.
+    ///
+    /// - Parameters:
+    ///   - key: The application.
+    ///   - entitlements: Which access groups are the caller's; `nil` for none, which is enough to merge.
+    ///   - executor: Where files block.
+    /// - Returns: The keychain, unlocked.
+    /// - Throws: `KeychainError`, ``StoreSyncError``.
+    func keychain(
+        for key: ApplicationKey,
+        entitlements: Entitlements?,
+        on executor: (any TaskExecutor)?
+    ) async throws -> FileKeychain {
+        let file = applicationKeychainURL(for: key)
+        try await runBlocking(on: executor) {
+            do {
+                try FileManager.default.createDirectory(
+                    at: file.deletingLastPathComponent(),
+                    withIntermediateDirectories: true,
+                    attributes: [.posixPermissions: 0o700]
+                )
+            } catch {
+                throw StoreSyncError(writing: file.deletingLastPathComponent(), error)
+            }
+        }
+        let keychain = try await FileKeychain(
+            at: file,
+            entitlements: entitlements ?? Entitlements(applicationIdentifier: nil),
+            executor: executor,
+            busyTimeout: 10,
+            beforeCommit: { [hook] in try hook("application keychain") }
+        )
+        try await keychain.unlock(with: .deviceSecret(in: url))
+        return keychain
+    }
+
+    /// Whether an application's keychain has, or had, anything that other devices have to know.
+    func hasSynchronizableItems(for key: ApplicationKey, on executor: (any TaskExecutor)?) async throws -> Bool {
+        guard hasKeychain(for: key) else { return false }
+        return try await keychain(for: key, entitlements: nil, on: executor).isSynchronized()
+    }
+
+    /// Empties an application's keychain on this device, because what it belonged to was made anew.
+    func blitzKeychain(of key: ApplicationKey, on executor: (any TaskExecutor)?) async throws {
+        guard hasKeychain(for: key) else { return }
+        try await keychain(for: key, entitlements: nil, on: executor).blitzAll()
+    }
+
+    private func hasKeychain(for key: ApplicationKey) -> Bool {
+        FileManager.default.fileExists(atPath: applicationKeychainURL(for: key).path)
+    }
+
+    private func applicationKeychainURL(for key: ApplicationKey) -> URL {
+        // Identities hold characters that names can't.
+        var hasher = ContentRootHasher()
+        hasher.update(Array([key.remote, key.application].joined(separator: "\0").utf8))
+        return url.appending(path: "keychains").appending(path: "\(hasher.finalize()).sqlite")
+    }
+}

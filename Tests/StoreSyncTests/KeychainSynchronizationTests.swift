@@ -1,0 +1,515 @@
+import Foundation
+import Keychain
+import Operations
+import OperationsTesting
+import RemoteStorage
+import SyncCryptography
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Synchronizable keychain items", .timeLimit(.minutes(15)))
+struct KeychainSynchronizationTests {
+    private static let password = "correct horse battery staple"
+
+    private static func world() throws -> World { try World(password: password, isVolatile: true) }
+
+    private static func item(_ account: String) -> KeychainItem {
+        KeychainItem(service: "canary-service", account: account, isSynchronizable: true)
+    }
+
+    private static func query(_ account: String) -> KeychainQuery { KeychainQuery(item(account)) }
+
+    private static func hierarchy(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
+
+    /// Where a client's file is in the shared folder.
+    private static func url(of registration: ApplicationRegistration, _ world: World) -> URL {
+        world.share.appending(path: "\(hierarchy(world).keychain(registration.client))")
+    }
+
+    /// Lets each device synchronize, so often that everybody knows what everybody knows.
+    private static func settle(_ devices: [Device], _ rounds: Int = 3) async throws {
+        for _ in 0..<rounds {
+            for device in devices {
+                let result = try await device.synchronizeKeychain().value
+                #expect(result.warnings.isEmpty, "\(result)")
+            }
+        }
+    }
+
+    // MARK: The road
+
+    @Test(
+        "K8, K9: an item added on one device is on the others after they synchronize, its update and its deletion too",
+        arguments: [false, true]
+    )
+    func travels(isFolder: Bool) async throws {
+        let world = try Self.world()
+        let backend: (any RemoteBackend)? = isFolder ? nil : InMemoryBackend()
+        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        try await a.keychain().add(SecretBytes("1"), as: Self.item("account"))
+        try await b.keychain().add(SecretBytes("here"), as: KeychainItem(service: "s", account: "stays"))
+        #expect(try await a.synchronizeKeychain().value.hasPublished)
+        #expect(try await b.synchronizeKeychain().value.hasPublished)
+        #expect(try await b.items() == ["account": "1"])
+        try await b.keychain().update(Self.query("account"), to: SecretBytes("2"))
+        try await Self.settle([b, a])
+        #expect(try await a.items() == ["account": "2"])
+        #expect(try await !a.synchronizeKeychain().value.hasPublished)
+        try await a.keychain().delete(Self.query("account"))
+        try await Self.settle([a, b])
+        #expect(try await b.items().isEmpty)
+        // What isn't synchronizable is where it was, and nowhere else.
+        #expect(try await b.keychain().copyMatching(.everything).map(\.item.account) == ["stays"])
+        await #expect(throws: KeychainError.self) { try await a.keychain().copyMatching(.everything) }
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
+    @Test("R4, R15: a blitz on one device takes nothing from the others, and what they hold comes back")
+    func blitz() async throws {
+        let world = try Self.world()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try await a.keychain().add(SecretBytes("1"), as: Self.item("account"))
+        try await Self.settle([a, b])
+        try await a.keychain().blitz(.everything)
+        #expect(try await a.items().isEmpty)
+        _ = try await b.synchronizeKeychain().value
+        #expect(try await b.items() == ["account": "1"])
+        try await Self.settle([a, b])
+        for device in [a, b] { #expect(try await device.items() == ["account": "1"]) }
+    }
+
+    @Test("R15: an application that was made anew begins with an empty keychain on this device, and no other")
+    func madeAnew() async throws {
+        let world = try Self.world()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try await a.keychain().add(SecretBytes("1"), as: Self.item("account"))
+        try await Self.settle([a, b])
+        try FileManager.default.removeItem(at: world.share.appending(path: world.application.rawValue))
+        _ = try await a.supervisor.add(a.registration(startsAnew: true)).value
+        #expect(try await a.items().isEmpty)
+        #expect(try await !a.synchronizeKeychain().value.hasPublished)
+        #expect(await code { try await b.synchronizeKeychain().value } == .deregistered)
+        #expect(try await b.items() == ["account": "1"])
+    }
+
+    @Test("K8: any order of edits, blitzes and deaths on four devices ends alike on all", arguments: [false, true])
+    func programs(isFolder: Bool) async throws {
+        let factor = ProcessInfo.processInfo.environment["STORESYNC_SEEDS"].flatMap(Int.init) ?? 1
+        for seed in 0..<UInt64(2 * max(1, factor)) {
+            var generator = SplitMix64(seed: seed)
+            let world = try Self.world()
+            let memory = InMemoryBackend()
+            let bomb = Bomb()
+            let devices = try (0..<4).map { index in
+                try isFolder
+                    ? world.device("\(index)", hook: bomb.tick) : world.device("\(index)", backend: memory)
+            }
+            for step in 0..<40 {
+                let device = devices[Int.random(in: 0..<4, using: &generator)]
+                let account = "\(Int.random(in: 0..<4, using: &generator))"
+                do {
+                    switch Int.random(in: 0..<10, using: &generator) {
+                    case 0..<2: try await device.keychain().add(SecretBytes("\(step)"), as: Self.item(account))
+                    case 2..<4: try await device.keychain().update(Self.query(account), to: SecretBytes("\(step)"))
+                    case 4..<6: try await device.keychain().delete(Self.query(account))
+                    case 6: try await device.keychain().blitz(Self.query(account))
+                    case 7:
+                        bomb.arm(Int.random(in: 0..<40, using: &generator))
+                        _ = await device.synchronizeKeychain().result
+                        bomb.disarm()
+                    default: _ = try await device.synchronizeKeychain().value
+                    }
+                } catch let error as KeychainError {
+                    #expect([.duplicateItem, .itemNotFound].contains(error.code), "seed \(seed): \(error)")
+                }
+            }
+            try await Self.settle(devices, 5)
+            let items = try await devices[0].items()
+            for device in devices {
+                #expect(try await device.items() == items, "seed \(seed)")
+                #expect(try await !device.synchronizeKeychain().value.hasPublished, "seed \(seed)")
+            }
+        }
+    }
+
+    // MARK: What is sent
+
+    @Test("D18: neither names nor secrets of items are anywhere on the remote")
+    func canaries() async throws {
+        let world = try Self.world()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        for number in 0..<20 {
+            try await a.keychain().add(
+                SecretBytes("canary-secret-\(number)"),
+                as: Self.item("canary-account-\(number)")
+            )
+        }
+        try await a.keychain().delete(Self.query("canary-account-3"))
+        try await Self.settle([a, b])
+        #expect(try await b.items().count == 19)
+        var files = 0
+        for name in try FileManager.default.subpathsOfDirectory(atPath: world.share.path) {
+            #expect(!name.contains("canary") && !name.contains("TEAM"))
+            guard let data = FileManager.default.contents(atPath: world.share.appending(path: name).path) else {
+                continue
+            }
+            files += 1
+            for canary in ["canary", "TEAM", "storesync items"] {
+                #expect(data.range(of: Data(canary.utf8)) == nil, "\(canary) in \(name)")
+            }
+        }
+        #expect(files >= 8)
+    }
+
+    @Test("in an application that isn't encrypted items don't travel, and it's said; nothing of them is on the remote")
+    func unencrypted() async throws {
+        let world = try World(isVolatile: true)
+        let device = try world.device("device")
+        #expect(try await device.synchronizeKeychain().value.warnings.isEmpty)
+        try await device.keychain().add(SecretBytes("1"), as: Self.item("account"))
+        let result = try await device.synchronizeKeychain().value
+        #expect(!result.isEncrypted && !result.hasPublished)
+        #expect(result.warnings == ["org.example.notes isn't encrypted, so its keychain's items stay on this device."])
+        #expect(try await device.items() == ["account": "1"])
+        #expect(try await device.backend.status(of: Self.hierarchy(world).keychains) == nil)
+    }
+
+    @Test("a keychain that never had a synchronizable item costs no request, and no file")
+    func neverUsed() async throws {
+        let world = try Self.world()
+        let requests = Locked(0)
+        let device = try world.device("device") { name in
+            if !name.hasPrefix("after"), name.contains(" of ") || name.contains(" to ") {
+                requests.withLock { $0 += 1 }
+            }
+        }
+        _ = try await device.register().value
+        requests.withLock { $0 = 0 }
+        _ = try await device.register().value
+        let registering = requests.withLock { $0 }
+        #expect(registering > 0)
+        // Items of this device alone are no reason either.
+        for hasOwnItems in [false, true] {
+            if hasOwnItems {
+                try await device.keychain().add(SecretBytes("1"), as: KeychainItem(service: "s", account: "own"))
+            }
+            requests.withLock { $0 = 0 }
+            #expect(try await !device.synchronizeKeychain().value.hasPublished)
+            #expect(requests.withLock { $0 } == registering)
+        }
+        let state = try FileManager.default.contentsOfDirectory(
+            atPath: world.folder.appending(path: "device/state").path
+        )
+        #expect(state.contains("keychains"))
+        #expect(try await device.backend.status(of: Self.hierarchy(world).keychains) == nil)
+    }
+
+    // MARK: Deaths
+
+    @Test("F17 D1: dying at any request or change of the device's memory loses no item, and the next time completes")
+    func everyPoint() async throws {
+        let world = try Self.world()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        for account in ["kept", "updated", "deleted"] {
+            try await a.keychain().add(SecretBytes("1"), as: Self.item(account))
+        }
+        try await Self.settle([a, b])
+        try await a.keychain().update(Self.query("updated"), to: SecretBytes("2"))
+        try await a.keychain().add(SecretBytes("2"), as: Self.item("of a"))
+        try await b.keychain().delete(Self.query("deleted"))
+        try await b.keychain().add(SecretBytes("2"), as: Self.item("of b"))
+        _ = try await b.synchronizeKeychain().value
+        let aside = world.folder.deletingLastPathComponent().appending(path: "\(world.folder.lastPathComponent)-aside")
+        try FileManager.default.copyItem(at: world.folder, to: aside)
+        defer { try? FileManager.default.removeItem(at: aside) }
+        let bomb = Bomb()
+        var point = 0
+        while true {
+            try FileManager.default.removeItem(at: world.folder)
+            try FileManager.default.copyItem(at: aside, to: world.folder)
+            let dying = try world.device("a", hook: bomb.tick)
+            bomb.arm(point)
+            let result = await dying.synchronizeKeychain().result
+            guard bomb.disarm() else {
+                #expect(throws: Never.self) { try result.get() }
+                break
+            }
+            // The other device finds the former items or the new ones, and loses none of its own.
+            _ = try await world.device("b").synchronizeKeychain().value
+            let found = try await world.device("b").items()
+            #expect(found["kept"] == "1" && found["of b"] == "2" && found["deleted"] == nil, "point \(point)")
+            try await Self.settle([try world.device("a"), try world.device("b")], 2)
+            for name in ["a", "b"] {
+                let items = try await world.device(name).items()
+                #expect(items == ["kept": "1", "updated": "2", "of a": "2", "of b": "2"], "\(name), point \(point)")
+            }
+            point += 1
+        }
+        print("points of synchronizing a keychain: \(point)")
+        #expect(point > 15)
+    }
+
+    // MARK: The storage isn't trusted
+
+    /// Two devices that both know "account"; the second has changed it since the first has read its file.
+    private struct Scene {
+        let world: World
+        let a: Device
+        let b: Device
+        /// The file of "b".
+        let url: URL
+        /// What it was before.
+        let former: Data
+        let current: Data
+
+        init() async throws {
+            world = try KeychainSynchronizationTests.world()
+            (a, b) = (try world.device("a"), try world.device("b"))
+            try await a.keychain().add(SecretBytes("1"), as: item("account"))
+            try await a.keychain().add(SecretBytes("1"), as: item("deleted"))
+            try await settle([a, b])
+            url = try await KeychainSynchronizationTests.url(of: b.register().value, world)
+            former = try Data(contentsOf: url)
+            try await b.keychain().update(query("account"), to: SecretBytes("2"))
+            try await b.keychain().delete(query("deleted"))
+            _ = try await b.synchronizeKeychain().value
+            current = try Data(contentsOf: url)
+        }
+    }
+
+    @Test("a file of another client that is torn, changed, foreign or gone is a warning, and no item is lost by it")
+    func badFiles() async throws {
+        let scene = try await Scene()
+        _ = try await scene.a.synchronizeKeychain().value
+        let own = try await Data(contentsOf: Self.url(of: scene.a.register().value, scene.world))
+        let seal = try await scene.b.register().value.seal
+        let other = EpochKey(master: MasterKey(), epoch: UUID())
+        let orphan = EpochKey(master: try #require(seal.key).master, epoch: UUID())
+        let context = SealedContext(
+            application: scene.world.application.rawValue,
+            role: "keychain",
+            client: try await scene.b.register().value.client.rawValue
+        )
+        var bad: [Data] = [Data(), Data("<plist>".utf8), Data(count: 5_000), own]
+        for length in stride(from: 0, to: scene.current.count, by: 31) { bad.append(scene.current.prefix(length)) }
+        for offset in stride(from: 0, to: scene.current.count, by: 17) {
+            var changed = scene.current
+            changed[offset] ^= 1 << UInt8(offset % 8)
+            bad.append(changed)
+        }
+        // Sealed by another application, of another epoch, and authentic without being such a file.
+        for key in [other, orphan, try #require(seal.key)] { bad.append(Data(key.seal([1, 2, 3], as: context))) }
+        for (number, bytes) in bad.enumerated() {
+            try bytes.write(to: scene.url)
+            let result = try await scene.a.synchronizeKeychain().value
+            #expect(result.warnings.count == 1, "\(number)")
+            let report = try await scene.a.verify().value
+            #expect(
+                report.problems.map(\.path) == [
+                    "\(Self.hierarchy(scene.world).keychains)/\(scene.url.lastPathComponent)"
+                ]
+            )
+        }
+        try FileManager.default.removeItem(at: scene.url)
+        #expect(try await scene.a.synchronizeKeychain().value.warnings.count == 1)
+        #expect(try await scene.a.items() == ["account": "2"])
+        print("bad keychain files: \(bad.count)")
+        // The client writes it anew, whatever stands there.
+        try Data("<plist>".utf8).write(to: scene.url)
+        let mended = try await scene.b.synchronizeKeychain().value
+        #expect(mended.hasPublished && mended.warnings.count == 1)
+        try await Self.settle([scene.a, scene.b])
+        for device in [scene.a, scene.b] { #expect(try await device.items() == ["account": "2"]) }
+    }
+
+    @Test("a file that is far too large is refused before it fills the memory; a directory in its place is passed over")
+    func tooLarge() async throws {
+        let scene = try await Scene()
+        let handle = try FileHandle(forWritingTo: scene.url)
+        try handle.truncate(atOffset: UInt64(KeychainFile.mostSealedBytes) + 1)
+        try handle.close()
+        let warnings = try await scene.a.synchronizeKeychain().value.warnings
+        #expect(warnings.count == 1 && warnings[0].contains("far too large"), "\(warnings)")
+        try FileManager.default.removeItem(at: scene.url)
+        try FileManager.default.createDirectory(at: scene.url, withIntermediateDirectories: false)
+        #expect(try await scene.a.synchronizeKeychain().value.warnings.count == 1)
+        #expect(try await scene.a.items() == ["account": "1", "deleted": "1"])
+    }
+
+    @Test("an older file of another client that is put back undoes nothing, after a blitz neither")
+    func rolledBack() async throws {
+        for (blitzes, ownIsGone) in [(false, false), (true, false), (true, true)] {
+            let scene = try await Scene()
+            _ = try await scene.a.synchronizeKeychain().value
+            #expect(try await scene.a.items() == ["account": "2"])
+            try scene.former.write(to: scene.url)
+            if blitzes { try await scene.a.keychain().blitz(.everything) }
+            if ownIsGone {
+                try FileManager.default.removeItem(
+                    at: try await Self.url(of: scene.a.register().value, scene.world)
+                )
+            }
+            let result = try await scene.a.synchronizeKeychain().value
+            #expect(result.warnings.count == 1 && result.warnings[0].contains("older"), "\(result)")
+            // Its own file brings back what it knew; else it waits for the true one.
+            #expect(try await scene.a.items() == (ownIsGone ? [:] : ["account": "2"]))
+            _ = try await scene.b.synchronizeKeychain().value
+            try await Self.settle([scene.a, scene.b])
+            for device in [scene.a, scene.b] { #expect(try await device.items() == ["account": "2"]) }
+        }
+    }
+
+    @Test("all files put back to a former state: every device keeps what it has and publishes it again")
+    func allRolledBack() async throws {
+        let scene = try await Scene()
+        let own = try await Self.url(of: scene.a.register().value, scene.world)
+        let former = try Data(contentsOf: own)
+        _ = try await scene.a.synchronizeKeychain().value
+        try former.write(to: own)
+        try scene.former.write(to: scene.url)
+        _ = try await scene.a.synchronizeKeychain().value
+        _ = try await scene.b.synchronizeKeychain().value
+        try await Self.settle([scene.a, scene.b])
+        for device in [scene.a, scene.b] { #expect(try await device.items() == ["account": "2"]) }
+    }
+
+    // MARK: One file, one writer
+
+    @Test("a client's file that somebody else has written since it was read isn't replaced: try again")
+    func conflict() async throws {
+        let world = try Self.world()
+        let memory = InMemoryBackend()
+        let (a, b) = (try world.device("a", backend: memory), try world.device("b", backend: memory))
+        try await b.keychain().add(SecretBytes("1"), as: Self.item("account"))
+        try await Self.settle([a, b])
+        let registered = try await b.register().value
+        let path = registered.hierarchy.keychain(registered.client)
+        let former = try #require(try await memory.bytes(at: path))
+        try await b.keychain().add(SecretBytes("2"), as: Self.item("more"))
+        let interposed = InterposedBackend(memory, beforeWriting: path) {
+            _ = try? await memory.write(former, to: path, when: .always)
+        }
+        let operation = KeychainSynchronizationOperation(registered, backend: interposed, state: b.state)
+        #expect(await code { try await b.supervisor.add(operation).value } == .busy)
+        try await Self.settle([b, a])
+        #expect(try await a.items() == ["account": "1", "more": "2"])
+    }
+
+    @Test("two that synchronize one device's keychain at once: one does, the other is told to try again")
+    func twice() async throws {
+        let world = try Self.world()
+        let device = try world.device("device")
+        try await device.keychain().add(SecretBytes("1"), as: Self.item("account"))
+        let registered = try await device.register().value
+        let path = registered.hierarchy.keychain(registered.client)
+        let second = Locked<StoreSyncError.Code?>(nil)
+        let interposed = InterposedBackend(device.backend, beforeWriting: path) {
+            let operation = KeychainSynchronizationOperation(registered, backend: device.backend, state: device.state)
+            let result = await device.supervisor.add(operation).result
+            second.withLock { $0 = (result.failure as? StoreSyncError)?.code }
+        }
+        let operation = KeychainSynchronizationOperation(registered, backend: interposed, state: device.state)
+        #expect(try await device.supervisor.add(operation).value.hasPublished)
+        #expect(second.withLock { $0 } == .busy)
+    }
+
+    @Test("K9: an app's manager gives the keychain and synchronizes it, on one device and another")
+    func managers() async throws {
+        let world = try Self.world()
+        let delegate = Asker()
+        let managers = try ["laptop", "desktop"].map { name in
+            ApplicationSyncManager(
+                application: world.application,
+                clientDescription: name,
+                backend: LocalFolderBackend(root: world.share),
+                state: try StateDirectory(url: world.folder.appending(path: name)),
+                delegate: delegate
+            )
+        }
+        let entitlements = Entitlements(applicationIdentifier: try AccessGroupPattern("TEAM.notes"))
+        try await managers[0].keychain(entitlements: entitlements).add(SecretBytes("1"), as: Self.item("account"))
+        #expect(await code { try await managers[1].synchronizeKeychain().value } == .applicationMissing)
+        #expect(try await managers[0].synchronizeKeychain(mayCreate: true).value.hasPublished)
+        #expect(try await managers[1].synchronizeKeychain().value.hasPublished)
+        let found = try await managers[1].keychain(entitlements: entitlements).secret(matching: Self.query("account"))
+        #expect(found == SecretBytes("1"))
+        withExtendedLifetime(delegate) {}
+    }
+}
+
+/// Ends an operation at a step of its own, as a death would.
+private final class Bomb: Sendable {
+    struct Death: Error {}
+
+    private let left = Locked<Int?>(nil)
+
+    /// Called at every step.
+    var tick: @Sendable (String) throws -> Void {
+        { [left] _ in
+            try left.withLock { left in
+                guard let steps = left else { return }
+                left = steps - 1
+                if steps <= 0 { throw Death() }
+            }
+        }
+    }
+
+    func arm(_ steps: Int) { left.withLock { $0 = steps } }
+
+    /// Whether it went off.
+    @discardableResult
+    func disarm() -> Bool {
+        left.withLock { left in
+            defer { left = nil }
+            return (left ?? 0) < 0
+        }
+    }
+}
+
+/// Has something happen before a file is written, once.
+private actor InterposedBackend: RemoteBackend {
+    private let base: any RemoteBackend
+    private let path: RemotePath
+    private var body: (@Sendable () async -> Void)?
+
+    nonisolated let identity: String
+
+    init(_ base: any RemoteBackend, beforeWriting path: RemotePath, _ body: @escaping @Sendable () async -> Void) {
+        self.base = base
+        self.path = path
+        self.body = body
+        identity = base.identity
+    }
+
+    func capabilities() async throws -> RemoteCapabilities { try await base.capabilities() }
+    func status(of path: RemotePath) async throws -> RemoteItem? { try await base.status(of: path) }
+    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await base.list(directory) }
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try await base.read(path, range: range)
+    }
+    func createDirectory(at path: RemotePath) async throws { try await base.createDirectory(at: path) }
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        if path == self.path, let body = body.take() { await body() }
+        return try await base.write(content, to: path, when: condition)
+    }
+    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        try await base.copy(source, to: destination, when: condition)
+    }
+    func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        try await base.move(source, to: destination)
+    }
+    func remove(_ path: RemotePath) async throws { try await base.remove(path) }
+}
+
+extension Result {
+    fileprivate var failure: Failure? {
+        guard case .failure(let error) = self else { return nil }
+        return error
+    }
+}

@@ -1,0 +1,84 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+import Testing
+
+@testable import StoreSync
+
+@Suite("Verifying sealed applications", .timeLimit(.minutes(15)))
+struct SealedVerificationTests {
+    /// An application with a pushed store, one device that knows it and one that was given the password only.
+    private struct Scene {
+        let world: World
+        let known: Device
+        let stranger: Device
+
+        init() async throws {
+            world = try World(password: "correct horse", isVolatile: true)
+            (known, stranger) = (try world.device("known"), try world.device("stranger"))
+            try known.write("one")
+            _ = try await known.push().value
+        }
+
+        var hierarchy: ApplicationHierarchy { ApplicationHierarchy(world.application) }
+
+        func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
+    }
+
+    @Test("a note on a removed client is opened: one that nobody sealed for its place is a problem")
+    func notes() async throws {
+        let scene = try await Scene()
+        let document = scene.hierarchy.document(scene.world.document)
+        let client = try RemoteIdentifier("somebody")
+        let seal = try await scene.known.register().value.seal
+        let path = document.deletedClient(client)
+        let sealed = seal.seal([1, 2, 3], as: .deletedClient(client, of: scene.world.document))
+        try Data(sealed).write(to: scene.url(path))
+        #expect(try await scene.known.verify().value.problems.isEmpty)
+        var changed = sealed
+        changed[sealed.count - 1] ^= 1
+        let other = seal.seal([1, 2, 3], as: .deletedClient(try RemoteIdentifier("other"), of: scene.world.document))
+        for bytes in [changed, other, Array(sealed.dropLast()), Array("<plist/>".utf8), []] {
+            try Data(bytes).write(to: scene.url(path))
+            let problems = try await scene.known.verify().value.problems
+            #expect(problems.map(\.path) == ["\(path)"], "\(problems)")
+        }
+    }
+
+    @Test("a salt that is missing is a problem for a device that doesn't know the application, until one registers")
+    func salt() async throws {
+        let scene = try await Scene()
+        try FileManager.default.removeItem(at: scene.url(scene.hierarchy.salt))
+        let problems = try await scene.stranger.verify().value.problems
+        #expect(problems.map(\.path) == ["\(scene.hierarchy.salt)"] && problems.map(\.code) == ["missing"])
+        #expect(await code { try await scene.known.verify().value } == .encryptionDowngraded)
+        _ = try await scene.stranger.register().value
+        #expect(try await scene.stranger.verify().value.problems.isEmpty)
+    }
+
+    @Test("a damaged key file is a problem: with the keys the rest is checked, without them it's read and that is said")
+    func keyFile() async throws {
+        let scene = try await Scene()
+        let url = scene.url(scene.hierarchy.passwordTest)
+        let whole = try Data(contentsOf: url)
+        let sound = try await scene.known.verify().value
+        // Something else is wrong too.
+        let info = scene.hierarchy.document(scene.world.document).documentInfo
+        try Data("<plist".utf8).write(to: scene.url(info))
+        for bytes in [Data(), whole.dropLast(), whole.dropFirst(), Data(whole.reversed()), Data(count: whole.count)] {
+            try bytes.write(to: url)
+            let report = try await scene.known.verify(repairs: true).value
+            #expect(report.problems.map(\.path) == ["\(scene.hierarchy.passwordTest)", "\(info)"], "\(report)")
+            #expect(report.files == sound.files && report.repaired.isEmpty, "\(report)")
+            let other = try await scene.stranger.verify().value
+            #expect(other.problems.map(\.path) == ["\(scene.hierarchy.passwordTest)"], "\(other)")
+            #expect(other.files == sound.files && other.warnings.count == 1, "\(other)")
+        }
+        try whole.write(to: url)
+        // A wrong password is nobody's damage.
+        var guessing = scene.stranger
+        guessing.password = try Password("wrong")
+        #expect(await code { try await guessing.verify().value } == .wrongPassword)
+    }
+}
