@@ -128,52 +128,67 @@ public actor StatusOperation: Operation {
         }
     }
 
+    /// A document as its info and the lists of its directories show it.
+    private struct Listed: Sendable {
+        var document: RemoteIdentifier
+        var info: DocumentInfo?
+        var clients: [RemoteIdentifier]
+        var published: PublishedStores
+    }
+
     private func documents(
         _ documents: [RemoteIdentifier],
         _ seal: ApplicationSeal
     ) async throws -> [(document: ApplicationStatus.Document, clients: [RemoteIdentifier])] {
-        try await together(documents) { [backend, hierarchy] document in
+        let hooks = backend.wholeStoreDownloadHooks
+        let listed = try await together(documents) { [backend, hierarchy] document in
             let hierarchy = hierarchy.document(document)
-            let hooks = backend.wholeStoreDownloadHooks
             async let info = backend.smallFile(at: hierarchy.documentInfo)
             async let clients = backend.list(hierarchy.syncChanges)
-            let stores = try await Self.stores(hooks, hierarchy, seal)
-            let bytes = try await info
+            let published = try await PublishedStores.list(hooks, hierarchy)
             let path = hierarchy.documentInfo
-            let known = bytes.flatMap {
-                try? DocumentInfo(seal.open($0, as: .documentInfo(document), at: path), at: path)
-            }
-            return (
-                ApplicationStatus.Document(
-                    document: document,
-                    description: known?.description ?? "",
-                    userInfo: known?.userInfo ?? [:],
-                    stores: stores
-                ),
-                try await clients.directoryIdentifiers
+            return Listed(
+                document: document,
+                info: try await info.flatMap {
+                    try? DocumentInfo(seal.open($0, as: .documentInfo(document), at: path), at: path)
+                },
+                clients: try await clients.directoryIdentifiers,
+                published: published
             )
+        }
+        let stores = try await stores(listed, hooks, seal)
+        return listed.map { listed in
+            let document = ApplicationStatus.Document(
+                document: listed.document,
+                description: listed.info?.description ?? "",
+                userInfo: listed.info?.userInfo ?? [:],
+                stores: stores[listed.document, default: []].sorted { $0.client < $1.client }
+            )
+            return (document, listed.clients)
         }
     }
 
-    private static func stores(
+    /// The newest store of each client, of all documents together: however many there are, few manifests are under way.
+    private func stores(
+        _ listed: [Listed],
         _ hooks: any WholeStoreDownloadHooks,
-        _ hierarchy: DocumentHierarchy,
         _ seal: ApplicationSeal
-    ) async throws -> [ApplicationStatus.Store] {
-        let published = try await PublishedStores.list(hooks, hierarchy)
-        let newest = Dictionary(grouping: published.published, by: \.client)
-            .compactMap { $0.value.max { $0.generation < $1.generation } }
-        let (manifests, _) = try await PublishedStores.readManifests(newest, hooks, hierarchy, seal)
-        let modern = manifests.map {
-            ApplicationStatus.Store(
-                client: $0.name.client,
-                generation: $0.name.generation,
-                bytes: $0[.store]?.size ?? 0,
-                modified: $0.created
-            )
+    ) async throws -> [RemoteIdentifier: [ApplicationStatus.Store]] {
+        let newest = listed.flatMap { listed in listed.published.newest.map { (listed, $0) } }
+        let modern = try await together(newest) { [hierarchy] listed, name in
+            let identity = DocumentIdentity(document: listed.document, integrityKey: listed.info?.integrityKey ?? "")
+            let hierarchy = hierarchy.document(listed.document)
+            let found = try await PublishedStores.readManifests([name], hooks, hierarchy, seal, identity)
+            return (listed.document, found.manifests.first.map(ApplicationStatus.Store.init))
         }
-        guard !seal.isEncrypted else { return modern.sorted { $0.client < $1.client } }
-        let legacy = published.legacyClients.compactMap { client in
+        var stores = Dictionary(grouping: modern, by: \.0).mapValues { $0.compactMap(\.1) }
+        guard !seal.isEncrypted else { return stores }
+        for listed in listed { stores[listed.document, default: []] += Self.legacyStores(listed.published) }
+        return stores
+    }
+
+    private static func legacyStores(_ published: PublishedStores) -> [ApplicationStatus.Store] {
+        published.legacyClients.compactMap { client in
             published.fixedNames[client]?[.store].map {
                 ApplicationStatus.Store(
                     client: client,
@@ -183,6 +198,16 @@ public actor StatusOperation: Operation {
                 )
             }
         }
-        return (modern + legacy).sorted { $0.client < $1.client }
+    }
+}
+
+extension ApplicationStatus.Store {
+    fileprivate init(_ manifest: StoreManifest) {
+        self.init(
+            client: manifest.name.client,
+            generation: manifest.name.generation,
+            bytes: manifest[.store]?.size ?? 0,
+            modified: manifest.created
+        )
     }
 }
