@@ -6,7 +6,7 @@ import Testing
 @testable import StoreSync
 @testable import SyncCryptography
 
-@Suite("A small sealed application, attacked at some places, or at every one with STORESYNC_EXHAUSTIVE", .timeLimit(.minutes(30)))
+@Suite("A sealed application, attacked at some places, or with STORESYNC_EXHAUSTIVE at all", .timeLimit(.minutes(30)))
 struct ExhaustiveAttackTests {
     private typealias Kind = AttackedApplication.Kind
     private typealias Outcome = AttackedApplication.Outcome
@@ -68,12 +68,12 @@ struct ExhaustiveAttackTests {
         try await attack(application, cases, most: 100)
     }
 
-    @Test("F4, D19: any two of 18 files exchanged for each other, in 153 pairs")
+    @Test("F4, D19: any two of 18 files that differ exchanged for each other, in 152 pairs")
     func exchanged() async throws {
         let application = try await AttackedApplication()
         let files = application.sorted
         let cases = files.indices.flatMap { index in
-            files[(index + 1)...].map { [one = files[index]] other in
+            files[(index + 1)...].filter { $0.value != files[index].value }.map { [one = files[index]] other in
                 Case(
                     what: "\(one.key) exchanged for \(other.key)",
                     name: one.key,
@@ -81,7 +81,7 @@ struct ExhaustiveAttackTests {
                 )
             }
         }
-        #expect(files.count == 18 && cases.count == 153)
+        #expect(files.count == 18 && cases.count == 152)
         try await attack(application, cases, most: 60)
     }
 

@@ -90,6 +90,17 @@ struct PropertyListTests {
         }
     }
 
+    @Test("a dictionary with keys that could all be made to collide in Foundation's hash is refused")
+    func keys() throws {
+        func dictionary(_ count: Int) -> [UInt8] {
+            let (start, end) = (String(repeating: "a", count: 40), String(repeating: "a", count: 80))
+            let pairs = (0..<count).map { "<key>\(start)\($0)\(end)</key><true/>" }
+            return xml("<dict>\(pairs.joined())</dict>")
+        }
+        #expect(try PropertyListValue(xml: dictionary(2_048)).dictionary?.count == 2_048)
+        #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: dictionary(2_049)) }
+    }
+
     @Test("every cut and every flipped bit of a manifest is an error or an unharmed manifest, never a crash")
     func damagedManifest() throws {
         let world = try World()

@@ -12,6 +12,8 @@ struct PropertyListSource {
     private static let deepest = 34
     /// A manifest that names a thousand clients has fewer.
     private static let mostTags = 200_000
+    /// How many keys a dictionary may have: Foundation's hash of strings is known, so keys can be chosen that all collide.
+    private static let mostKeys = 2_048
 
     /// Looks through a file, once from its beginning to its end.
     ///
@@ -47,6 +49,8 @@ struct PropertyListSource {
 
     private func checkTags() throws(PropertyListValue.Malformed) {
         var (depth, tags) = (0, 0)
+        // Of every element that is open, how many keys are right inside of it.
+        var keys = [Int](repeating: 0, count: Self.deepest + 2)
         var rest = document
         while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
             rest = rest[(start + 1)...]
@@ -65,7 +69,11 @@ struct PropertyListSource {
                 }
             case UInt8(ascii: "?"): throw .init(description: "it holds an instruction")
             default:
-                if !Self.isEmpty(tag) { depth += 1 }
+                if tag.starts(with: "key".utf8) { keys[depth] += 1 }
+                guard keys[depth] <= Self.mostKeys else { throw .init(description: "it holds too many keys") }
+                guard !Self.isEmpty(tag) else { break }
+                depth += 1
+                keys[depth] = 0
             }
             guard (0...Self.deepest).contains(depth) else {
                 throw .init(description: "it is nested more than \(Self.deepest) levels deep, or wrongly")
