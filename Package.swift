@@ -184,7 +184,11 @@ let package = Package(
                 "StoreSync", "RemoteStorage", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
                 "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "InMemoryLogging", package: "swift-log"),
+                .product(name: "Logging", package: "swift-log"),
             ],
+            // Read where they are.
+            exclude: ["Resources"],
             swiftSettings: settings
         ),
         .testTarget(

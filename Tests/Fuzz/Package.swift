@@ -14,6 +14,8 @@ let package = Package(
             name: "Fuzz",
             dependencies: [
                 .product(name: "Keychain", package: "swift-store-sync"),
+                .product(name: "RemoteStorage", package: "swift-store-sync"),
+                .product(name: "StoreSync", package: "swift-store-sync"),
                 .product(name: "SyncCryptography", package: "swift-store-sync"),
             ],
             // What has `@main` is no script, though it is one file.

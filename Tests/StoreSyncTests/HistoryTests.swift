@@ -151,7 +151,8 @@ struct HistoryTests {
             published,
             hooks,
             hierarchy,
-            ApplicationSeal(application: world.application, key: nil)
+            ApplicationSeal(application: world.application, key: nil),
+            DocumentIdentity(document: world.document, integrityKey: "")
         )
         #expect(unreadable.isEmpty)
         for var manifest in manifests where abs(manifest.created.timeIntervalSinceNow) < 86_400 {

@@ -44,7 +44,8 @@ struct HostileGenerationTests {
                 published,
                 hooks,
                 hierarchy,
-                ApplicationSeal(application: world.application, key: nil)
+                ApplicationSeal(application: world.application, key: nil),
+                DocumentIdentity(document: world.document, integrityKey: "")
             ).manifests
             var manifest = try #require(manifests.first)
             let original = hierarchy.upload(manifest.name)

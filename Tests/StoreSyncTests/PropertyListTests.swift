@@ -43,6 +43,64 @@ struct PropertyListTests {
         #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: xml(body)) }
     }
 
+    /// A hundred thousand levels, by what hides them from who counts tags, or isn't a container at all.
+    private static let hiddenNesting = [
+        "<array><!-- </array> -->", "<array><![CDATA[</array>]]>", "<array><?x </array>?>",
+        "<array x=\"/\"><array y=/>",
+        "<array/ >", "<plist>", "<key>", "<!DOCTYPE plist \"</array>\"><array>", "<array>",
+    ]
+
+    @Test("nesting that is hidden from who counts tags is refused too", arguments: hiddenNesting)
+    func hidden(step: String) {
+        let body = String(repeating: step, count: 100_000)
+        #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: xml(body)) }
+    }
+
+    @Test(
+        "an encoding in which tags look otherwise is refused, and so is another syntax",
+        arguments: ["UTF-7", "utf-16", "UTF-32", "IBM037", "ISO-8859-1"]
+    )
+    func encodings(encoding: String) {
+        let body = "<plist version=\"1.0\"><dict/></plist>"
+        for quote in ["\"", "'"] {
+            let declaration = "<?xml version=\"1.0\" encoding=\(quote)\(encoding)\(quote)?>"
+            #expect(throws: PropertyListValue.Malformed.self) {
+                try PropertyListValue(xml: Array((declaration + body).utf8))
+            }
+        }
+        #expect(throws: PropertyListValue.Malformed.self) {
+            try PropertyListValue(
+                xml: Array("<?xml version=\"1.0\"?><00>\(String(repeating: "(", count: 100_000))".utf8)
+            )
+        }
+        #expect(throws: Never.self) {
+            try PropertyListValue(xml: Array("<?xml version='1.0' encoding='utf-8'?>\n\(body)".utf8))
+        }
+    }
+
+    @Test("megabytes without an end to their tags, of elements, or of one level are looked through once")
+    func large() {
+        let megabyte = 1 << 20
+        for body in [
+            String(repeating: "<", count: megabyte), String(repeating: "<a", count: megabyte),
+            "<array>" + String(repeating: "<true/>", count: 300_000) + "</array>",
+            "<string>" + String(repeating: "x", count: 5 * megabyte) + "</string>",
+        ] {
+            #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: xml(body)) }
+        }
+    }
+
+    @Test("a dictionary with keys that could all be made to collide in Foundation's hash is refused")
+    func keys() throws {
+        func dictionary(_ count: Int) -> [UInt8] {
+            let (start, end) = (String(repeating: "a", count: 40), String(repeating: "a", count: 80))
+            let pairs = (0..<count).map { "<key>\(start)\($0)\(end)</key><true/>" }
+            return xml("<dict>\(pairs.joined())</dict>")
+        }
+        #expect(try PropertyListValue(xml: dictionary(2_048)).dictionary?.count == 2_048)
+        #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: dictionary(2_049)) }
+    }
+
     @Test("every cut and every flipped bit of a manifest is an error or an unharmed manifest, never a crash")
     func damagedManifest() throws {
         let world = try World()

@@ -13,21 +13,6 @@ struct SealedTests {
 
     private func hierarchy(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
 
-    private func url(_ path: RemotePath, _ world: World) -> URL { world.share.appending(path: "\(path)") }
-
-    /// Every file on the remote.
-    private func files(_ world: World) throws -> [String: Data] {
-        let root = world.share.path
-        let names = try FileManager.default.subpathsOfDirectory(atPath: root)
-        var files: [String: Data] = [:]
-        for name in names {
-            var isDirectory: ObjCBool = false
-            _ = FileManager.default.fileExists(atPath: "\(root)/\(name)", isDirectory: &isDirectory)
-            if !isDirectory.boolValue { files[name] = try Data(contentsOf: URL(fileURLWithPath: "\(root)/\(name)")) }
-        }
-        return files
-    }
-
     // MARK: The road
 
     @Test("D18: what is pushed on one device is pulled on another, and the storage can read nothing of it")
@@ -52,7 +37,7 @@ struct SealedTests {
         #expect(status.documents.map(\.description) == ["store.sqlite"])
         let report = try await b.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
-        for (name, bytes) in try files(world) {
+        for (name, bytes) in try world.files() {
             for canary in ["canary", "store.sqlite", "SQLite format", "kTICDS", Self.password] {
                 #expect(bytes.range(of: Data(canary.utf8)) == nil, "\(canary) in \(name)")
             }
@@ -63,7 +48,7 @@ struct SealedTests {
     func wrongPassword() async throws {
         let world = try World(password: Self.password)
         _ = try await world.device("first").register().value
-        let before = try files(world)
+        let before = try world.files()
         let questions = Locked<[EncryptionQuestion]>([])
         let answers = try ["wrong", "Wrong", Self.password].map { try Password($0) }
         let device = try world.device("second")
@@ -81,7 +66,7 @@ struct SealedTests {
                 == [false, true, true].map { EncryptionQuestion.joiningEncrypted(passwordWasWrong: $0) }
         )
         // The third knows nothing, and doesn't get in; nothing is written.
-        let after = try files(world)
+        let after = try world.files()
         #expect(after.count == before.count + 1)
         let stranger = try world.device("stranger")
         let refused = stranger.registration { question in
@@ -91,7 +76,7 @@ struct SealedTests {
         await #expect(throws: CancellationError.self) { try await stranger.supervisor.add(refused).value }
         let unencrypted = stranger.registration { _ in .unencrypted }
         #expect(await code { try await stranger.supervisor.add(unencrypted).value } == .encryptionMismatch)
-        #expect(try files(world) == after)
+        #expect(try world.files() == after)
     }
 
     @Test("R38: a device that has the keys is asked nothing, and refuses a key file that isn't its application's")
@@ -105,8 +90,8 @@ struct SealedTests {
         }
         _ = try await device.supervisor.add(silent).value
         // The same password and epoch, and another key.
-        let path = url(hierarchy(world).passwordTest, world)
-        let registration = try Data(contentsOf: url(hierarchy(world).registration, world))
+        let path = world.url(hierarchy(world).passwordTest)
+        let registration = try Data(contentsOf: world.url(hierarchy(world).registration))
         let other = try await KeyFile.create(
             wrapping: MasterKey(),
             with: try Password(Self.password),
@@ -115,9 +100,9 @@ struct SealedTests {
             parameters: .interactive
         )
         try Data(other.bytes).write(to: path)
-        let before = try files(world)
+        let before = try world.files()
         #expect(await code { try await device.register().value } == .tampered)
-        #expect(try files(world) == before)
+        #expect(try world.files() == before)
     }
 
     // MARK: The password is changed
@@ -131,14 +116,14 @@ struct SealedTests {
         try a.write("one")
         _ = try await a.push().value
         _ = try await b.pull().value
-        let documents = url(hierarchy(world).documents, world)
+        let documents = world.url(hierarchy(world).documents)
         for number in 0..<200 {
             try FileManager.default.copyItem(
                 at: documents.appending(path: world.document.rawValue),
                 to: documents.appending(path: "copy-\(number)")
             )
         }
-        let before = try files(world)
+        let before = try world.files()
         #expect(before.count > 1_000)
         let change = PasswordChangeOperation(
             to: try Password("another one"),
@@ -148,7 +133,7 @@ struct SealedTests {
             state: a.state
         )
         #expect(try await a.supervisor.add(change).value == 2)
-        let after = try files(world)
+        let after = try world.files()
         let test = "\(hierarchy(world).passwordTest)"
         #expect(Set(after.keys) == Set(before.keys))
         #expect(after.filter { before[$0.key] != $0.value }.map(\.key) == [test])
@@ -161,7 +146,7 @@ struct SealedTests {
         let new = try world.device("new")
         #expect(await code { try await new.register().value } == .wrongPassword)
         // The former file is put back: who has seen the newer one isn't deceived.
-        try #require(before[test]).write(to: url(hierarchy(world).passwordTest, world))
+        try #require(before[test]).write(to: world.url(hierarchy(world).passwordTest))
         #expect(await code { try await a.register().value } == .rolledBack)
         #expect(await code { try await b.register().value } == .rolledBack)
     }
@@ -267,7 +252,7 @@ struct SealedTests {
         try device.write("canary")
         _ = try await device.push().value
         try attack.apply(world)
-        let before = try files(world)
+        let before = try world.files()
         try device.write("more")
         for operation in 0..<3 {
             let code = await code {
@@ -280,11 +265,11 @@ struct SealedTests {
             }
             #expect(code == attack.known, "operation \(operation)")
         }
-        #expect(try files(world) == before)
+        #expect(try world.files() == before)
         let fresh = try world.device("fresh")
         if let expected = attack.fresh {
             #expect(await code { try await fresh.register().value } == expected)
-            #expect(try files(world) == before)
+            #expect(try world.files() == before)
         } else {
             #expect(try await fresh.register().value.isEncrypted)
         }
@@ -295,9 +280,9 @@ struct SealedTests {
             // Nothing is left that could tell it.
             _ = try await handle.value
         } else {
-            let now = try files(world)
+            let now = try world.files()
             _ = await code { try await handle.value }
-            #expect(try files(world) == now)
+            #expect(try world.files() == now)
         }
     }
 
@@ -313,11 +298,11 @@ struct SealedTests {
         #expect(await code { try await device.register().value } == .applicationMissing)
         #expect(await code { try await device.push().value } == .applicationMissing)
         #expect(await code { try await device.status().value } == .applicationMissing)
-        #expect(try files(world).isEmpty)
+        #expect(try world.files().isEmpty)
         // Whoever starts anew makes another one, but none in plaintext.
         let plain = device.registration(startsAnew: true) { _ in .unencrypted }
         #expect(await code { try await device.supervisor.add(plain).value } == .encryptionDowngraded)
-        #expect(try files(world).isEmpty)
+        #expect(try world.files().isEmpty)
         try FileManager.default.moveItem(at: aside, to: root)
         let silent = device.registration { question in
             Issue.record("asked \(question)")
@@ -335,7 +320,7 @@ struct SealedTests {
         let device = try world.device("device")
         try device.write("one")
         _ = try await device.push().value
-        let all = try files(world)
+        let all = try world.files()
         let groups = ["ReadMe.txt", "ClientDevices", "Documents", "Encryption/salt", "Encryption/test", "Information"]
         let root = world.share.appending(path: world.application.rawValue)
         let aside = world.folder.appending(path: "whole")
@@ -351,17 +336,17 @@ struct SealedTests {
                 )
                 try bytes.write(to: url)
             }
-            let before = try files(world)
+            let before = try world.files()
             let fresh = try world.device("fresh-\(subset)")
             let isJoinable = delivered.contains("Information") && delivered.contains("Encryption/test")
             do {
                 let registered = try await fresh.register().value
                 #expect(isJoinable && registered.isEncrypted && !registered.didCreateApplication, "\(delivered)")
-                for (name, bytes) in before { #expect(try files(world)[name] == bytes, "\(delivered): \(name)") }
+                for (name, bytes) in before { #expect(try world.files()[name] == bytes, "\(delivered): \(name)") }
             } catch let error as StoreSyncError {
                 let expected: Set<StoreSyncError.Code> = [.applicationIncomplete, .encryptionDowngraded]
                 #expect(!isJoinable && expected.contains(error.code), "\(delivered): \(error)")
-                #expect(try files(world) == before, "\(delivered)")
+                #expect(try world.files() == before, "\(delivered)")
             }
         }
     }
@@ -372,13 +357,13 @@ struct SealedTests {
         let device = try world.device("device")
         try device.write("one")
         _ = try await device.push().value
-        try Data("not a property list".utf8).write(to: url(hierarchy(world).registration, world))
-        try FileManager.default.removeItem(at: url(hierarchy(world).readMe, world))
-        let before = try files(world)
+        try Data("not a property list".utf8).write(to: world.url(hierarchy(world).registration))
+        try FileManager.default.removeItem(at: world.url(hierarchy(world).readMe))
+        let before = try world.files()
         #expect(await code { try await device.verify(repairs: true).value } == .encryptionDowngraded)
         let stranger = try world.device("stranger")
         #expect(try await !stranger.verify(repairs: true).value.problems.isEmpty)
-        #expect(try files(world) == before)
+        #expect(try world.files() == before)
     }
 
     @Test("a file with a manifest's name that nobody sealed doesn't hide the store that is there")
@@ -390,7 +375,7 @@ struct SealedTests {
         let hierarchy = hierarchy(world).document(world.document)
         for (generation, bytes) in [(7, Data(count: 500)), (8, Data("<plist>".utf8)), (9, Data())] {
             let name = UploadName(client: upload.client, generation: generation, upload: UUID().uuidString)
-            try bytes.write(to: url(hierarchy.manifest(name), world))
+            try bytes.write(to: world.url(hierarchy.manifest(name)))
         }
         let pulled = try await b.pull().value
         #expect(pulled.generation == upload.generation && !pulled.warnings.isEmpty)
@@ -404,7 +389,7 @@ struct SealedTests {
     func parameters() async throws {
         let world = try World(password: Self.password)
         _ = try await world.device("first").register().value
-        let path = url(hierarchy(world).passwordTest, world)
+        let path = world.url(hierarchy(world).passwordTest)
         let original = Array(try Data(contentsOf: path))
         let file = try KeyFile(original)
         // Where they stand, the article on formats says; the checksum is made anew.
@@ -415,90 +400,10 @@ struct SealedTests {
             let forged = file.replacingParameters(passes: passes, kibibytes: kibibytes)
             try Data(forged).write(to: path)
             let fresh = try world.device("fresh-\(passes)-\(kibibytes)")
-            let before = try files(world)
+            let before = try world.files()
             #expect(await code { try await fresh.register().value } == expected, "\(passes) \(kibibytes)")
-            #expect(try files(world) == before)
+            #expect(try world.files() == before)
         }
-    }
-
-    // MARK: Every byte
-
-    @Test("each byte of each file, flipped in turn: a typed error or an unharmed result, never wrong data")
-    func flippedBytes() async throws {
-        let world = try World(password: Self.password, isVolatile: true)
-        let (a, b) = (try world.device("a"), try world.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
-        _ = try await b.pull().value
-        let expected = try b.notes()
-        var cases = 0
-        var caught = 0
-        for (name, bytes) in try files(world).sorted(by: { $0.key < $1.key }) where !name.hasSuffix("ReadMe.txt") {
-            let url = world.share.appending(path: name)
-            for offset in bytes.count < 1_500 ? Array(bytes.indices) : sampled(bytes.count) {
-                var changed = bytes
-                changed[offset] ^= 1 << UInt8(offset % 8)
-                try changed.write(to: url)
-                cases += 1
-                do {
-                    if try await !b.verify().value.problems.isEmpty { caught += 1 }
-                } catch is StoreSyncError {
-                    caught += 1
-                }
-                guard offset.isMultiple(of: 5) else { continue }
-                do {
-                    _ = try await b.pull(overwrite: true).value
-                } catch is StoreSyncError {
-                    // Noticed.
-                }
-                #expect(try b.notes() == expected, "\(name) at \(offset)")
-            }
-            try bytes.write(to: url)
-        }
-        #expect(cases > 2_000)
-        #expect(caught == cases, "\(cases - caught) of \(cases) changes were noticed by nobody")
-        _ = try await b.pull(overwrite: true).value
-    }
-
-    /// Of a large file every byte of the beginning and the end, and some between.
-    private func sampled(_ count: Int) -> [Int] {
-        Array(0..<200) + Array((count - 200)..<count) + stride(from: 200, to: count - 200, by: 97)
-    }
-
-    @Test("files that are cut or exchanged for each other are noticed")
-    func exchangedFiles() async throws {
-        let world = try World(password: Self.password, isVolatile: true)
-        let (a, b) = (try world.device("a"), try world.device("b"))
-        try a.write("one")
-        _ = try await a.push().value
-        _ = try await b.pull().value
-        let expected = try b.notes()
-        let all = try files(world).filter { !$0.key.hasSuffix("ReadMe.txt") }.sorted { $0.key < $1.key }
-        var cases = 0
-        func look(_ what: String) async throws {
-            cases += 1
-            do {
-                let report = try await b.verify().value
-                #expect(!report.problems.isEmpty || !report.warnings.isEmpty, "\(what)")
-                _ = try await b.pull(overwrite: true).value
-            } catch is StoreSyncError {
-                // Noticed.
-            }
-            #expect(try b.notes() == expected, "\(what)")
-        }
-        for (name, bytes) in all {
-            let url = world.share.appending(path: name)
-            for length in stride(from: 0, to: bytes.count, by: max(1, bytes.count / 64)) {
-                try bytes.prefix(length).write(to: url)
-                try await look("\(name) cut to \(length)")
-            }
-            for other in all where other.value != bytes {
-                try other.value.write(to: url)
-                try await look("\(name) exchanged for \(other.key)")
-            }
-            try bytes.write(to: url)
-        }
-        #expect(cases > 300)
     }
 }
 

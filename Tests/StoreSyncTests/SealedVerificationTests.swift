@@ -31,14 +31,15 @@ struct SealedVerificationTests {
         let scene = try await Scene()
         let document = scene.hierarchy.document(scene.world.document)
         let client = try RemoteIdentifier("somebody")
-        let seal = try await scene.known.register().value.seal
+        let registration = try await scene.known.registerDocument().value
+        let (seal, identity) = (registration.application.seal, registration.identity)
         let path = document.deletedClient(client)
-        let sealed = seal.seal([1, 2, 3], as: .deletedClient(client, of: scene.world.document))
+        let sealed = seal.seal([1, 2, 3], as: .deletedClient(client, of: identity))
         try Data(sealed).write(to: scene.url(path))
         #expect(try await scene.known.verify().value.problems.isEmpty)
         var changed = sealed
         changed[sealed.count - 1] ^= 1
-        let other = seal.seal([1, 2, 3], as: .deletedClient(try RemoteIdentifier("other"), of: scene.world.document))
+        let other = seal.seal([1, 2, 3], as: .deletedClient(try RemoteIdentifier("other"), of: identity))
         for bytes in [changed, other, Array(sealed.dropLast()), Array("<plist/>".utf8), []] {
             try Data(bytes).write(to: scene.url(path))
             let problems = try await scene.known.verify().value.problems

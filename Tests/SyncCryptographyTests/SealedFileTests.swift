@@ -54,7 +54,7 @@ struct SealedFileTests {
             let error = failure { try key.open(sealed, as: context, upTo: 100) }
             #expect(error?.code == .tampered, "\(context)")
         }
-        #expect(Set((Fixture.otherContexts + [Fixture.context]).map(\.encoded)).count == 10)
+        #expect(Set((Fixture.otherContexts + [Fixture.context]).map(\.encoded)).count == 13)
     }
 
     @Test("doesn't open with another key of the same epoch")

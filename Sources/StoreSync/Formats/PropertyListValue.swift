@@ -24,44 +24,20 @@ public enum PropertyListValue: Sendable, Hashable {
         var description: String
     }
 
-    private static let deepest = 32
-
     /// Reads an XML property list, from anybody: neither depth nor content can do harm.
     ///
     /// - Parameter bytes: The file's content.
     /// - Throws: ``Malformed``.
     init(xml bytes: [UInt8]) throws {
-        guard bytes.starts(with: Array("<?xml".utf8)) || bytes.starts(with: Array("<plist".utf8)) else {
-            throw Malformed(description: "it isn't an XML property list")
-        }
-        // The parser recurses, so the depth is bounded before it sees the file.
-        guard Self.depth(of: bytes) <= Self.deepest else {
-            throw Malformed(description: "it is nested more than \(Self.deepest) levels deep")
-        }
+        let source = try PropertyListSource(bytes)
         let object: Any
         do {
-            object = try PropertyListSerialization.propertyList(from: Data(bytes), format: nil)
+            object = try PropertyListSerialization.propertyList(from: Data(source.document), format: nil)
         } catch {
             throw Malformed(description: "it isn't a whole property list")
         }
         guard let value = Self(object) else { throw Malformed(description: "it holds something unknown") }
         self = value
-    }
-
-    private static func depth(of bytes: [UInt8]) -> Int {
-        var depth = 0
-        var deepest = 0
-        for index in bytes.indices where bytes[index] == UInt8(ascii: "<") {
-            let tag = bytes[(index + 1)...].prefix { $0 != UInt8(ascii: ">") }
-            if tag.starts(with: Array("/dict".utf8)) || tag.starts(with: Array("/array".utf8)) {
-                depth -= 1
-            } else if tag.starts(with: Array("dict".utf8)) || tag.starts(with: Array("array".utf8)) {
-                guard tag.last != UInt8(ascii: "/") else { continue }
-                depth += 1
-                deepest = max(deepest, depth)
-            }
-        }
-        return deepest
     }
 
     private init?(_ object: Any) {

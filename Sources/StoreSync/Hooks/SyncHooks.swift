@@ -57,16 +57,20 @@ extension RemoteBackend {
 }
 
 /// Sends requests that don't depend on each other out together and collects the answers in their order.
+///
+/// How many there are is often decided by the remote, so no more than `limit` are under way at a time, in their order.
 @discardableResult
 func together<Request: Sendable, Answer: Sendable>(
     _ requests: [Request],
+    atMost limit: Int = 128,
     _ send: @escaping @Sendable (Request) async throws -> Answer
 ) async throws -> [Answer] {
     try await withThrowingTaskGroup(of: (Int, Answer).self) { group in
+        var answers: [(Int, Answer)] = []
         for (index, request) in requests.enumerated() {
+            if index >= limit, let answer = try await group.next() { answers.append(answer) }
             group.addTask { (index, try await send(request)) }
         }
-        var answers: [(Int, Answer)] = []
         for try await answer in group { answers.append(answer) }
         return answers.sorted { $0.0 < $1.0 }.map(\.1)
     }

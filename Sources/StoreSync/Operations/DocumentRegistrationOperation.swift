@@ -17,6 +17,7 @@ public struct DocumentRegistration: Sendable, Hashable {
     public let mustReplaceLocalStore: Bool
 
     var hierarchy: DocumentHierarchy { application.hierarchy.document(document) }
+    var identity: DocumentIdentity { DocumentIdentity(document: document, integrityKey: integrityKey) }
 }
 
 /// What is to be registered.
@@ -183,6 +184,7 @@ public actor DocumentRegistrationOperation: Operation {
     ) async throws -> DocumentRegistration {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
         let current = try integrityKey(info, situation, remembered)
+        try await refuseFormer(current, context)
         let isOther = remembered.map { $0 != current } ?? false
         let mustReplace = isOther || situation.clientWasDeleted
         if mustReplace {
@@ -190,6 +192,20 @@ public actor DocumentRegistrationOperation: Operation {
             try await context.blocking { [state, key] in try state.markStoresForReplacement(document: key) }
         }
         return try await complete(info, current, situation, didCreate: false, mustReplace: mustReplace, context)
+    }
+
+    /// A document that was followed by another one of its name doesn't come back, but a storage may put it back.
+    private func refuseFormer(_ current: String, _ context: OperationContext) async throws {
+        let former = try await context.blocking { [state, key] in try state.formerIntegrityKeys(for: key) }
+        guard former.contains(current) else { return }
+        throw StoreSyncError(
+            .rolledBack,
+            """
+            \(request.document) was made anew since, and the former document stands on the remote. The new one is still \
+            arriving, or the storage was put back to an older state. Try again when everything has arrived. If the former \
+            one is really wanted, go on with another state directory (--state).
+            """
+        )
     }
 
     /// The key that the document's info names; for TICoreDataSync's documents, the one in the directory.
@@ -227,14 +243,14 @@ public actor DocumentRegistrationOperation: Operation {
             let sealed = application.seal.seal(content, as: .integrityKey(key, of: request.document))
             try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
         }
-        if info.isRecreated, situation.documentWasDeleted { try await finishRecreation(info, situation) }
+        if info.isRecreated, situation.documentWasDeleted { try await finishRecreation(info, key, situation) }
         context.reportProgress(0.7)
         if !situation.clients.contains(application.client) {
             try await hooks.createClientDirectories(application.client, hierarchy)
         }
         if situation.clientWasDeleted { try await hooks.removeDeletedClientNote(application.client, hierarchy) }
         try await context.blocking { [state, documentKey = self.key] in
-            try state.setIntegrityKey(key, for: documentKey)
+            try state.setIntegrityKey(key, isSuccessor: info.isRecreated, for: documentKey)
         }
         return DocumentRegistration(
             application: application,
@@ -246,18 +262,19 @@ public actor DocumentRegistrationOperation: Operation {
     }
 
     /// Tells every other client that its store belongs to the deleted document, then takes the deletion's note away.
-    private func finishRecreation(_ info: DocumentInfo, _ situation: Situation) async throws {
+    private func finishRecreation(_ info: DocumentInfo, _ key: String, _ situation: Situation) async throws {
         let others = try await hooks.listApplicationClients(application.hierarchy).filter {
             // Who has registered with the new document already, and who made it, know.
             $0.client.rawValue != info.originalDevice && $0.client != application.client
                 && !situation.clients.contains($0.client)
         }
-        try await together(others) { [hooks, hierarchy, application, document = request.document] client, deviceInfo in
+        let identity = DocumentIdentity(document: request.document, integrityKey: key)
+        try await together(others) { [hooks, hierarchy, application] client, deviceInfo in
             // What is known of the client moves into the note, and so under the note's seal.
             let path = application.hierarchy.deviceInfo(client)
             let known = deviceInfo.flatMap { try? application.seal.open($0, as: .deviceInfo(client), at: path) }
             let content = known ?? DeviceInfo(client: client.rawValue, description: "", userInfo: [:]).xml
-            let sealed = application.seal.seal(content, as: .deletedClient(client, of: document))
+            let sealed = application.seal.seal(content, as: .deletedClient(client, of: identity))
             try await hooks.saveDeletedClientNote(client, content: sealed, hierarchy)
         }
         try await hooks.removeDeletedDocumentNote(request.document, application.hierarchy)

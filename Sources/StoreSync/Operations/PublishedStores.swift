@@ -12,6 +12,35 @@ struct PublishedStores: Sendable {
     /// What stands there and means nothing: left by the software that syncs the folder, for example.
     var strangers: [RemotePath] = []
 
+    /// How many manifests of a client are read, the newest first: a client keeps two, and those that none of its others
+    /// contains.
+    static let manifestsRead = 64
+    /// How many manifests are under way at a time; each may have some megabytes, if somebody wants to fill the memory.
+    private static let manifestsUnderWay = 16
+
+    /// The uploads whose manifests are read, the newest of each client.
+    var considered: [UploadName] {
+        Dictionary(grouping: published, by: \.client).values.flatMap {
+            $0.sorted { ($0.generation, $0.upload) > ($1.generation, $1.upload) }.prefix(Self.manifestsRead)
+        }.sorted { ($0.client, $0.generation) < ($1.client, $1.generation) }
+    }
+
+    /// The newest upload of each client, as the names say.
+    var newest: [UploadName] {
+        Dictionary(grouping: published, by: \.client).compactMap { $0.value.max { $0.generation < $1.generation } }
+    }
+
+    /// Says of which clients there are more manifests than are read.
+    var overlooked: [String] {
+        Dictionary(grouping: published, by: \.client).filter { $0.value.count > Self.manifestsRead }
+            .sorted { $0.key < $1.key }.map { client, names in
+                """
+                There are \(names.count) manifests of client \(client); only the \(Self.manifestsRead) with the highest \
+                generations were read. No client needs so many: somebody may have put them there.
+                """
+            }
+    }
+
     /// Looks: one request for the clients, then one for each, together.
     static func list(_ hooks: some WholeStoreHooks, _ hierarchy: DocumentHierarchy) async throws -> PublishedStores {
         let clients = try await hooks.listUploadingClients(hierarchy)
@@ -47,8 +76,7 @@ struct PublishedStores: Sendable {
         _ key: DocumentKey,
         _ state: StateDirectory,
         _ hooks: some WholeStoreHooks,
-        _ hierarchy: DocumentHierarchy,
-        _ seal: ApplicationSeal,
+        _ document: DocumentRegistration,
         _ context: OperationContext
     ) async throws -> Set<UploadReference> {
         let unsure = try await context.blocking {
@@ -56,7 +84,7 @@ struct PublishedStores: Sendable {
         }
         let names = published.filter { $0.client == client && unsure.contains($0.reference) }
         guard !names.isEmpty else { return references(of: client) }
-        let (manifests, _) = try await Self.readManifests(names, hooks, hierarchy, seal)
+        let (manifests, _) = try await Self.readManifests(names, hooks, document)
         return references(of: client).subtracting(unsure).union(manifests.map(\.name.reference))
     }
 
@@ -71,6 +99,15 @@ struct PublishedStores: Sendable {
         return fixedNames.filter { $0.value[.store] != nil && !modern.contains($0.key) }.keys.sorted()
     }
 
+    /// Reads manifests of a registered document.
+    static func readManifests(
+        _ names: [UploadName],
+        _ hooks: some WholeStoreHooks,
+        _ document: DocumentRegistration
+    ) async throws -> (manifests: [StoreManifest], unreadable: [(UploadName, StoreSyncError)]) {
+        try await readManifests(names, hooks, document.hierarchy, document.application.seal, document.identity)
+    }
+
     /// Reads manifests, together.
     ///
     /// What is torn or gone is told apart, since it may be still arriving.
@@ -78,13 +115,15 @@ struct PublishedStores: Sendable {
         _ names: [UploadName],
         _ hooks: some WholeStoreHooks,
         _ hierarchy: DocumentHierarchy,
-        _ seal: ApplicationSeal
+        _ seal: ApplicationSeal,
+        _ identity: DocumentIdentity
     ) async throws -> (manifests: [StoreManifest], unreadable: [(UploadName, StoreSyncError)]) {
-        let results = try await together(names) { name -> Result<StoreManifest, StoreSyncError>? in
+        let results = try await together(names, atMost: manifestsUnderWay) {
+            name -> Result<StoreManifest, StoreSyncError>? in
             let path = hierarchy.manifest(name)
             do {
                 guard let bytes = try await hooks.fetchManifest(at: path) else { return nil }
-                let opened = try seal.open(bytes, as: .manifest(name, of: hierarchy.document), at: path)
+                let opened = try seal.open(bytes, as: .manifest(name, of: identity), at: path)
                 return .success(try StoreManifest(opened, named: name, at: path))
             } catch let error as StoreSyncError {
                 return .failure(error)

@@ -208,55 +208,79 @@ public actor StatusOperation: Operation {
         }
     }
 
+    /// A document as its info and the lists of its directories show it.
+    private struct Listed: Sendable {
+        var document: RemoteIdentifier
+        var info: Reading<DocumentInfo>
+        var clients: [RemoteIdentifier]
+        var published: PublishedStores
+    }
+
     private func documents(
         _ documents: [RemoteIdentifier],
         _ seal: ApplicationSeal
     ) async throws -> [(
         document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
     )] {
-        try await together(documents) { [backend, hierarchy] document in
+        let hooks = backend.wholeStoreDownloadHooks
+        let listed = try await together(documents) { [backend, hierarchy] document in
             let hierarchy = hierarchy.document(document)
-            let hooks = backend.wholeStoreDownloadHooks
             let path = hierarchy.documentInfo
             async let info = Self.read(path, .documentInfo(document), seal, backend) { bytes throws(StoreSyncError) in
                 try DocumentInfo(bytes, at: path)
             }
             async let clients = backend.list(hierarchy.syncChanges)
-            let (stores, unreadable) = try await Self.stores(hooks, hierarchy, seal)
-            let known = try await info
+            let published = try await PublishedStores.list(hooks, hierarchy)
+            return Listed(
+                document: document,
+                info: try await info,
+                clients: try await clients.directoryIdentifiers,
+                published: published
+            )
+        }
+        let stores = try await stores(listed, hooks, seal)
+        return listed.map { listed in
+            let found = stores[listed.document, default: []]
+            let document = ApplicationStatus.Document(
+                document: listed.document,
+                description: listed.info.value?.description ?? "",
+                userInfo: listed.info.value?.userInfo ?? [:],
+                stores: found.compactMap(\.value).sorted { $0.client < $1.client }
+            )
             return (
-                ApplicationStatus.Document(
-                    document: document,
-                    description: known.value?.description ?? "",
-                    userInfo: known.value?.userInfo ?? [:],
-                    stores: stores
-                ),
-                try await clients.directoryIdentifiers,
-                unreadable + [known.unreadable].compactMap(\.self)
+                document, listed.clients, found.compactMap(\.unreadable) + [listed.info.unreadable].compactMap(\.self)
             )
         }
     }
 
-    private static func stores(
+    /// The newest store of each client, of all documents together: however many there are, few manifests are under way.
+    private func stores(
+        _ listed: [Listed],
         _ hooks: any WholeStoreDownloadHooks,
-        _ hierarchy: DocumentHierarchy,
         _ seal: ApplicationSeal
-    ) async throws -> (stores: [ApplicationStatus.Store], unreadable: [ApplicationStatus.Unreadable]) {
-        let published = try await PublishedStores.list(hooks, hierarchy)
-        let newest = Dictionary(grouping: published.published, by: \.client)
-            .compactMap { $0.value.max { $0.generation < $1.generation } }
-        let (manifests, torn) = try await PublishedStores.readManifests(newest, hooks, hierarchy, seal)
-        let unreadable = torn.map { ApplicationStatus.Unreadable($0.1, at: hierarchy.manifest($0.0)) }
-        let modern = manifests.map {
-            ApplicationStatus.Store(
-                client: $0.name.client,
-                generation: $0.name.generation,
-                bytes: $0[.store]?.size ?? 0,
-                modified: $0.created
+    ) async throws -> [RemoteIdentifier: [Reading<ApplicationStatus.Store>]] {
+        let newest = listed.flatMap { listed in listed.published.newest.map { (listed, $0) } }
+        let modern = try await together(newest) { [hierarchy] listed, name in
+            let integrityKey = listed.info.value?.integrityKey ?? ""
+            let identity = DocumentIdentity(document: listed.document, integrityKey: integrityKey)
+            let hierarchy = hierarchy.document(listed.document)
+            let found = try await PublishedStores.readManifests([name], hooks, hierarchy, seal, identity)
+            let reading = Reading(
+                value: found.manifests.first.map(ApplicationStatus.Store.init),
+                unreadable: found.unreadable.first.map { .init($0.1, at: hierarchy.manifest($0.0)) }
             )
+            return (listed.document, reading)
         }
-        guard !seal.isEncrypted else { return (modern.sorted { $0.client < $1.client }, unreadable) }
-        let legacy = published.legacyClients.compactMap { client in
+        var stores = Dictionary(grouping: modern, by: \.0).mapValues { $0.map(\.1) }
+        guard !seal.isEncrypted else { return stores }
+        for listed in listed {
+            stores[listed.document, default: []] += Self.legacyStores(listed.published).map { Reading(value: $0) }
+        }
+        return stores
+    }
+
+    private static func legacyStores(_ published: PublishedStores) -> [ApplicationStatus.Store] {
+        published.legacyClients.compactMap { client in
             published.fixedNames[client]?[.store].map {
                 ApplicationStatus.Store(
                     client: client,
@@ -266,6 +290,16 @@ public actor StatusOperation: Operation {
                 )
             }
         }
-        return ((modern + legacy).sorted { $0.client < $1.client }, unreadable)
+    }
+}
+
+extension ApplicationStatus.Store {
+    fileprivate init(_ manifest: StoreManifest) {
+        self.init(
+            client: manifest.name.client,
+            generation: manifest.name.generation,
+            bytes: manifest[.store]?.size ?? 0,
+            modified: manifest.created
+        )
     }
 }

@@ -18,8 +18,7 @@ struct StoreSource: Sendable {
 /// Finds the store to download: the newest that has arrived whole, or one client's.
 struct StoreChoice {
     let hooks: any WholeStoreDownloadHooks
-    let hierarchy: DocumentHierarchy
-    let seal: ApplicationSeal
+    let document: DocumentRegistration
     let published: PublishedStores
     /// Whose store is wanted; anybody's newest where this is `nil`.
     let client: RemoteIdentifier?
@@ -31,14 +30,12 @@ struct StoreChoice {
 
     init(
         hooks: any WholeStoreDownloadHooks,
-        hierarchy: DocumentHierarchy,
-        seal: ApplicationSeal,
+        document: DocumentRegistration,
         published: PublishedStores,
         client: RemoteIdentifier?
     ) {
         self.hooks = hooks
-        self.hierarchy = hierarchy
-        self.seal = seal
+        self.document = document
         self.published = published
         self.client = client
     }
@@ -49,12 +46,12 @@ struct StoreChoice {
     ///   is none, ``StoreSyncError/Code/corrupt`` if there is none but one that can't be read.
     mutating func newest() async throws -> StoreSource {
         let (manifests, unreadable) = try await PublishedStores.readManifests(
-            published.published,
+            published.considered,
             hooks,
-            hierarchy,
-            seal
+            document
         )
         self.manifests = manifests
+        warnings += published.overlooked
         for (name, error) in unreadable {
             if error.code == .unsupportedFormat { throw error }
             corruption = error
@@ -79,6 +76,9 @@ struct StoreChoice {
             max($0.seen[client.rawValue] ?? 0, $0.includes.highestGeneration(of: client.rawValue) ?? 0)
         }.max() ?? 0
     }
+
+    private var hierarchy: DocumentHierarchy { document.hierarchy }
+    private var seal: ApplicationSeal { document.application.seal }
 
     private var candidates: [StoreManifest] {
         guard let client else { return PublishedStores.heads(of: manifests) }
@@ -121,6 +121,13 @@ struct StoreChoice {
         }
         // The fixed names of an unencrypted tree mean nothing in one that is sealed: nobody we know wrote them.
         if !seal.isEncrypted, let legacy = legacySource() { return legacy }
+        guard published.overlooked.isEmpty else {
+            let overlooked = published.overlooked.joined(separator: " ")
+            throw StoreSyncError(
+                .tampered,
+                "\(overlooked) None of them opens. Remove what doesn't belong there (verify names it), or restore the remote from a backup."
+            )
+        }
         if let corruption, incomplete.isEmpty { throw corruption }
         let whose = client.map { "Client \($0) has" } ?? "Nobody has"
         throw StoreSyncError(

@@ -1,3 +1,4 @@
+import Foundation
 import Keychain
 import Operations
 import RemoteStorage
@@ -21,7 +22,7 @@ extension VerificationOperation {
         }
         let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
         guard let sealed = try await unlocking.look(at: files, context) else { return true }
-        try await checkSalt()
+        try await checkSalt(epoch: sealed.info.epoch)
         known.insert(hierarchy.passwordTest)
         count(hierarchy.passwordTest, Int64(sealed.passwordTest.count))
         do {
@@ -42,11 +43,15 @@ extension VerificationOperation {
         .corrupt, .tampered, .unsupportedFormat, .rolledBack, .encryptionDowngraded,
     ]
 
-    private func checkSalt() async throws {
+    private func checkSalt(epoch: String?) async throws {
         let path = hierarchy.salt
         let isThere = try await check(path) { bytes in
             do {
-                _ = try SaltFile(bytes)
+                guard try SaltFile(bytes).epoch.uuidString != epoch else { return }
+                throw StoreSyncError(
+                    .tampered,
+                    "\(path) on the remote belongs to another application. It decides nothing. Restore it from a backup."
+                )
             } catch let error as CryptographyError {
                 throw StoreSyncError(error, at: path)
             }

@@ -1,65 +1,8 @@
-public import Foundation
+import Foundation
 public import Operations
 public import RemoteStorage
 import SyncCryptography
 import ThreadSupport
-
-/// A store that was downloaded: what ``WholeStoreDownloadOperation`` results in.
-public struct WholeStoreDownload: Sendable, Hashable {
-    /// The client that downloaded it: this device.
-    public let client: RemoteIdentifier
-    /// The client whose store it is.
-    public let from: RemoteIdentifier
-    /// The store's generation in its document; 0 for one that TICoreDataSync wrote.
-    public let generation: Int
-    /// The store's size in bytes.
-    public let bytes: Int64
-    /// What it takes on the remote, in bytes.
-    public let storedBytes: Int64
-    /// Whether it's sealed there.
-    public let isEncrypted: Bool
-    /// Whether the local store was the same already.
-    public let isUnchanged: Bool
-    /// What people should know, in sentences.
-    public let warnings: [String]
-}
-
-/// How a store is to be downloaded.
-public struct WholeStoreDownloadRequest: Sendable {
-    /// How the local store is replaced.
-    public enum Replacement: Sendable, Hashable {
-        /// By a file that takes its name. Nobody else may have the store open.
-        case file
-        /// By writing into it, in one transaction: for an SQLite store that others keep open.
-        case transaction
-    }
-
-    /// Where the store goes.
-    public var url: URL
-    /// Whose store is taken; the newest one's where this is `nil`.
-    public var client: RemoteIdentifier?
-    /// Whether local changes that were never pushed may be lost.
-    public var overwritesLocalChanges: Bool
-    /// Whether a store older than one that this device has seen is taken.
-    public var acceptsRollback: Bool
-    /// How the local store is replaced.
-    public var replacement: Replacement
-
-    /// Creates a request.
-    public init(
-        url: URL,
-        client: RemoteIdentifier? = nil,
-        overwritesLocalChanges: Bool = false,
-        acceptsRollback: Bool = false,
-        replacement: Replacement = .file
-    ) {
-        self.url = url
-        self.client = client
-        self.overwritesLocalChanges = overwritesLocalChanges
-        self.acceptsRollback = acceptsRollback
-        self.replacement = replacement
-    }
-}
 
 /// Downloads the newest whole store of a document, or one client's, and puts it in the local store's place.
 ///
@@ -123,16 +66,14 @@ public actor WholeStoreDownloadOperation: Operation {
         try await context.blocking { try StoreReplacement.removeLeftovers(of: store) }
         let published = try await listed
         let client = document.application.client
-        let seal = document.application.seal
-        let certain = try await published.certain(of: client, key, state, hooks, hierarchy, seal, context)
+        let certain = try await published.certain(of: client, key, state, hooks, document, context)
         let record = try await context.blocking { [state, key] in
             try state.adoptInterruptedUploads(client: client.rawValue, published: certain, document: key)
             return try state.store(at: store.path, document: key)
         }
         var choice = StoreChoice(
             hooks: hooks,
-            hierarchy: hierarchy,
-            seal: document.application.seal,
+            document: document,
             published: published,
             client: request.client
         )
@@ -322,7 +263,7 @@ public actor WholeStoreDownloadOperation: Operation {
         guard let manifest = source.manifest else {
             throw StoreSyncError(.tampered, "A store of an encrypted application has no manifest, so it isn't opened.")
         }
-        let role = ApplicationSeal.Role.file(file, manifest.name, of: document.document)
+        let role = ApplicationSeal.Role.file(file, manifest.name, of: document.identity)
         let summary = Locked<ContentSummary?>(nil)
         do {
             try await SealingWorkers.withWorkers { workers in

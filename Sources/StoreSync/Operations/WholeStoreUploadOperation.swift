@@ -3,27 +3,6 @@ import Logging
 public import Operations
 public import RemoteStorage
 import SyncCryptography
-import ThreadSupport
-
-/// A store that was uploaded: what ``WholeStoreUploadOperation`` results in.
-public struct WholeStoreUpload: Sendable, Hashable {
-    /// The client as which it was uploaded: another one than before if this device's identity was found to live twice.
-    public let client: RemoteIdentifier
-    /// The store's generation in its document.
-    public let generation: Int
-    /// The store's size in bytes.
-    public let bytes: Int64
-    /// What it takes on the remote, in bytes.
-    public let storedBytes: Int64
-    /// Whether it's sealed there.
-    public let isEncrypted: Bool
-    /// Whether there was nothing to upload, since the store is the same as that generation.
-    public let isUnchanged: Bool
-    /// Clients whose newest store holds edits that this one doesn't: somebody has to choose.
-    public let divergedFrom: [RemoteIdentifier]
-    /// What people should know, in sentences.
-    public let warnings: [String]
-}
 
 /// Uploads a whole store as a new generation of its document.
 ///
@@ -33,10 +12,10 @@ public struct WholeStoreUpload: Sendable, Hashable {
 public actor WholeStoreUploadOperation: Operation {
     private let url: URL
     private let document: DocumentRegistration
-    private let hierarchy: DocumentHierarchy
+    let hierarchy: DocumentHierarchy
     private let backend: any RemoteBackend
-    private let hooks: any WholeStoreUploadHooks
-    private let state: StateDirectory
+    let hooks: any WholeStoreUploadHooks
+    let state: StateDirectory
 
     /// Creates an operation.
     ///
@@ -54,7 +33,7 @@ public actor WholeStoreUploadOperation: Operation {
         self.state = state
     }
 
-    private var key: DocumentKey { document.application.key(backend, document.document) }
+    var key: DocumentKey { document.application.key(backend, document.document) }
 
     /// Everything that is uploaded, taken at one moment.
     private struct Snapshots: Sendable {
@@ -111,7 +90,7 @@ public actor WholeStoreUploadOperation: Operation {
             published.published.contains(where: { $0.client.rawValue == base.client && $0.reference == base.upload })
         {
             let name = try UploadName(client: RemoteIdentifier(base.client), base.upload)
-            if let manifest = try await PublishedStores.readManifests([name], hooks, hierarchy, seal).manifests.first {
+            if let manifest = try await PublishedStores.readManifests([name], hooks, document).manifests.first {
                 try await context.blocking { try snapshots.store.release() }
                 return result(client, snapshots, isUnchanged: true, published: manifest, [manifest], warnings: [])
             }
@@ -124,7 +103,7 @@ public actor WholeStoreUploadOperation: Operation {
         var upload = UploadRecord(document: key, client: client.rawValue, reference: name.reference, store: record)
         // Before anything of it is on the remote, so that this device never takes it for somebody else's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
-        async let read = PublishedStores.readManifests(published.published, hooks, hierarchy, seal)
+        async let read = PublishedStores.readManifests(published.considered, hooks, document)
         manifest.files = try await transfer(name, snapshots, root, context)
         try await context.blocking { try snapshots.store.release() }
         if root == nil {
@@ -138,11 +117,11 @@ public actor WholeStoreUploadOperation: Operation {
         try await publish(manifest)
         // Published: from here on nothing makes the upload fail, a cancellation neither.
         try await context.blocking { [state, upload] in try state.commitPush(upload) }
-        let warnings = await tidyUp(manifest, published, context)
+        let warnings = published.overlooked + (await tidyUp(manifest, published, context))
         return result(client, snapshots, isUnchanged: false, published: manifest, others, warnings: warnings)
     }
 
-    private var seal: ApplicationSeal { document.application.seal }
+    var seal: ApplicationSeal { document.application.seal }
 
     // MARK: Taking the store
 
@@ -214,7 +193,7 @@ public actor WholeStoreUploadOperation: Operation {
         _ published: PublishedStores,
         _ context: OperationContext
     ) async throws -> (StoreRecord, ContentRoot?) {
-        let certain = try await published.certain(of: client, key, state, hooks, hierarchy, seal, context)
+        let certain = try await published.certain(of: client, key, state, hooks, document, context)
         let record = try await context.blocking { [state, key] in
             try state.adoptInterruptedUploads(client: client.rawValue, published: certain, document: key)
             return try state.store(at: store.path, document: key)
@@ -286,13 +265,13 @@ public actor WholeStoreUploadOperation: Operation {
         let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
         let directory = hierarchy.upload(name)
         let executor = context.blockingExecutor
-        let (hooks, seal, document) = (hooks, seal, document.document)
+        let (hooks, seal, identity) = (hooks, seal, document.identity)
         return try await SealingWorkers.withWorkers { workers in
             try await together(WholeStoreFile.allCases) { file in
                 let copy = snapshots.appliedSets[file]
                 let taken = copy.map(TakenStore.copied) ?? snapshots.store
                 let content = try await taken.content(on: executor).counted(by: progress)
-                let role = ApplicationSeal.Role.file(file, name, of: document)
+                let role = ApplicationSeal.Role.file(file, name, of: identity)
                 let outgoing = OutgoingFile(content, as: role, seal, on: workers)
                 try await hooks.uploadFile(outgoing.content, to: file.path(in: directory))
                 return try outgoing.stored(as: file, taken.byteCount, copy?.contentRoot ?? root)
@@ -302,76 +281,13 @@ public actor WholeStoreUploadOperation: Operation {
 
     private func publish(_ manifest: StoreManifest) async throws {
         let path = hierarchy.manifest(manifest.name)
-        let sealed = seal.seal(manifest.xml, as: .manifest(manifest.name, of: document.document))
+        let sealed = seal.seal(manifest.xml, as: .manifest(manifest.name, of: document.identity))
         guard try await hooks.publishManifest(sealed, at: path) else {
             throw StoreSyncError(.busy, "Something else stands at \(path) on the remote. Push again.")
         }
     }
 
-    // MARK: After the commit
-
-    /// Refreshes the fixed names and removes this client's older uploads; what doesn't work is a warning.
-    private func tidyUp(
-        _ manifest: StoreManifest,
-        _ published: PublishedStores,
-        _ context: OperationContext
-    ) async -> [String] {
-        var warnings: [String] = []
-        // TICoreDataSync can't read a sealed tree.
-        if !seal.isEncrypted {
-            await refreshFixedNames(manifest, &warnings)
-        }
-        do {
-            try await removeFormerUploads(manifest, published, context)
-        } catch {
-            warnings.append("Some of this client's former uploads are still on the remote: \(error).")
-        }
-        return warnings
-    }
-
-    private func refreshFixedNames(_ manifest: StoreManifest, _ warnings: inout [String]) async {
-        do {
-            let directory = hierarchy.upload(manifest.name)
-            let fixed = hierarchy.wholeStores(manifest.name.client)
-            // The store first: a new store beside old applied sets has changes applied twice, the reverse loses some.
-            try await hooks.refreshFixedName(
-                from: WholeStoreFile.store.path(in: directory),
-                to: WholeStoreFile.store.path(in: fixed)
-            )
-            try await together(WholeStoreFile.appliedSets) { [hooks] file in
-                try await hooks.refreshFixedName(from: file.path(in: directory), to: file.path(in: fixed))
-            }
-        } catch {
-            warnings.append("The copy for readers that know only TICoreDataSync is the former one: \(error).")
-        }
-    }
-
-    /// Keeps this upload and the one before, and whatever isn't contained in this one.
-    ///
-    /// Only its owner removes an upload.
-    private func removeFormerUploads(
-        _ manifest: StoreManifest,
-        _ published: PublishedStores,
-        _ context: OperationContext
-    ) async throws {
-        let client = manifest.name.client
-        let known = try await context.blocking { [state, key] in
-            Set(try state.uploads(for: key, client: client.rawValue).map(\.reference))
-        }
-        let former = published.published.filter { $0.client == client }
-        let previous = former.map(\.generation).max() ?? 0
-        let outdated = former.filter {
-            $0.generation < previous && manifest.includes.contains(client: client.rawValue, $0.reference)
-        }
-        let abandoned = published.folders.filter { folder in
-            folder.client == client && folder != manifest.name && known.contains(folder.reference)
-                && !former.contains(folder)
-        }
-        for name in outdated + abandoned {
-            try await hooks.removeUpload(manifest: hierarchy.manifest(name), directory: hierarchy.upload(name))
-            try await context.blocking { [state] in try state.forgetUpload(name.upload) }
-        }
-    }
+    // MARK: What comes of it
 
     private func result(
         _ client: RemoteIdentifier,
@@ -396,61 +312,6 @@ public actor WholeStoreUploadOperation: Operation {
             isUnchanged: isUnchanged,
             divergedFrom: diverged,
             warnings: divergence + warnings
-        )
-    }
-}
-
-/// A file on its way to the remote: sealed while it's read, where the application is encrypted.
-private struct OutgoingFile: Sendable {
-    let content: RemoteContent
-    private let salt: [UInt8]?
-    private let summary = Locked<ContentSummary?>(nil)
-
-    init(_ plain: RemoteContent, as role: ApplicationSeal.Role, _ seal: ApplicationSeal, on workers: SealingWorkers) {
-        guard let key = seal.key else {
-            content = plain
-            salt = nil
-            return
-        }
-        let sealing = key.sealing(
-            plain,
-            as: seal.context(role),
-            options: SealingOptions(compression: .adaptive),
-            on: workers
-        ) { [summary] pass in
-            summary.withLock { $0 = pass }
-        }
-        salt = sealing.salt
-        content = RemoteContent(length: nil) {
-            var iterator = sealing.makeAsyncIterator()
-            return { try await iterator.next() }
-        }
-    }
-
-    /// What the manifest says of the file once it has been uploaded.
-    ///
-    /// - Parameters:
-    ///   - file: Which file it is.
-    ///   - size: How many bytes it had when it was taken.
-    ///   - root: What its digest was then, if that was found out.
-    /// - Returns: What the manifest lists.
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if something else was sealed.
-    func stored(as file: WholeStoreFile, _ size: Int64, _ root: ContentRoot?) throws -> StoreManifest.File {
-        let summary = summary.withLock { $0 }
-        guard let found = summary?.contentRoot ?? root, summary.map({ $0.plainBytes == size }) ?? (salt == nil),
-            root == nil || root == found
-        else {
-            throw StoreSyncError(
-                .storeChanged,
-                "\(file.rawValue) was sealed otherwise than it was taken. Nothing was published. Push again."
-            )
-        }
-        return StoreManifest.File(
-            file: file,
-            size: size,
-            storedSize: summary?.sealedBytes ?? size,
-            contentRoot: found,
-            salt: salt
         )
     }
 }

@@ -1,6 +1,15 @@
 import RemoteStorage
 import SyncCryptography
 
+/// A document, told apart from others that had or will have its name.
+///
+/// Whatever is sealed inside of a document is sealed for this, so what is left of one that was deleted doesn't open in its
+/// successor. The document's info and the file of its integrity key, by which readers tell the two apart, are not.
+struct DocumentIdentity: Sendable, Hashable {
+    let document: RemoteIdentifier
+    let integrityKey: String
+}
+
 /// What an application's files go through on their way to the remote and back: a seal, or nothing where the application is
 /// unencrypted.
 struct ApplicationSeal: Sendable, Hashable {
@@ -13,9 +22,9 @@ struct ApplicationSeal: Sendable, Hashable {
         case deviceInfo(RemoteIdentifier)
         case documentInfo(RemoteIdentifier)
         case integrityKey(String, of: RemoteIdentifier)
-        case deletedClient(RemoteIdentifier, of: RemoteIdentifier)
-        case manifest(UploadName, of: RemoteIdentifier)
-        case file(WholeStoreFile, UploadName, of: RemoteIdentifier)
+        case deletedClient(RemoteIdentifier, of: DocumentIdentity)
+        case manifest(UploadName, of: DocumentIdentity)
+        case file(WholeStoreFile, UploadName, of: DocumentIdentity)
     }
 
     /// No file that's read whole is larger, opened.
@@ -58,10 +67,12 @@ struct ApplicationSeal: Sendable, Hashable {
             context.document = document.rawValue
             context.upload = key
         case .deletedClient(let client, let document):
-            context.document = document.rawValue
+            context.document = document.document.rawValue
+            context.integrityKey = document.integrityKey
             context.client = client.rawValue
         case .manifest(let name, let document), .file(_, let name, let document):
-            context.document = document.rawValue
+            context.document = document.document.rawValue
+            context.integrityKey = document.integrityKey
             context.client = name.client.rawValue
             context.generation = UInt64(name.generation)
             context.upload = name.upload

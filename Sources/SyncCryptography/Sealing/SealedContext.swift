@@ -7,6 +7,8 @@ public struct SealedContext: Hashable, Sendable {
     public var application: String
     /// The document's identifier, for what belongs to one.
     public var document: String?
+    /// Tells the document from one that was made anew under the same name, for what is inside of one.
+    public var integrityKey: String?
     /// The identifier of the client whose file it is, for what belongs to one.
     public var client: String?
     /// What kind of file it is; every kind has its own word.
@@ -23,12 +25,14 @@ public struct SealedContext: Hashable, Sendable {
         application: String,
         role: String,
         document: String? = nil,
+        integrityKey: String? = nil,
         client: String? = nil,
         generation: UInt64? = nil,
         upload: String? = nil
     ) {
         self.application = application
         self.document = document
+        self.integrityKey = integrityKey
         self.client = client
         self.role = role
         self.generation = generation
@@ -38,7 +42,7 @@ public struct SealedContext: Hashable, Sendable {
     /// The fields in their fixed order, each with its length before it; what isn't there has length 0.
     var encoded: [UInt8] {
         func field(_ text: String?) -> [UInt8] { lengthPrefixed(Array((text ?? "").utf8)) }
-        return field(application) + field(document) + field(client) + field(role)
+        return field(application) + field(document) + field(integrityKey) + field(client) + field(role)
             + lengthPrefixed(generation?.littleEndianBytes ?? []) + field(upload)
     }
 }

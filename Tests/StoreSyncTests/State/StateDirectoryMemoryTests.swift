@@ -61,8 +61,12 @@ struct StateDirectoryMemoryTests {
         }
         try state.setIntegrityKey("key", for: diary)
         #expect(try state.rollbackMemory(for: diary).highestGeneration == 6, "the same key changes nothing")
-        try state.setIntegrityKey("another", for: diary)
+        try state.setIntegrityKey("another", isSuccessor: true, for: diary)
         #expect(try state.rollbackMemory(for: diary) == RollbackMemory())
+        #expect(try state.formerIntegrityKeys(for: diary) == ["key"])
+        #expect(try state.formerIntegrityKeys(for: recipes).isEmpty)
+        try state.setIntegrityKey("key", for: diary)
+        #expect(try state.formerIntegrityKeys(for: diary) == ["key"])
         #expect(try state.rollbackMemory(for: recipes).highestGeneration == 6)
     }
 

@@ -83,7 +83,13 @@ def encode_context(context):
 
     generation = struct.pack("<Q", context["generation"]) if "generation" in context else b""
     return (
-        text("application") + text("document") + text("client") + text("role") + field(generation) + text("upload")
+        text("application")
+        + text("document")
+        + text("integrityKey")
+        + text("client")
+        + text("role")
+        + field(generation)
+        + text("upload")
     )
 
 

@@ -19,6 +19,7 @@ enum Fixture {
         application: "org.example.notes",
         role: "store",
         document: "notes",
+        integrityKey: "9C4E",
         client: "laptop",
         generation: 3,
         upload: "5B1F"
@@ -26,7 +27,7 @@ enum Fixture {
 
     /// Each differs from ``context`` in one field, or moves a character from one to another.
     static var otherContexts: [SealedContext] {
-        var contexts = [SealedContext](repeating: context, count: 9)
+        var contexts = [SealedContext](repeating: context, count: 12)
         contexts[0].application = "org.example.note"
         contexts[1].document = "other"
         contexts[2].client = "phone"
@@ -35,8 +36,12 @@ enum Fixture {
         contexts[5].upload = "5B1E"
         contexts[6].generation = nil
         contexts[7].document = nil
-        contexts[8].document = "notesl"
-        contexts[8].client = "aptop"
+        contexts[8].document = "notes9"
+        contexts[8].integrityKey = "C4E"
+        contexts[9].integrityKey = "9C4El"
+        contexts[9].client = "aptop"
+        contexts[10].integrityKey = "9C4F"
+        contexts[11].integrityKey = nil
         return contexts
     }
 

@@ -42,6 +42,7 @@ enum FormatVectors {
                 application: "org.example.notes",
                 role: "store",
                 document: "notes",
+                integrityKey: "9C4E",
                 client: "laptop",
                 generation: 258,
                 upload: "F0E1"

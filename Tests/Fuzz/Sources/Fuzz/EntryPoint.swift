@@ -22,7 +22,10 @@ enum Fuzz {
         let name = ProcessInfo.processInfo.environment["FUZZ_PARSER"] ?? ""
         if let parser = FuzzedParser(rawValue: name) { return { parser.parse($0) } }
         if let parser = FuzzedKeychainParser(rawValue: name) { return { parser.parse($0) } }
-        let names = FuzzedParser.allCases.map(\.rawValue) + FuzzedKeychainParser.allCases.map(\.rawValue)
+        if let parser = FuzzedRemoteParser(rawValue: name) { return { parser.parse($0) } }
+        let names =
+            FuzzedParser.allCases.map(\.rawValue) + FuzzedKeychainParser.allCases.map(\.rawValue)
+            + FuzzedRemoteParser.allCases.map(\.rawValue)
         fatalError("set FUZZ_PARSER to one of \(names)")
     }()
 

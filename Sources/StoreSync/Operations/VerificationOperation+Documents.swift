@@ -1,0 +1,226 @@
+import Operations
+import RemoteStorage
+import SyncCryptography
+import ThreadSupport
+
+/// What is in a document: its info and structure, its uploads, and what isn't published.
+extension VerificationOperation {
+    func checkDocument(
+        _ document: DocumentHierarchy,
+        _ own: RemoteIdentifier?,
+        _ progress: TransferProgress,
+        _ context: OperationContext
+    ) async throws {
+        let path = document.documentInfo
+        var info: DocumentInfo?
+        let role = ApplicationSeal.Role.documentInfo(document.document)
+        let isThere = try await check(path, role) { info = try DocumentInfo($0, at: path) }
+        if !isThere {
+            report.warnings.append("\(path) is missing: the document's registration has not arrived whole.")
+        }
+        for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document) {
+            let role = ApplicationSeal.Role.integrityKey(key, of: document.document)
+            // TICoreDataSync's own are whatever it wrote.
+            try await check(try document.integrityKey(key), role) { _ in }
+        }
+        // Without the info, which is reported, nothing that is sealed in the document opens.
+        let identity = DocumentIdentity(document: document.document, integrityKey: info?.integrityKey ?? "")
+        try await checkNotes(document, identity)
+        try await checkStructure(document, info, own, context)
+        let hooks = backend.wholeStoreUploadHooks
+        let published = try await PublishedStores.list(hooks, document)
+        for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
+            try await checkUpload(name, identity, document, progress)
+        }
+        try await checkFolders(published, document, own, context)
+        for stranger in published.strangers {
+            report.warnings.append("\(stranger) doesn't belong there; it does no harm.")
+            known.insert(stranger)
+        }
+    }
+
+    /// Notes on clients that were removed from the document.
+    private func checkNotes(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
+        for item in try await backend.list(document.deletedClients) ?? [] where item.kind == .file {
+            guard let client = RemoteIdentifier(ofFileNamed: item.name, extension: "plist") else { continue }
+            // TICoreDataSync's own are whatever it wrote.
+            try await check(document.deletedClient(client), .deletedClient(client, of: identity)) { _ in }
+        }
+    }
+
+    private func checkStructure(
+        _ document: DocumentHierarchy,
+        _ info: DocumentInfo?,
+        _ own: RemoteIdentifier?,
+        _ context: OperationContext
+    ) async throws {
+        guard let info, let integrityKey = info.integrityKey else { return }
+        let hooks = backend.documentRegistrationHooks
+        var missing = try await hooks.missingDirectories(document)
+        let keyFile = try document.integrityKey(integrityKey)
+        if try await backend.status(of: keyFile) == nil { missing.insert(keyFile) }
+        guard !missing.isEmpty else { return }
+        let documentKey = DocumentKey(application: key, document: document.document.rawValue)
+        let isKnown = try await context.blocking { [state] in try state.integrityKey(for: documentKey) != nil }
+        // Who died while making the document remembers no key yet, and is the one that its info names.
+        guard repairs, isKnown || info.originalDevice == own?.rawValue else {
+            for path in missing.sorted() {
+                problem(path, "missing", "It always exists. The next registration of the document makes it.")
+            }
+            return
+        }
+        try await hooks.createDirectories(missing.subtracting([keyFile]), document)
+        let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
+        let sealed = seal.seal(content, as: .integrityKey(integrityKey, of: document.document))
+        try await hooks.saveIntegrityKey(integrityKey, content: sealed, document)
+        for path in missing.sorted() { repaired(path) }
+    }
+
+    private func checkUpload(
+        _ name: UploadName,
+        _ identity: DocumentIdentity,
+        _ document: DocumentHierarchy,
+        _ progress: TransferProgress
+    ) async throws {
+        let path = document.manifest(name)
+        var manifest: StoreManifest?
+        let role = ApplicationSeal.Role.manifest(name, of: identity)
+        try await check(path, role) { manifest = try StoreManifest($0, named: name, at: path) }
+        guard let manifest else { return }
+        for file in manifest.files {
+            let path = file.file.path(in: document.upload(name))
+            known.insert(path)
+            guard let content = try await backend.read(path) else {
+                problem(path, "missing", "It has not arrived, or was removed. Push the store again if it stays away.")
+                continue
+            }
+            let role = ApplicationSeal.Role.file(file.file, name, of: identity)
+            do {
+                let found = try await digest(of: content, role, salt: file.salt, progress)
+                count(path, found.sealedBytes)
+                guard found.sealedBytes != file.storedSize || found.root != file.contentRoot else { continue }
+                problem(
+                    path,
+                    "corrupt",
+                    "It isn't what was uploaded. Push the store again from a device that has it, or restore the file from a backup."
+                )
+            } catch let error as CryptographyError {
+                let error = StoreSyncError(error, at: path)
+                count(path, content.length ?? 0)
+                problem(path, "\(error.code)", error.message)
+            }
+        }
+    }
+
+    /// The digest of a file of a store, opened where it's sealed, and how many bytes it has on the remote.
+    private func digest(
+        of content: RemoteContent,
+        _ role: ApplicationSeal.Role,
+        salt: [UInt8]?,
+        _ progress: TransferProgress
+    ) async throws -> (root: ContentRoot, sealedBytes: Int64) {
+        guard let key = seal.key else {
+            let digest = try await digest(of: content, progress)
+            return (digest.root, digest.byteCount)
+        }
+        let summary = Locked<ContentSummary?>(nil)
+        let (context, counted) = (seal.context(role), content.counted(by: progress))
+        try await SealingWorkers.withWorkers { workers in
+            let opening = key.opening(counted, as: context, salt: salt, on: workers) { pass in
+                summary.withLock { $0 = pass }
+            }
+            for try await _ in opening { try Task.checkCancellation() }
+        }
+        guard let summary = summary.withLock({ $0 }) else { preconditionFailure("a pass that ended has a summary") }
+        return (summary.contentRoot, summary.sealedBytes)
+    }
+
+    func digest(
+        of content: RemoteContent,
+        _ progress: TransferProgress
+    ) async throws -> (root: ContentRoot, byteCount: Int64) {
+        var hasher = ContentRootHasher()
+        for try await chunk in content.counted(by: progress) {
+            try Task.checkCancellation()
+            hasher.update(chunk)
+        }
+        return (hasher.finalize(), hasher.byteCount)
+    }
+
+    /// Folders without a manifest, and the fixed names.
+    private func checkFolders(
+        _ published: PublishedStores,
+        _ document: DocumentHierarchy,
+        _ own: RemoteIdentifier?,
+        _ context: OperationContext
+    ) async throws {
+        let key = DocumentKey(application: key, document: document.document.rawValue)
+        let ours = try await context.blocking { [state] in
+            try own.map { Set(try state.uploads(for: key, client: $0.rawValue).map(\.reference)) } ?? []
+        }
+        for folder in published.folders where !published.published.contains(folder) {
+            for file in WholeStoreFile.allCases { known.insert(file.path(in: document.upload(folder))) }
+            let path = document.upload(folder)
+            guard folder.client == own, ours.contains(folder.reference) else {
+                report.warnings.append("\(path) isn't published: that client's upload is under way or was cut off.")
+                continue
+            }
+            guard repairs else {
+                report.warnings.append(
+                    "\(path) is left from a push of this device that was cut off: --repair removes it."
+                )
+                continue
+            }
+            // Refused while a push of this device is under way: then it isn't left behind.
+            let lock = try await context.blocking { [state] in try state.lock(.document(key), .exclusive) }
+            defer { lock.release() }
+            try await backend.remove(path)
+            try await context.blocking { [state] in try state.forgetUpload(folder.upload) }
+            repaired(path)
+        }
+        for (client, files) in published.fixedNames {
+            for file in files.keys { known.insert(file.path(in: document.wholeStores(client))) }
+        }
+        // A sealed tree has no fixed names.
+        if let own, !seal.isEncrypted { try await checkFixedNames(of: own, published, document) }
+    }
+
+    /// The names that TICoreDataSync knows are this client's newest store: a push that was cut off may have left older ones.
+    private func checkFixedNames(
+        of own: RemoteIdentifier,
+        _ published: PublishedStores,
+        _ document: DocumentHierarchy
+    ) async throws {
+        let newest = published.published.filter { $0.client == own }.max { $0.generation < $1.generation }
+        guard let newest else { return }
+        let directory = document.upload(newest)
+        for file in WholeStoreFile.allCases {
+            let (source, fixed) = (file.path(in: directory), file.path(in: document.wholeStores(own)))
+            known.insert(fixed)
+            guard let expected = try await backend.read(source), let actual = try await backend.read(fixed) else {
+                if try await backend.status(of: source) != nil { try await refresh(fixed, from: source) }
+                continue
+            }
+            let (wanted, found) = try await (ContentRootHasher.digest(expected), ContentRootHasher.digest(actual))
+            guard wanted != found else { continue }
+            try await refresh(fixed, from: source)
+        }
+    }
+
+    private func refresh(_ fixed: RemotePath, from source: RemotePath) async throws {
+        guard repairs else {
+            report.warnings.append("\(fixed) is older than this device's newest upload: --repair refreshes it.")
+            return
+        }
+        try await backend.wholeStoreUploadHooks.refreshFixedName(from: source, to: fixed)
+        repaired(fixed)
+    }
+}
+
+extension ContentRootHasher {
+    fileprivate static func digest(_ content: RemoteContent) async throws -> ContentRoot {
+        var hasher = ContentRootHasher()
+        for try await chunk in content { hasher.update(chunk) }
+        return hasher.finalize()
+    }
+}

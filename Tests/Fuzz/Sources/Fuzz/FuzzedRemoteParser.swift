@@ -1,0 +1,1 @@
+../../../StoreSyncTests/Support/FuzzedRemoteParser.swift

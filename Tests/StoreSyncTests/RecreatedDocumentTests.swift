@@ -1,0 +1,125 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("Documents that were made anew, before a storage that kept the former ones", .timeLimit(.minutes(5)))
+struct RecreatedDocumentTests {
+    /// A document that was deleted and made anew, and what the remote held before and after.
+    private struct Scene {
+        let world: World
+        /// Who pushed the former document, twice.
+        let former: Device
+        /// Who made it anew.
+        let creator: Device
+        let before: [String: Data]
+        let after: [String: Data]
+
+        init() async throws {
+            world = try World(password: "correct horse battery staple")
+            former = try world.device("former")
+            creator = try world.device("creator")
+            for note in ["old", "older"] {
+                try former.write(note)
+                _ = try await former.push().value
+            }
+            before = try world.files()
+            try world.deleteDocument()
+            try creator.write("new")
+            _ = try await creator.push(recreates: true).value
+            after = try world.files()
+        }
+
+        /// Puts the former document's uploads back, as those of `client` where one is named.
+        func putBackUploads(as client: RemoteIdentifier? = nil) throws -> Int {
+            let uploads = before.filter { $0.key.contains("/WholeStore/") }
+            for (name, bytes) in uploads {
+                var parts = name.split(separator: "/").map(String.init)
+                guard let place = parts.firstIndex(of: "WholeStore") else { continue }
+                if let client { parts[place + 1] = client.rawValue }
+                try world.put(bytes, at: parts.joined(separator: "/"))
+            }
+            return uploads.count
+        }
+    }
+
+    @Test("F4: the former document's manifests and folders don't open in the new one", arguments: [false, true])
+    func uploadsPutBack(asCreators: Bool) async throws {
+        let scene = try await Scene()
+        let client = try await scene.creator.register().value.client
+        // Two uploads of three files and a manifest.
+        #expect(try scene.putBackUploads(as: asCreators ? client : nil) == 8)
+        let fresh = try scene.world.device("fresh")
+        let pulled = try await fresh.pull().value
+        #expect(pulled.from == client && pulled.generation == 1)
+        #expect(pulled.warnings.count == 2)
+        #expect(try fresh.notes() == ["new"])
+        let report = try await fresh.verify().value
+        #expect(report.problems.count == 2 && report.problems.allSatisfy { $0.code == "tampered" }, "\(report)")
+        // Who had the former one takes the new one, and goes on with it.
+        _ = try await scene.former.pull(overwrite: true).value
+        #expect(try scene.former.notes() == ["new"])
+        try scene.former.write("more")
+        #expect(try await scene.former.push().value.divergedFrom.isEmpty)
+        _ = try await fresh.pull().value
+        #expect(try fresh.notes() == ["new", "more"])
+    }
+
+    @Test("a former file in the place of its successor doesn't open either")
+    func storePutBack() async throws {
+        let scene = try await Scene()
+        func uploads(_ files: [String: Data]) -> [String] {
+            files.keys.filter { $0.hasSuffix("/WholeStore.ticdsync") }.sorted()
+        }
+        let old = try #require(uploads(scene.before).first)
+        let new = try #require(uploads(scene.after).first)
+        try scene.world.put(scene.before[old], at: new)
+        let fresh = try scene.world.device("fresh")
+        _ = await code { try await fresh.pull().value }
+        #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
+    }
+
+    @Test("the former document put back as a whole is refused by who has seen its successor")
+    func documentPutBack() async throws {
+        let scene = try await Scene()
+        _ = try await scene.former.pull(overwrite: true).value
+        let after = try scene.world.files()
+        try scene.world.restore(scene.before)
+        try scene.former.write("mine")
+        for _ in 1...2 {
+            #expect(await code { try await scene.former.pull().value } == .rolledBack)
+            #expect(
+                await code { try await scene.former.pull(overwrite: true, acceptRollback: true).value } == .rolledBack
+            )
+            #expect(await code { try await scene.former.push().value } == .rolledBack)
+        }
+        #expect(try scene.world.files() == scene.before)
+        #expect(try scene.former.notes() == ["new", "mine"])
+        // Nothing was forgotten: once the new one is there again, everything goes on.
+        try scene.world.restore(after)
+        _ = try await scene.former.push().value
+        _ = try await scene.creator.pull().value
+        #expect(try scene.creator.notes() == ["new", "mine"])
+    }
+
+    @Test("the former document's info alone, before its successor's files: nothing opens, nothing is lost")
+    func infoPutBack() async throws {
+        let scene = try await Scene()
+        let info = "\(scene.world.hierarchy.document(scene.world.document).documentInfo)"
+        try scene.world.put(scene.before[info], at: info)
+        // This device remembers the former one alone, so it's the same document to it; and nothing in it opens.
+        #expect(await code { try await scene.former.pull(overwrite: true).value } == .tampered)
+        #expect(try scene.former.notes() == ["old", "older"])
+        #expect(await code { try await scene.creator.push().value } != nil)
+        #expect(try scene.creator.notes() == ["new"])
+        let status = try await scene.former.status().value
+        #expect(status.documents.map(\.stores.count) == [0])
+        try scene.world.put(scene.after[info], at: info)
+        _ = try await scene.former.pull(overwrite: true).value
+        #expect(try scene.former.notes() == ["new"])
+        _ = try await scene.creator.pull(overwrite: true).value
+        #expect(try scene.creator.notes() == ["new"])
+    }
+}

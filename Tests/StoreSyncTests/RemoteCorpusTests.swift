@@ -1,0 +1,22 @@
+import Foundation
+import Testing
+
+@Suite("What fuzzing found in the parsers of what stands on the remote", .timeLimit(.minutes(5)))
+struct RemoteCorpusTests {
+    private static let corpus = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "Resources/Corpus")
+
+    @Test(
+        "is parsed again, by every parser: no crash, and nothing but our errors",
+        arguments: FuzzedRemoteParser.allCases
+    )
+    func replay(parser: FuzzedRemoteParser) throws {
+        let folder = Self.corpus.appending(path: parser.rawValue)
+        let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
+        #expect(!files.isEmpty)
+        for file in files {
+            let bytes = Array(try Data(contentsOf: file))
+            for parser in FuzzedRemoteParser.allCases { parser.parse(bytes) }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+/// Counts the manifests that are read, and how many of them at a time.
+private final class ManifestCounter: Sendable {
+    struct Counts {
+        var read = 0
+        var underWay = 0
+        var most = 0
+    }
+    let counts = Locked(Counts())
+}
+
+/// A place in which reading a manifest takes a second of simulated time.
+private actor CountingBackend: RemoteBackend {
+    private let near: InMemoryBackend
+    private let clock: SimulatedClock
+    private let counter: ManifestCounter
+
+    nonisolated var identity: String { near.identity }
+
+    init(_ near: InMemoryBackend, _ clock: SimulatedClock, _ counter: ManifestCounter) {
+        (self.near, self.clock, self.counter) = (near, clock, counter)
+    }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        guard path.lastComponent?.hasPrefix("manifest-") == true else { return try await near.read(path, range: range) }
+        counter.counts.withLock {
+            $0.read += 1
+            $0.underWay += 1
+            $0.most = max($0.most, $0.underWay)
+        }
+        defer { counter.counts.withLock { $0.underWay -= 1 } }
+        try await clock.sleep(for: .seconds(1))
+        return try await near.read(path, range: range)
+    }
+
+    func capabilities() async throws -> RemoteCapabilities { try await near.capabilities() }
+    func status(of path: RemotePath) async throws -> RemoteItem? { try await near.status(of: path) }
+    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await near.list(directory) }
+    func createDirectory(at path: RemotePath) async throws { try await near.createDirectory(at: path) }
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        try await near.write(content, to: path, when: condition)
+    }
+    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        try await near.copy(source, to: destination, when: condition)
+    }
+    func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        try await near.move(source, to: destination)
+    }
+    func remove(_ path: RemotePath) async throws { try await near.remove(path) }
+}
+
+@Suite("The remote doesn't decide over memory", .timeLimit(.minutes(5)))
+struct RemoteMemoryTests {
+    /// A document that `a` has pushed, with `planted` more manifests under a client's name.
+    private static func plant(
+        _ planted: Int,
+        above: Bool,
+        in world: World,
+        _ near: InMemoryBackend
+    ) async throws -> RemoteIdentifier {
+        let a = try world.device("a", backend: near)
+        try a.write("one")
+        let client = try await a.push().value.client
+        let hierarchy = world.hierarchy.document(world.document)
+        // Below the real one there is no room for a generation.
+        let victim = above ? client : try RemoteIdentifier("planted")
+        for generation in 2..<(planted + 2) {
+            let name = UploadName(client: victim, generation: generation, upload: UUID().uuidString)
+            try await near.write(Array("planted".utf8), to: hierarchy.manifest(name), when: .ifAbsent)
+        }
+        return client
+    }
+
+    private func counted(
+        _ world: World,
+        _ near: InMemoryBackend,
+        _ body: @escaping @Sendable (Device) async throws -> Void
+    ) async throws -> ManifestCounter.Counts {
+        let counter = ManifestCounter()
+        try await Simulation.run(seed: 1) { simulation in
+            let backend = CountingBackend(near, simulation.clock, counter)
+            try await body(world.device("b", backend: backend, simulation: simulation))
+        }
+        return counter.counts.withLock { $0 }
+    }
+
+    @Test("of 3,000 manifests of a client 64 are read, 16 at a time, and people are told", arguments: [false, true])
+    func manifests(isSealed: Bool) async throws {
+        let world = try World(password: isSealed ? "correct horse" : nil)
+        let near = InMemoryBackend()
+        let client = try await Self.plant(3_000, above: false, in: world, near)
+        let counts = try await counted(world, near) { device in
+            let pulled = try await device.pull().value
+            #expect(pulled.from == client)
+            #expect(pulled.warnings.filter { $0.contains("There are 3000 manifests of client planted") }.count == 1)
+        }
+        #expect(counts.read == PublishedStores.manifestsRead + 1)
+        #expect(counts.most == 16)
+        let pushed = try await counted(world, near) { device in
+            try device.write("two")
+            let warnings = try await device.push().value.warnings
+            #expect(warnings.contains { $0.contains("There are 3000 manifests") })
+        }
+        #expect(pushed.read == PublishedStores.manifestsRead + 1 && pushed.most == 16)
+    }
+
+    @Test("manifests planted above all of a client's own hide them, and the error says so")
+    func hidden() async throws {
+        let world = try World()
+        let near = InMemoryBackend()
+        _ = try await Self.plant(100, above: true, in: world, near)
+        let counts = try await counted(world, near) { device in
+            #expect(await code { try await device.pull().value } == .tampered)
+            #expect(!FileManager.default.fileExists(atPath: device.store.path))
+        }
+        #expect(counts.read == PublishedStores.manifestsRead)
+    }
+
+    @Test("status reads one manifest of each client, at most 128 at a time, of however many clients and documents")
+    func status() async throws {
+        let world = try World()
+        let near = InMemoryBackend()
+        _ = try await Self.plant(0, above: false, in: world, near)
+        for document in 0..<20 {
+            let hierarchy = world.hierarchy.document(try RemoteIdentifier("document-\(document)"))
+            for client in 0..<20 {
+                for generation in 1...2 {
+                    let client = try RemoteIdentifier("client-\(client)")
+                    let name = UploadName(client: client, generation: generation, upload: UUID().uuidString)
+                    try await near.write(Array("planted".utf8), to: hierarchy.manifest(name), when: .ifAbsent)
+                }
+            }
+        }
+        let counts = try await counted(world, near) { device in
+            let status = try await device.status().value
+            #expect(status.documents.count == 21)
+        }
+        #expect(counts.read == 401 && counts.most == 128)
+    }
+}

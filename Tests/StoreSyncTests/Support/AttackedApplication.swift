@@ -1,0 +1,156 @@
+import Foundation
+import GRDB
+import Operations
+import RemoteStorage
+import SyncCryptography
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+/// A small encrypted application on disk with a file of every kind, and a device that has seen the newest of each.
+///
+/// Its document was made anew, its password changed, and its store pushed twice since.
+struct AttackedApplication {
+    /// What a file on the remote is.
+    enum Kind: String, Sendable, CaseIterable, CustomTestStringConvertible {
+        case registration, salt, test, deviceInfo, documentInfo, integrityKey, manifest, store, appliedSets
+        case deletedClient, deletedDocument
+
+        var testDescription: String { rawValue }
+
+        init?(_ path: String) {
+            let name = path.split(separator: "/").last ?? ""
+            switch name {
+            case "registration.plist": self = .registration
+            case "salt.ticdsync": self = .salt
+            case "test.ticdsync": self = .test
+            case "deviceInfo.plist": self = .deviceInfo
+            case "documentInfo.plist": self = .documentInfo
+            case "WholeStore.ticdsync": self = .store
+            case _ where path.contains("/IntegrityKey/"): self = .integrityKey
+            case _ where name.hasPrefix("manifest-"): self = .manifest
+            case _ where path.contains("/WholeStore/"): self = .appliedSets
+            case _ where path.contains("/DeletedClients/"): self = .deletedClient
+            case _ where path.contains("/DeletedDocuments/"): self = .deletedDocument
+            default: return nil
+            }
+        }
+    }
+
+    let world: World
+    /// Pushed everything.
+    let writer: Device
+    /// Has pulled everything, and looks at what was done.
+    let reader: Device
+    /// What stands on the remote now, but for the file that is for people.
+    let files: [String: Data]
+    /// Every error that was thrown while the reader looked.
+    let errors = Locked<[StoreSyncError]>([])
+
+    var sorted: [(key: String, value: Data)] { files.sorted { $0.key < $1.key } }
+    /// What stood there before: in another epoch, in the document's former life, before the password was changed, and
+    /// before the last push.
+    let former: [[String: Data]]
+
+    static let password = "canary battery staple"
+    static let secondPassword = "canary for another time"
+    static let notes: Set<String> = ["one", "two"]
+
+    /// Makes the application, with a store that has `padding` bytes of noise in it.
+    init(padding: Int = 0) async throws {
+        let epoch = try World(password: Self.password, isVolatile: true)
+        let stranger = try epoch.device("writer")
+        try stranger.write("of another epoch")
+        _ = try await stranger.push().value
+
+        world = try World(password: Self.password, isVolatile: true)
+        writer = try world.device("writer")
+        reader = try world.device("reader")
+        _ = try await world.device("idle").register().value
+        try writer.write("of the former life")
+        _ = try await writer.push().value
+        _ = try await reader.pull().value
+        let life = try world.files()
+
+        try world.deleteDocument()
+        let store = world.folder.appending(path: "writer/anew.sqlite")
+        try Store.write(["one"], to: store)
+        if padding > 0 { try Store.pad(store, padding) }
+        _ = try await writer.push(store, recreates: true).value
+        _ = try await reader.pull(overwrite: true).value
+        let gone = world.hierarchy.deletedDocument(try RemoteIdentifier("gone"))
+        try world.put(world.files()["\(world.hierarchy.document(world.document).documentInfo)"], at: "\(gone)")
+        let password = try world.files()
+        let change = PasswordChangeOperation(
+            to: try Password(Self.secondPassword),
+            of: world.application,
+            parameters: .interactive,
+            backend: writer.backend,
+            state: writer.state
+        )
+        _ = try await writer.supervisor.add(change).value
+        _ = try await reader.register().value
+        let push = try world.files()
+        try Store.write(["two"], to: store)
+        _ = try await writer.push(store).value
+        _ = try await reader.pull().value
+        #expect(try reader.notes() == Self.notes)
+        files = try world.files().filter { Kind($0.key) != nil }
+        former = [try epoch.files(), life, password, push]
+    }
+
+    /// What the reader says to what was done to the remote.
+    struct Outcome: Hashable, Sendable, CustomStringConvertible {
+        /// The codes of the problems that verifying found, or of its error.
+        var verify: Set<String>
+        var warns = false
+        /// The error's code, or what was pulled.
+        var pull: String
+
+        static let unharmed = "unharmed"
+
+        /// Whether anything was said.
+        var isNoticed: Bool { !verify.isEmpty || warns || pull != Self.unharmed }
+        var description: String { "verify \(verify.sorted())\(warns ? " warns" : ""), pull \(pull)" }
+    }
+
+    /// Changes files on the remote, lets the reader look, and makes them what they were.
+    ///
+    /// Anything but an error of ours, and a store that isn't the newest, is an issue.
+    func outcome(of what: @autoclosure () -> String, _ changes: [String: Data?], pulls: Bool = true) async throws
+        -> Outcome
+    {
+        for (name, bytes) in changes { try world.put(bytes, at: name) }
+        var outcome = Outcome(verify: [], pull: Outcome.unharmed)
+        do {
+            let report = try await reader.verify().value
+            outcome.verify = Set(report.problems.map(\.code))
+            outcome.warns = !report.warnings.isEmpty
+        } catch let error as StoreSyncError {
+            outcome.verify = ["\(error.code)"]
+            errors.withLock { $0.append(error) }
+        }
+        do {
+            if pulls { _ = try await reader.pull(overwrite: true).value }
+        } catch let error as StoreSyncError {
+            outcome.pull = "\(error.code)"
+            errors.withLock { $0.append(error) }
+        }
+        if pulls { #expect(try reader.notes() == Self.notes, "\(what())") }
+        try world.restore(files.merging(world.files().filter { Kind($0.key) == nil }) { first, _ in first })
+        return outcome
+    }
+}
+
+extension Store {
+    /// Makes a store larger by noise that doesn't compress.
+    static func pad(_ url: URL, _ count: Int) throws {
+        let queue = try DatabaseQueue(path: url.path)
+        defer { try? queue.close() }
+        try queue.write { db in
+            try db.execute(sql: "CREATE TABLE noise (bytes BLOB NOT NULL)")
+            try db.execute(sql: "INSERT INTO noise VALUES (randomblob(?))", arguments: [count])
+        }
+    }
+}

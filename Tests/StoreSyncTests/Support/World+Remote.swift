@@ -1,0 +1,49 @@
+import Foundation
+import RemoteStorage
+
+@testable import StoreSync
+
+/// What stands in the shared folder, for tests that play the storage.
+extension World {
+    var hierarchy: ApplicationHierarchy { ApplicationHierarchy(application) }
+
+    func url(_ path: RemotePath) -> URL { share.appending(path: "\(path)") }
+
+    /// Every file on the remote, by its path.
+    func files() throws -> [String: Data] {
+        let root = share.path
+        let names = try FileManager.default.subpathsOfDirectory(atPath: root)
+        var files: [String: Data] = [:]
+        for name in names {
+            var isDirectory: ObjCBool = false
+            _ = FileManager.default.fileExists(atPath: "\(root)/\(name)", isDirectory: &isDirectory)
+            if !isDirectory.boolValue { files[name] = try Data(contentsOf: URL(fileURLWithPath: "\(root)/\(name)")) }
+        }
+        return files
+    }
+
+    /// Puts a file on the remote, with the directories that it's in; takes one away where `bytes` is `nil`.
+    func put(_ bytes: Data?, at name: String) throws {
+        let url = share.appending(path: name)
+        guard let bytes else {
+            try FileManager.default.removeItem(at: url)
+            return
+        }
+        try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try bytes.write(to: url)
+    }
+
+    /// Makes the remote exactly these files again.
+    func restore(_ files: [String: Data]) throws {
+        for name in try self.files().keys where files[name] == nil { try put(nil, at: name) }
+        for (name, bytes) in files { try put(bytes, at: name) }
+    }
+
+    /// Deletes the document, leaving the note that it was.
+    func deleteDocument() throws {
+        let document = hierarchy.document(document)
+        let note = url(hierarchy.deletedDocument(self.document))
+        try FileManager.default.copyItem(at: url(document.documentInfo), to: note)
+        try FileManager.default.removeItem(at: url(document.root))
+    }
+}
