@@ -31,6 +31,9 @@ struct ApplicationUnlocking: Sendable {
     let key: ApplicationKey
     let state: StateDirectory
     let delegate: ApplicationRegistrationOperation.Delegate
+    let replacement: any ApplicationReplacementHooks
+    /// Whether the password is tried although this device has the keys.
+    var triesPassword = false
 
     /// An encrypted application that was opened.
     struct Unlocked: Sendable {
@@ -69,7 +72,7 @@ struct ApplicationUnlocking: Sendable {
                 "\(hierarchy.passwordTest) is missing on the remote: it is still arriving, or was damaged. Try again when everything has arrived."
             )
         }
-        if let pin, pin.epoch != info.epoch { throw StoreSyncError.newEpoch() }
+        if let pin, pin.epoch != info.epoch { throw try await newEpoch(info, registration, after: pin, context) }
         return try await unlock(info, registration, passwordTest, pin: pin, context).seal
     }
 
@@ -149,7 +152,7 @@ struct ApplicationUnlocking: Sendable {
                     "\(hierarchy.passwordTest) on the remote isn't of the application that this device knows. Nothing was written. Restore it from a backup."
                 )
             }
-            return kept
+            if !triesPassword { return kept }
         }
         if let first, let master = try await open(keyFile, with: first, context) { return master }
         var wasWrong = first != nil
@@ -202,10 +205,6 @@ extension StoreSyncError {
             application was really given up, go on with another state directory (--state).
             """
         )
-    }
-
-    static func newEpoch() -> StoreSyncError {
-        deregistered("the application was made anew")
     }
 
     static func deregistered(_ reason: String) -> StoreSyncError {

@@ -111,7 +111,13 @@ public actor VerificationOperation: Operation {
             repairs = false
             return
         }
-        let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+        let unlocking = ApplicationUnlocking(
+            hierarchy: hierarchy,
+            key: key,
+            state: state,
+            delegate: delegate,
+            replacement: backend.applicationReplacementHooks
+        )
         seal = try await unlocking.seal(files, context)
         guard seal.isEncrypted else { return }
         try await check(hierarchy.salt) { [path = hierarchy.salt] bytes in
@@ -182,8 +188,8 @@ public actor VerificationOperation: Operation {
     private func checkStagings(_ context: OperationContext) async throws {
         let own = Set(try await context.blocking { [state, key] in try state.stagings(for: key) })
         let prefix = ApplicationHierarchy.stagingName("")
-        let present = (try await backend.list(.root) ?? []).map(\.name).filter { $0.hasPrefix(prefix) }
-        for name in present {
+        let names = (try await backend.list(.root) ?? []).map(\.name)
+        for name in names where name.hasPrefix(prefix) {
             let path = try RemotePath.root.appending(name)
             if own.contains(name), repairs {
                 try await backend.remove(path)
@@ -195,6 +201,11 @@ public actor VerificationOperation: Operation {
                         : "\(path) belongs to a registration of another device that is under way or was cut off."
                 )
             }
+        }
+        for name in names.compactMap(AsideName.init) where name.application == hierarchy.application {
+            report.warnings.append(
+                "\(name.name) is left from making the application anew, which is under way or was cut off: the passcode setup finishes it."
+            )
         }
         guard repairs else { return }
         for name in own {

@@ -19,6 +19,8 @@ public final class StateDirectory: Sendable {
     let hook: WriteHook
     /// The keychain, once it has been needed.
     let openKeychain = Locked<FileKeychain?>(nil)
+    /// Who is told when an operation finds out that this device isn't registered any more.
+    let deregistrations = DeregistrationObservers()
 
     /// Opens a state directory, and makes it where there is none, with mode 0700.
     ///
@@ -81,7 +83,7 @@ public final class StateDirectory: Sendable {
 
     // MARK: Access
 
-    private func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
+    func read<Value>(_ body: (Database) throws -> Value) throws -> Value {
         do {
             return try database.read(body)
         } catch let error as DatabaseError {
@@ -91,7 +93,7 @@ public final class StateDirectory: Sendable {
 
     /// Changes the memory in one transaction, which is on the disk when this returns.
     @discardableResult
-    private func write<Value>(_ change: String, _ body: (Database) throws -> Value) throws -> Value {
+    func write<Value>(_ change: String, _ body: (Database) throws -> Value) throws -> Value {
         try hook("before \(change)")
         let value: Value
         do {
