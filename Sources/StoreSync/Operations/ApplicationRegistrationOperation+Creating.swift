@@ -84,6 +84,11 @@ extension ApplicationRegistrationOperation {
             )
         }
         guard isOurs else { return try await joinWinner(new, client, context) }
+        if request.isSetup {
+            // What this device knew of a former application's documents is void.
+            let made = BegunReplacement(epoch: new.info.epoch, client: client.rawValue)
+            try await context.blocking { [state, key] in try state.commitReplacement(made, new.pin, for: key) }
+        }
         try await remember(new.pin, new.seal, context)
         return registration(of: client, new.seal, didCreate: true)
     }

@@ -15,6 +15,36 @@ struct ReplacedApplication: Sendable, Hashable {
     }
 }
 
+/// An application that was moved aside.
+struct AsideApplication: Sendable {
+    var name: AsideName
+    /// Where it is.
+    var hierarchy: ApplicationHierarchy
+    var registration: [UInt8]?
+
+    /// Whether it's what was to be replaced. If not, a faster device's was moved in the moment before that was found out.
+    var isMeant: Bool { ReplacedApplication(registration: registration).epoch(hierarchy) == name.epoch }
+
+    /// Those of one application; first the ones that nobody meant to move, which came after the others.
+    static func list(
+        _ hierarchy: ApplicationHierarchy,
+        _ hooks: any ApplicationRegistrationHooks,
+        _ replacement: any ApplicationReplacementHooks
+    ) async throws -> [AsideApplication] {
+        let names = try await replacement.listNamesAside().compactMap(AsideName.init)
+            .filter { $0.application == hierarchy.application }
+        let all = try await together(names) { name in
+            let aside = try hierarchy.staged(as: name.name)
+            return AsideApplication(
+                name: name,
+                hierarchy: aside,
+                registration: try await hooks.fetchRegistration(aside)
+            )
+        }
+        return all.filter { !$0.isMeant } + all.filter(\.isMeant)
+    }
+}
+
 // An application that is given up for a new one in its place, with another epoch and other keys.
 //
 // Where directories move exclusively, the new one is put together aside; then the old one is moved aside, the new one to its
@@ -113,22 +143,29 @@ extension ApplicationRegistrationOperation {
         guard try await hooks.fetchRegistration(old) == former.registration else { throw changed }
         guard try await publishStaged(aside, new, context) else { throw changed }
         movedAside = nil
+        // From here on nobody puts the old one back, whatever becomes of the new one.
+        let removing = try hierarchy.staged(as: name.removing.name)
+        _ = try await replacement.moveApplicationAside(old, to: removing.root)
+    }
+
+    /// Undoes a replacement of this run: what it moved aside goes back, unless something took its place.
+    func putBack(_ name: AsideName) async throws {
+        let old = try hierarchy.staged(as: name.name)
+        guard try await !hooks.publishApplication(stagedAt: old.root, hierarchy) else { return }
+        try await remove(AsideApplication(name: name, hierarchy: old, registration: hooks.fetchRegistration(old)))
     }
 
     /// Finishes or undoes what a device left that was cut off while it made the application anew: an application that was moved
     /// aside is put back where nothing took its place, and removed where something did.
     func settleReplacements() async throws {
-        for name in try await replacement.listNamesAside().compactMap(AsideName.init)
-        where name.application == request.application {
-            let old = try hierarchy.staged(as: name.name)
+        for aside in try await AsideApplication.list(hierarchy, hooks, replacement) {
             do {
-                if name.isRemoving {
-                    try await replacement.removeApplicationAside(at: old.root)
-                } else if try await hooks.publishApplication(stagedAt: old.root, hierarchy) {
+                if !aside.name.isRemoving,
+                    try await hooks.publishApplication(stagedAt: aside.hierarchy.root, hierarchy)
+                {
                     continue
-                } else {
-                    try await removeAside(name, old)
                 }
+                try await remove(aside)
             } catch let error as RemoteError where error.code == .notFound {
                 // Somebody else was faster.
             }
@@ -136,12 +173,15 @@ extension ApplicationRegistrationOperation {
     }
 
     /// Removes what was moved aside, if it's what was to be replaced.
-    private func removeAside(_ name: AsideName, _ old: ApplicationHierarchy) async throws {
-        let moved = ReplacedApplication(registration: try await hooks.fetchRegistration(old))
-        guard moved.epoch(hierarchy) == name.epoch else { return }
-        let removing = try hierarchy.staged(as: name.removing.name)
+    private func remove(_ aside: AsideApplication) async throws {
+        guard aside.name.isRemoving || aside.isMeant else { return }
+        let removing = try hierarchy.staged(as: aside.name.removing.name)
         // Half of an application is never put back.
-        guard try await replacement.moveApplicationAside(old, to: removing.root) else { return }
+        if !aside.name.isRemoving,
+            try await !replacement.moveApplicationAside(aside.hierarchy, to: removing.root)
+        {
+            return
+        }
         try await replacement.removeApplicationAside(at: removing.root)
     }
 

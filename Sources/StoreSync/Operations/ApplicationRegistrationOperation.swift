@@ -89,7 +89,7 @@ public actor ApplicationRegistrationOperation: Operation {
     public func operationWasCancelled() async { await undo() }
 
     private func undo() async {
-        if movedAside.take() != nil { try? await settleReplacements() }
+        if let name = movedAside.take() { try? await putBack(name) }
         await removeStaged()
     }
 

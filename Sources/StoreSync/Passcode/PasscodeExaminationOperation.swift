@@ -90,15 +90,14 @@ actor PasscodeExaminationOperation: Operation {
     private func examine(_ context: OperationContext) async throws -> PasscodeExamination {
         async let encryption = EncryptionFiles.fetch(hooks, hierarchy)
         async let parts = hooks.missingParts(hierarchy)
-        async let names = replacement.listNamesAside()
+        async let aside = AsideApplication.list(hierarchy, hooks, replacement)
         async let clients = hooks.listClients(hierarchy)
         async let documents = hooks.backend.list(hierarchy.documents)
         let (files, missing) = try await (encryption, parts)
-        let aside = try await names.compactMap(AsideName.init)
-            .first { $0.application == hierarchy.application && !$0.isRemoving }
+        let replaced = try await aside.first { !$0.name.isRemoving }
         let (known, made) = try await (clients, documents.directoryIdentifiers)
         let isHalf = known.isEmpty && made.isEmpty && files.passwordTest == nil
-        guard missing != nil else { return try await examineAbsent(aside, context) }
+        guard missing != nil else { return try await examineAbsent(replaced, context) }
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         var examination = PasscodeExamination(finding: .existing, registration: files.registration)
         do {
@@ -125,11 +124,11 @@ actor PasscodeExaminationOperation: Operation {
     }
 
     /// The application's directory isn't there: nor was it ever, or it was moved aside, or it can't be seen from here.
-    private func examineAbsent(_ aside: AsideName?, _ context: OperationContext) async throws -> PasscodeExamination {
-        if let aside {
-            let registration = try await hooks.fetchRegistration(hierarchy.staged(as: aside.name))
-            return PasscodeExamination(finding: .existing, registration: registration)
-        }
+    private func examineAbsent(
+        _ replaced: AsideApplication?,
+        _ context: OperationContext
+    ) async throws -> PasscodeExamination {
+        if let replaced { return PasscodeExamination(finding: .existing, registration: replaced.registration) }
         guard try await context.blocking({ [state, key] in try state.pin(for: key) }) != nil else {
             return PasscodeExamination(finding: .nothing, hasDirectory: false)
         }
