@@ -18,10 +18,8 @@ public protocol ApplicationReplacementHooks: SyncHooks {
 
     /// Puts another registration in the place of the one that was read, if that is still `former`.
     ///
-    /// - Parameters:
-    ///   - former: The registration that was read, byte for byte; `nil` if there was none.
-    ///   - bytes: The new one.
-    ///   - hierarchy: The application's.
+    /// `former` is `nil` if there was none.
+    ///
     /// - Returns: Whether this one stands there. At most one caller in the world is told yes.
     func replaceRegistration(
         _ former: [UInt8]?,

@@ -12,7 +12,9 @@ struct FormerFiles: Sendable {
     let hierarchy: ApplicationHierarchy
     let epoch: UUID
 
-    /// The clients that aren't of this epoch. One without a file may be registering.
+    /// The clients that aren't of this epoch.
+    ///
+    /// One without a file may be registering.
     func clients() async throws -> [RemoteIdentifier] {
         let clients = try await backend.list(hierarchy.clientDevices).directoryIdentifiers
         let areFormer = try await together(clients) { client in
@@ -58,7 +60,9 @@ struct FormerFiles: Sendable {
 
     /// Whether a file isn't sealed for this epoch; `nil` if it isn't there.
     private func isFormer(_ path: RemotePath) async throws -> Bool? {
-        guard let content = try await backend.read(path, range: 0..<Int64(EpochKey.sealedHeaderBytes)) else { return nil }
+        guard let content = try await backend.read(path, range: 0..<Int64(EpochKey.sealedHeaderBytes)) else {
+            return nil
+        }
         var start: [UInt8] = []
         for try await chunk in content where start.count < EpochKey.sealedHeaderBytes { start += chunk }
         return EpochKey.epoch(ofSealed: start) != epoch

@@ -22,7 +22,9 @@ struct AsideApplication: Sendable {
     var hierarchy: ApplicationHierarchy
     var registration: [UInt8]?
 
-    /// Whether it's what was to be replaced. If not, a faster device's was moved in the moment before that was found out.
+    /// Whether it's what was to be replaced.
+    ///
+    /// If not, a faster device's was moved in the moment before that was found out.
     var isMeant: Bool { ReplacedApplication(registration: registration).epoch(hierarchy) == name.epoch }
 
     /// Those of one application; first the ones that nobody meant to move, which came after the others.

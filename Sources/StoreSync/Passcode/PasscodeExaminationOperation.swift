@@ -117,7 +117,6 @@ actor PasscodeExaminationOperation: Operation {
             }
             try await examine(info, registration, files, context, &examination)
         } catch let error as StoreSyncError {
-            guard error.code != .remoteUnavailable else { throw error }
             examination.trouble = error
         }
         return examination

@@ -41,7 +41,9 @@ extension PasscodeSetup {
     }
 }
 
-/// What a ``PasscodeSetup`` decides: states and what may follow on each. It does nothing itself.
+/// The states of a ``PasscodeSetup``, and what may follow on each.
+///
+/// It does nothing itself.
 struct PasscodeSetupMachine: Sendable {
     private(set) var status = PasscodeSetup.Status()
     /// What was found last, about which somebody decides.

@@ -53,7 +53,9 @@ extension SyncStartMessage {
         let fields = try parser.message()
         guard let passcode = fields[Key.passcode] else { throw .invalidMessage("It has no passcode.") }
         let action = try fields[Key.action].map { name throws(StoreSyncError) in
-            guard let action = Action(rawValue: name) else { throw .invalidMessage("Its action isn't New or Existing.") }
+            guard let action = Action(rawValue: name) else {
+                throw .invalidMessage("Its action isn't New or Existing.")
+            }
             return action
         }
         try self.init(passcode: passcode, action: action ?? .existing)

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Passcodes of several devices at once", .serialized, .timeLimit(.minutes(10)))
 struct PasscodeRaceTests {
-    /// How many orders are tried: `STORESYNC_PASSCODE_SEEDS`, or a few. With it, cancellations come at every step.
+    /// How many orders are tried, as the environment says; then cancellations come at every step.
     private static let wanted = ProcessInfo.processInfo.environment["STORESYNC_PASSCODE_SEEDS"].flatMap(UInt64.init)
     private static let seeds = wanted ?? 6
     private static let places: [PasscodePlace] = [.folder, .memoryWithoutDirectoryMoves]

@@ -37,7 +37,8 @@ struct PasscodeSetupTests {
         #expect(await setup.setupState == .ongoing)
         #expect(
             await Self.states(setup, states) == [
-                "notRequested, none", "syncRequired, none", "syncRequired, new", "syncStarted, new", "ongoing, existing",
+                "notRequested, none", "syncRequired, none", "syncRequired, new", "syncStarted, new",
+                "ongoing, existing",
             ]
         )
         // Protected by the passcode, and uploaded.
@@ -239,7 +240,10 @@ struct PasscodeSetupTests {
             let reason = await code {
                 try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
             }
-            #expect([.corrupt, .unsupportedFormat, .tampered].contains(reason), "\(damage): \(String(describing: reason))")
+            #expect(
+                [.corrupt, .unsupportedFormat, .tampered].contains(reason),
+                "\(damage): \(String(describing: reason))"
+            )
             #expect(try await contents(of: a.backend) == before)
             try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
             #expect(await setup.status.description == "ongoing, existing")
