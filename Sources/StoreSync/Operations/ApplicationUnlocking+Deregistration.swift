@@ -12,15 +12,13 @@ extension ApplicationUnlocking {
         _ context: OperationContext
     ) async throws -> StoreSyncError {
         let isProven = try await provesSuccessor(info, registration, pin, context)
-        var error = StoreSyncError.deregistered(
-            isProven
-                ? "the application was made anew, by a device that had its keys"
-                : """
-                the application was made anew, and nothing proves that a device did it that had its keys. Somebody \
-                who had lost them may have done it, or the storage may play tricks: make sure which before you give a \
-                password
-                """
-        )
+        let doubt = """
+            , and nothing proves that a device did it that had its keys. Somebody who had lost them may have done it, or the \
+            storage may play tricks: make sure which before you give a password
+            """
+        // One that wasn't encrypted had no keys.
+        let proof = !pin.isEncrypted ? "" : isProven ? ", by a device that had its keys" : doubt
+        var error = StoreSyncError.deregistered("the application was made anew\(proof)")
         error.isSuccessorProven = isProven
         await state.deregistrations.tell(error, of: key)
         return error

@@ -8,7 +8,7 @@ import ThreadSupport
 ///
 /// ```swift
 /// let setup = manager.passcodeSetup()
-/// try await setup.begin()
+/// async let examined: Void = setup.begin()
 /// for await status in await setup.states {
 ///     switch (status.setupState, status.syncPasscodeState) {
 ///     case (.syncRequired, .new): await ask("Take a passcode for your data.", .new)
@@ -129,29 +129,25 @@ public actor PasscodeSetup {
     /// As long as the storage can't be reached the state is `syncRequired` and `none`, with the reason in ``syncError``. May be
     /// called again at any time but while a passcode is tried.
     ///
-    /// - Parameter retry: When it's tried again where the storage can't be reached; by default for ever, each minute in
-    ///   the end.
+    /// - Parameter retry: Whether and when a failure is tried again; where this is `nil`, until the storage can be reached, at
+    ///   least once a minute.
     /// - Throws: ``StoreSyncError`` if it couldn't be found out, ``StoreSyncError/Code/notExpected`` while a passcode is
     ///   tried; `CancellationError`.
-    public func begin(
-        retry: RetryPolicy = RetryPolicy(maximumAttempts: .max) { PasscodeSetup.passes($0) }
-    ) async throws {
+    public func begin(retry: RetryPolicy? = nil) async throws {
         try refuseAfterEnd()
         try machine.beginExamination()
         tell()
+        let untilReached = RetryPolicy(maximumAttempts: .max) {
+            ($0 as? StoreSyncError)?.code == .remoteUnavailable
+        }
         let examination = try await run(
             PasscodeExaminationOperation(application, backend: backend, state: state) { [weak self] error in
                 await self?.examinationFailed(error)
             },
-            OperationOptions(retry: retry)
+            OperationOptions(retry: retry ?? untilReached)
         )
         machine.examined(examination)
         tell()
-    }
-
-    /// Whether an error is one that passes when the storage can be reached again.
-    public static func passes(_ error: any Error) -> Bool {
-        (error as? StoreSyncError)?.code == .remoteUnavailable
     }
 
     /// Tries a passcode, or protects new data by it.
