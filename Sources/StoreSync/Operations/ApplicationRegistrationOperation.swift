@@ -56,14 +56,7 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     var unlocking: ApplicationUnlocking {
-        ApplicationUnlocking(
-            hierarchy: hierarchy,
-            key: key,
-            state: state,
-            delegate: delegate,
-            replacement: replacement,
-            triesPassword: request.isSetup
-        )
+        ApplicationUnlocking(hierarchy, hooks.backend, state, triesPassword: request.isSetup, delegate: delegate)
     }
 
     /// Registers.

@@ -33,7 +33,22 @@ struct ApplicationUnlocking: Sendable {
     let delegate: ApplicationRegistrationOperation.Delegate
     let replacement: any ApplicationReplacementHooks
     /// Whether the password is tried although this device has the keys.
-    var triesPassword = false
+    let triesPassword: Bool
+
+    init(
+        _ hierarchy: ApplicationHierarchy,
+        _ backend: any RemoteBackend,
+        _ state: StateDirectory,
+        triesPassword: Bool = false,
+        delegate: @escaping ApplicationRegistrationOperation.Delegate
+    ) {
+        self.hierarchy = hierarchy
+        key = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
+        self.state = state
+        self.delegate = delegate
+        replacement = backend.applicationReplacementHooks
+        self.triesPassword = triesPassword
+    }
 
     /// An encrypted application that was opened.
     struct Unlocked: Sendable {

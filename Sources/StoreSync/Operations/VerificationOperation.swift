@@ -111,13 +111,7 @@ public actor VerificationOperation: Operation {
             repairs = false
             return
         }
-        let unlocking = ApplicationUnlocking(
-            hierarchy: hierarchy,
-            key: key,
-            state: state,
-            delegate: delegate,
-            replacement: backend.applicationReplacementHooks
-        )
+        let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
         seal = try await unlocking.seal(files, context)
         guard seal.isEncrypted else { return }
         try await check(hierarchy.salt) { [path = hierarchy.salt] bytes in

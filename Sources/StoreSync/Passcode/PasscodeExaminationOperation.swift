@@ -66,15 +66,9 @@ actor PasscodeExaminationOperation: Operation {
     }
 
     private var unlocking: ApplicationUnlocking {
-        ApplicationUnlocking(
-            hierarchy: hierarchy,
-            key: key,
-            state: state,
-            delegate: { [application = hierarchy.application] _ in
-                throw StoreSyncError.passwordRequired(application)
-            },
-            replacement: replacement
-        )
+        ApplicationUnlocking(hierarchy, hooks.backend, state) { [application = hierarchy.application] _ in
+            throw StoreSyncError.passwordRequired(application)
+        }
     }
 
     /// Looks.

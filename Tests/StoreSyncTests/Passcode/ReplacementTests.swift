@@ -1,4 +1,5 @@
 import Foundation
+import Operations
 import RemoteStorage
 import SyncCryptography
 import Testing
