@@ -8,11 +8,11 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
     /// The list may grow: handle the codes you know, show ``StoreSyncError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
-            case applicationMissing, applicationIncomplete, busy, cannotWrite, corrupt, deregistered, diverged
-            case documentDeleted, documentNotFound, documentReplaced, encryptionDowngraded, encryptionMismatch
-            case encryptionUndecided, invalidIdentifier, invalidPassword, keychainLocked, localChanges, noUploadedStore
-            case notEntitled, orphan, passwordRequired, remoteUnauthorized, remoteUnavailable, rolledBack, storeChanged,
-                storeNotFound
+            case applicationChanged, applicationMissing, applicationIncomplete, busy, cannotWrite, corrupt, deregistered
+            case diverged, documentDeleted, documentNotFound, documentReplaced, encryptionDowngraded, encryptionMismatch
+            case encryptionUndecided, invalidIdentifier, invalidMessage, invalidPassword, keychainLocked, localChanges
+            case noUploadedStore, notEntitled, notExpected, orphan, passwordRequired, remoteUnauthorized
+            case remoteUnavailable, rolledBack, storeChanged, storeNotFound
             case tampered, unsupportedFormat, unsupportedStorage, wrongPassword
         }
 
@@ -21,6 +21,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         /// The code's name, as scripts know it.
         public var description: String { name.rawValue }
 
+        /// The application on the remote isn't the one any more about which something was decided.
+        public static let applicationChanged = Code(name: .applicationChanged)
         /// The application isn't on the remote, and this command or device must not create it.
         public static let applicationMissing = Code(name: .applicationMissing)
         /// Part of the application is on the remote, its registration isn't: it is still arriving, or was damaged.
@@ -49,6 +51,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let encryptionUndecided = Code(name: .encryptionUndecided)
         /// An identifier that can't be one path component on every storage.
         public static let invalidIdentifier = Code(name: .invalidIdentifier)
+        /// A message that can't be read: what was to be its JSON isn't of its form.
+        public static let invalidMessage = Code(name: .invalidMessage)
         /// What was given can't be a password.
         public static let invalidPassword = Code(name: .invalidPassword)
         /// This device's keychain doesn't open: its secret is missing, or isn't kept from others.
@@ -59,6 +63,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let noUploadedStore = Code(name: .noUploadedStore)
         /// An access group of a keychain isn't the caller's.
         public static let notEntitled = Code(name: .notEntitled)
+        /// A setup was asked for something that it doesn't take in its present state.
+        public static let notExpected = Code(name: .notExpected)
         /// A sealed file belongs to another epoch of the application: it's left over, or the application was made anew.
         public static let orphan = Code(name: .orphan)
         /// The application is encrypted, and this device has neither its keys nor a password.
@@ -89,6 +95,12 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
     public var message: String
     /// The error underneath, where there is one.
     public var cause: (any Error)?
+    /// Of ``Code/deregistered``, where the application was made anew: whether it's proven that somebody did it who had
+    /// the former application's keys.
+    ///
+    /// `false` is what a person does who had lost every key, and what a storage does that plays tricks: ask before you
+    /// give such an application a password. `nil` for every other error.
+    public internal(set) var isSuccessorProven: Bool?
 
     /// Creates an error.
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {

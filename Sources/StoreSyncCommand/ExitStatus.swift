@@ -15,7 +15,7 @@ enum ExitStatus {
 
     static func status(for code: StoreSyncError.Code) -> Int32 {
         switch code {
-        case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidPassword: usage
+        case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword: usage
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
             .localChanges,
             .documentReplaced:
@@ -23,7 +23,7 @@ enum ExitStatus {
         case .storeNotFound, .applicationMissing, .documentNotFound, .documentDeleted, .noUploadedStore: noInput
         case .remoteUnavailable, .unsupportedStorage: unavailable
         case .cannotWrite: cannotCreate
-        case .busy, .storeChanged, .applicationIncomplete: tryAgain
+        case .busy, .storeChanged, .applicationChanged, .applicationIncomplete, .notExpected: tryAgain
         case .wrongPassword, .passwordRequired, .remoteUnauthorized, .deregistered, .notEntitled, .keychainLocked:
             notPermitted
         default: software

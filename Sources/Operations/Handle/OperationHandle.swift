@@ -31,6 +31,14 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
         }
     }
 
+    /// How the operation ended, once it has: waits for the end even if the task that waits is cancelled.
+    package var resultAtEnd: Result<Output, any Error> {
+        get async {
+            await record.waitForEnd()
+            return record.finalResult
+        }
+    }
+
     /// What happens to the operation from now on: a sequence of its own for every call.
     ///
     /// The buffer is bounded: a slow reader misses progress, never the end.

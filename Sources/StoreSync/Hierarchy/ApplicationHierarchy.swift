@@ -1,3 +1,4 @@
+public import Foundation
 public import RemoteStorage
 
 /// Where everything of an application is on the remote.
@@ -6,13 +7,13 @@ public import RemoteStorage
 ///       ReadMe.txt
 ///       ClientDevices/<client>/deviceInfo.plist
 ///       Documents/<document>/…                      DocumentHierarchy
-///       Encryption/salt.ticdsync, test.ticdsync
+///       Encryption/salt.ticdsync, test.ticdsync, successor-<epoch>.ticdsync
 ///       Information/registration.plist
 ///       Information/DeletedDocuments/<document>.plist
 ///       Information/DeletedClients/<client>.plist
 ///       Information/Keychain/<client>.ticdsync       of encrypted applications, once there is such an item
 ///
-/// Names and places are TICoreDataSync's, but for `registration.plist` and `Keychain`.
+/// Names and places are TICoreDataSync's, but for `registration.plist`, `Keychain` and the proof of a successor.
 public struct ApplicationHierarchy: Sendable, Hashable {
     /// The application's identifier.
     public let application: RemoteIdentifier
@@ -64,6 +65,17 @@ public struct ApplicationHierarchy: Sendable, Hashable {
     public var salt: RemotePath { encryption.appending(literal: "salt.ticdsync") }
     /// What passwords are tried on.
     public var passwordTest: RemotePath { encryption.appending(literal: "test.ticdsync") }
+
+    /// The proof that the application of this epoch was made by somebody who had the former one's keys.
+    public func successor(_ epoch: UUID) -> RemotePath {
+        guard let name = try? RemoteIdentifier("\(Self.successorPrefix)\(epoch.uuidString)") else {
+            preconditionFailure("an epoch is part of an identifier")
+        }
+        return encryption.appending(name, extension: "ticdsync")
+    }
+
+    /// How the name of every such proof begins.
+    static let successorPrefix = "successor-"
 
     /// Every directory that always exists, parents before children.
     public var directories: [RemotePath] {

@@ -244,6 +244,13 @@ public actor ApplicationSyncManager {
         )
     }
 
+    /// Sets this device up by a passcode, instead of asking the delegate about encryption.
+    ///
+    /// - Returns: A setup of its own for every call, which adds its operations to ``supervisor``.
+    public nonisolated func passcodeSetup() -> PasscodeSetup {
+        PasscodeSetup(request, backend: backend, state: state, supervisor: supervisor)
+    }
+
     nonisolated func register(
         _ request: DocumentRegistrationRequest,
         after registration: OperationHandle<ApplicationRegistration>

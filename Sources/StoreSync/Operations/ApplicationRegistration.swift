@@ -39,6 +39,11 @@ public struct ApplicationRegistrationRequest: Sendable {
     public var startsAnew: Bool
     /// What hashing the password of a new application is to cost.
     public var passwordParameters: PasswordParameters
+    /// Whether a ``PasscodeSetup`` asks: its passcode is tried also where this device has the keys, and what was cut off while
+    /// an application was made anew is finished or undone.
+    var isSetup = false
+    /// The application in whose place the new one is made; `nil` where it isn't.
+    var replaces: ReplacedApplication?
 
     /// Creates a request.
     public init(

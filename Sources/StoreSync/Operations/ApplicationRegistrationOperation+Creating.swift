@@ -51,7 +51,18 @@ extension ApplicationRegistrationOperation {
     }
 
     func create(_ situation: Situation, _ context: OperationContext) async throws -> ApplicationRegistration {
-        try await request.application.refuseLookalike(among: hooks.listApplications())
+        async let applications = hooks.listApplications()
+        async let namesAside = replacement.listNamesAside()
+        try await request.application.refuseLookalike(among: applications)
+        guard try await !namesAside.contains(where: isReplaced) else {
+            throw StoreSyncError(
+                .applicationIncomplete,
+                """
+                Another device is just making \(request.application) anew, or was cut off while it did. Nothing was \
+                created. Try again; if it stays like that, set this device up with the passcode, which puts back what was there.
+                """
+            )
+        }
         let new = try await newApplication(context)
         // Not even whoever starts anew makes an application unencrypted that was encrypted.
         let wasEncrypted = try await context.blocking { [state, key] in try state.pin(for: key)?.isEncrypted ?? false }
@@ -73,6 +84,11 @@ extension ApplicationRegistrationOperation {
             )
         }
         guard isOurs else { return try await joinWinner(new, client, context) }
+        if request.isSetup {
+            // What this device knew of a former application's documents is void.
+            let made = BegunReplacement(epoch: new.info.epoch, client: client.rawValue)
+            try await context.blocking { [state, key] in try state.commitReplacement(made, new.pin, for: key) }
+        }
         try await remember(new.pin, new.seal, context)
         return registration(of: client, new.seal, didCreate: true)
     }
@@ -140,22 +156,44 @@ extension ApplicationRegistrationOperation {
         _ client: RemoteIdentifier,
         _ context: OperationContext
     ) async throws -> Bool {
+        try await publishStaged(stage(new, client, nil, context), new, context)
+    }
+
+    /// Puts everything together under another name.
+    func stage(
+        _ new: NewApplication,
+        _ client: RemoteIdentifier,
+        _ proof: SuccessorProof?,
+        _ context: OperationContext
+    ) async throws -> ApplicationHierarchy {
         let name = ApplicationHierarchy.stagingName(UUID().uuidString)
         let aside = try hierarchy.staged(as: name)
         // Noted first: whatever happens from here on, this device knows what to clean up.
         try await context.blocking { [state, key] in try state.recordStaging(name: name, for: key) }
         staged = (name, aside, context)
         do {
-            try await putTogether(aside, new, client, context)
+            try await putTogether(aside, new, client, proof, context)
         } catch let error as RemoteError where error.path?.isEqualToOrInside(aside.root) == true {
             throw namingRemote(error)
         }
+        return aside
+    }
+
+    /// Moves what was put together to its place.
+    ///
+    /// Returns whether it's this that stands there.
+    func publishStaged(
+        _ aside: ApplicationHierarchy,
+        _ new: NewApplication,
+        _ context: OperationContext
+    ) async throws -> Bool {
         context.reportProgress(0.8)
         guard try await hooks.publishApplication(stagedAt: aside.root, hierarchy) else {
             await removeStaged()
             // The refusal may be the answer to our own request, sent twice.
             return try await hooks.fetchRegistration(hierarchy) == new.registration
         }
+        guard let name = staged?.name else { return true }
         staged = nil
         try await context.blocking { [state, key] in try state.forgetStaging(name: name, for: key) }
         return true
@@ -165,6 +203,7 @@ extension ApplicationRegistrationOperation {
         _ aside: ApplicationHierarchy,
         _ new: NewApplication,
         _ client: RemoteIdentifier,
+        _ proof: SuccessorProof?,
         _ context: OperationContext
     ) async throws {
         try await hooks.createApplicationDirectoryStructure(aside)
@@ -175,7 +214,10 @@ extension ApplicationRegistrationOperation {
         async let passwordTest = createPasswordTest(new, aside)
         async let salt: Void = saveSalt(new, aside)
         async let saved: Void = hooks.saveDeviceInfo(device, of: client, aside)
-        _ = try await (readMe, registration, passwordTest, salt, saved)
+        async let proven: Void? = proof.mapAsync {
+            try await self.replacement.saveSuccessor($0.bytes, of: $0.epoch, aside)
+        }
+        _ = try await (readMe, registration, passwordTest, salt, saved, proven)
     }
 
     /// The same error about the remote itself, since nobody knows the name that something is put together under.
@@ -228,6 +270,10 @@ extension ApplicationRegistrationOperation {
     private func saveSalt(_ new: NewApplication, _ hierarchy: ApplicationHierarchy) async throws {
         guard let keyFile = new.keyFile else { return }
         try await hooks.saveSalt(SaltFile(for: keyFile).bytes, hierarchy)
+    }
+
+    private func isReplaced(_ name: String) -> Bool {
+        AsideName(name).map { $0.application == request.application && !$0.isRemoving } ?? false
     }
 
     func completeStructure() async throws {

@@ -13,10 +13,10 @@ extension ApplicationRegistrationOperation {
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         let isOther = pin.map { $0.epoch != registration?.info.epoch } ?? false
-        if isOther, !request.startsAnew { throw StoreSyncError.newEpoch() }
-        if situation.wasDeleted {
-            throw StoreSyncError.deregistered("this client was removed from the application")
+        if let pin, isOther, !request.startsAnew {
+            throw try await unlocking.newEpoch(registration?.info, registration?.bytes, after: pin, context)
         }
+        if situation.wasDeleted { throw await unlocking.removedClient() }
         guard let registration, registration.info.isEncrypted else {
             if request.requiresEncryption { throw mismatch }
             let isNew = pin == nil || isOther

@@ -21,10 +21,13 @@ public actor ApplicationRegistrationOperation: Operation {
     let request: ApplicationRegistrationRequest
     let hierarchy: ApplicationHierarchy
     let hooks: any ApplicationRegistrationHooks
+    let replacement: any ApplicationReplacementHooks
     let state: StateDirectory
     private let delegate: Delegate
     /// What this run put together aside and hasn't moved yet.
     var staged: (name: String, hierarchy: ApplicationHierarchy, context: OperationContext)?
+    /// What this run moved aside and nothing has taken the place of yet.
+    var movedAside: AsideName?
 
     /// Creates an operation.
     ///
@@ -43,6 +46,7 @@ public actor ApplicationRegistrationOperation: Operation {
         self.request = request
         hierarchy = ApplicationHierarchy(request.application)
         hooks = backend.applicationRegistrationHooks
+        replacement = backend.applicationReplacementHooks
         self.state = state
         self.delegate = delegate
     }
@@ -52,7 +56,7 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     var unlocking: ApplicationUnlocking {
-        ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+        ApplicationUnlocking(hierarchy, hooks.backend, state, triesPassword: request.isSetup, delegate: delegate)
     }
 
     /// Registers.
@@ -62,15 +66,25 @@ public actor ApplicationRegistrationOperation: Operation {
                 try state.lock(.application(key), request.startsAnew ? .exclusive : .shared)
             }
             defer { lock.release() }
-            return try await register(context)
+            guard request.isSetup else { return try await register(context) }
+            try await settleReplacements()
+            if let former = request.replaces { return try await replace(former, context) }
+            let registration = try await register(context)
+            try await finishReplacement(registration, context)
+            return registration
         }
     }
 
     /// Takes away what was put together aside, as far as the remote lets it; `verify --repair` does the rest.
-    public func operationDidFail(_ error: any Error) async { await removeStaged() }
+    public func operationDidFail(_ error: any Error) async { await undo() }
 
     /// Takes away what was put together aside, as far as the remote lets it; `verify --repair` does the rest.
-    public func operationWasCancelled() async { await removeStaged() }
+    public func operationWasCancelled() async { await undo() }
+
+    private func undo() async {
+        if let name = movedAside.take() { try? await putBack(name) }
+        await removeStaged()
+    }
 
     // MARK: What is there
 

@@ -31,6 +31,24 @@ struct ApplicationUnlocking: Sendable {
     let key: ApplicationKey
     let state: StateDirectory
     let delegate: ApplicationRegistrationOperation.Delegate
+    let replacement: any ApplicationReplacementHooks
+    /// Whether the password is tried although this device has the keys.
+    let triesPassword: Bool
+
+    init(
+        _ hierarchy: ApplicationHierarchy,
+        _ backend: any RemoteBackend,
+        _ state: StateDirectory,
+        triesPassword: Bool = false,
+        delegate: @escaping ApplicationRegistrationOperation.Delegate
+    ) {
+        self.hierarchy = hierarchy
+        key = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
+        self.state = state
+        self.delegate = delegate
+        replacement = backend.applicationReplacementHooks
+        self.triesPassword = triesPassword
+    }
 
     /// An encrypted application that was opened.
     struct Unlocked: Sendable {
@@ -77,7 +95,7 @@ struct ApplicationUnlocking: Sendable {
                 "\(hierarchy.passwordTest) is missing on the remote: it is still arriving, or was damaged. Try again when everything has arrived."
             )
         }
-        if let pin, pin.epoch != info.epoch { throw StoreSyncError.newEpoch() }
+        if let pin, pin.epoch != info.epoch { throw try await newEpoch(info, registration, after: pin, context) }
         return Sealed(info: info, registration: registration, passwordTest: passwordTest, pin: pin)
     }
 
@@ -177,7 +195,7 @@ struct ApplicationUnlocking: Sendable {
                     "\(hierarchy.passwordTest) on the remote isn't of the application that this device knows. Nothing was written. Restore it from a backup."
                 )
             }
-            return kept
+            if !triesPassword { return kept }
         }
         if let first, let master = try await open(keyFile, with: first, context) { return master }
         var wasWrong = first != nil
@@ -230,10 +248,6 @@ extension StoreSyncError {
             application was really given up, go on with another state directory (--state).
             """
         )
-    }
-
-    static func newEpoch() -> StoreSyncError {
-        deregistered("the application was made anew")
     }
 
     static func deregistered(_ reason: String) -> StoreSyncError {

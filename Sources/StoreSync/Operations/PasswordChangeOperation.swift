@@ -47,7 +47,7 @@ public actor PasswordChangeOperation: Operation {
     public func main(_ context: OperationContext) async throws -> Int {
         try await translatingErrors {
             let key = ApplicationKey(remote: hooks.backend.identity, application: hierarchy.application.rawValue)
-            let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+            let unlocking = ApplicationUnlocking(hierarchy, hooks.backend, state, delegate: delegate)
             let files = try await EncryptionFiles.fetch(hooks, hierarchy)
             let exists = try await hooks.applicationDirectoryExists(hierarchy)
             guard exists else {

@@ -128,7 +128,7 @@ public actor StatusOperation: Operation {
                     "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
                 )
             }
-            let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+            let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
             let (seal, encrypted) = try await open(unlocking, encryption, context)
             let (clientNames, documentNames) = try await (clients.directoryIdentifiers, documents.directoryIdentifiers)
             async let clientInfos = self.clients(clientNames, seal)

@@ -20,7 +20,7 @@ extension VerificationOperation {
             repairs = false
             return true
         }
-        let unlocking = ApplicationUnlocking(hierarchy: hierarchy, key: key, state: state, delegate: delegate)
+        let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
         guard let sealed = try await unlocking.look(at: files, context) else { return true }
         try await checkSalt(epoch: sealed.info.epoch)
         known.insert(hierarchy.passwordTest)
@@ -68,8 +68,8 @@ extension VerificationOperation {
     func checkStagings(_ context: OperationContext) async throws {
         let own = Set(try await context.blocking { [state, key] in try state.stagings(for: key) })
         let prefix = ApplicationHierarchy.stagingName("")
-        let present = (try await backend.list(.root) ?? []).map(\.name).filter { $0.hasPrefix(prefix) }
-        for name in present {
+        let names = (try await backend.list(.root) ?? []).map(\.name)
+        for name in names where name.hasPrefix(prefix) {
             let path = try RemotePath.root.appending(name)
             if own.contains(name), repairs {
                 try await backend.remove(path)
@@ -81,6 +81,11 @@ extension VerificationOperation {
                         : "\(path) belongs to a registration of another device that is under way or was cut off."
                 )
             }
+        }
+        for name in names.compactMap(AsideName.init) where name.application == hierarchy.application {
+            report.warnings.append(
+                "\(name.name) is left from making the application anew, which is under way or was cut off: the passcode setup finishes it."
+            )
         }
         guard repairs else { return }
         for name in own {

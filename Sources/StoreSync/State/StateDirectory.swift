@@ -19,6 +19,8 @@ public final class StateDirectory: Sendable {
     let hook: WriteHook
     /// The keychain, once it has been needed.
     let openKeychain = Locked<FileKeychain?>(nil)
+    /// Who is told when an operation finds out that this device isn't registered any more.
+    let deregistrations = DeregistrationObservers()
 
     /// Opens a state directory, and makes it where there is none, with mode 0700.
     ///

@@ -5,6 +5,7 @@ struct FileMagic: Hashable, Sendable {
     static let sealed = FileMagic("storesync sealed")
     static let key = FileMagic("storesync key")
     static let salt = FileMagic("storesync salt")
+    static let epoch = FileMagic("storesync epoch")
 
     let bytes: [UInt8]
 

@@ -1,3 +1,5 @@
+package import Foundation
+
 extension EpochKey {
     /// Seals a small file in memory.
     ///
@@ -27,6 +29,14 @@ extension EpochKey {
 
     /// Whether a file begins as sealed files do.
     package static func isSealed(_ bytes: [UInt8]) -> Bool { bytes.starts(with: FileMagic.sealed.bytes) }
+
+    /// The epoch that a sealed file says it's of, by its first bytes; `nil` if they aren't those of a sealed file.
+    package static func epoch(ofSealed start: [UInt8]) -> UUID? {
+        try? SealedHeader.read(Array(start.prefix(sealedHeaderBytes))).header.epoch
+    }
+
+    /// How many bytes of a sealed file ``epoch(ofSealed:)`` needs.
+    package static var sealedHeaderBytes: Int { SealedHeader.byteCount }
 
     /// Opens a small file in memory.
     ///

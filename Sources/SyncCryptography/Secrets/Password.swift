@@ -51,6 +51,11 @@ public struct Password: Sendable, Equatable {
     }
 }
 
+extension Password {
+    /// The password in the clear, for a message that has to carry it.
+    package var revealed: String { bytes.withBytes { String(decoding: $0, as: UTF8.self) } }
+}
+
 extension CryptographyError {
     fileprivate static let tooLongPassword = CryptographyError(
         .invalidPassword,

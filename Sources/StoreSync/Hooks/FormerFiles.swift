@@ -1,0 +1,83 @@
+import Foundation
+import RemoteStorage
+import SyncCryptography
+
+/// What is left of other epochs in an application that took another's place where directories can't be moved.
+///
+/// Others may be working in the new application, so nothing goes that is sealed for it, or that can't be told from what they
+/// are just making. A document of a former epoch holds its name until the last of it goes: nobody makes another one of
+/// that name before.
+struct FormerFiles: Sendable {
+    let backend: any RemoteBackend
+    let hierarchy: ApplicationHierarchy
+    let epoch: UUID
+
+    /// The clients that aren't of this epoch.
+    ///
+    /// One without a file may be registering.
+    func clients() async throws -> [RemoteIdentifier] {
+        let clients = try await backend.list(hierarchy.clientDevices).directoryIdentifiers
+        let areFormer = try await together(clients) { client in
+            try await isFormer(hierarchy.deviceInfo(client)) ?? false
+        }
+        return zip(clients, areFormer).filter(\.1).map(\.0)
+    }
+
+    func remove() async throws {
+        for document in try await backend.list(hierarchy.documents).directoryIdentifiers {
+            try await remove(hierarchy.document(document))
+        }
+        let clients = try await clients()
+        for directory in try await directories(in: hierarchy.information) {
+            // A directory of files of clients: those of the clients that go.
+            for client in clients {
+                try await backend.remove(directory.appending(client, extension: "ticdsync"))
+            }
+        }
+        for directory in [hierarchy.deletedDocuments, hierarchy.deletedClients] {
+            for path in try await files(in: directory) where try await isFormer(path) == true {
+                try await backend.remove(path)
+            }
+        }
+        for path in try await files(in: hierarchy.encryption) {
+            guard path != hierarchy.successor(epoch),
+                path.lastComponent?.hasPrefix(ApplicationHierarchy.successorPrefix) == true
+            else { continue }
+            try await backend.remove(path)
+        }
+        for client in clients { try await backend.remove(hierarchy.clientDirectory(client)) }
+    }
+
+    private func remove(_ document: DocumentHierarchy) async throws {
+        guard try await isFormer(document.documentInfo) ?? true else { return }
+        for item in try await backend.list(document.root) ?? [] {
+            let path = try document.root.appending(item.name)
+            if path != document.documentInfo { try await backend.remove(path) }
+        }
+        guard try await isFormer(document.documentInfo) ?? true else { return }
+        try await backend.remove(document.root)
+    }
+
+    /// Whether a file isn't sealed for this epoch; `nil` if it isn't there.
+    private func isFormer(_ path: RemotePath) async throws -> Bool? {
+        guard let content = try await backend.read(path, range: 0..<Int64(EpochKey.sealedHeaderBytes)) else {
+            return nil
+        }
+        var start: [UInt8] = []
+        for try await chunk in content where start.count < EpochKey.sealedHeaderBytes { start += chunk }
+        return EpochKey.epoch(ofSealed: start) != epoch
+    }
+
+    private func files(in directory: RemotePath) async throws -> [RemotePath] {
+        try await items(in: directory, .file)
+    }
+
+    private func directories(in directory: RemotePath) async throws -> [RemotePath] {
+        try await items(in: directory, .directory)
+    }
+
+    private func items(in directory: RemotePath, _ kind: RemoteItem.Kind) async throws -> [RemotePath] {
+        try await (backend.list(directory) ?? []).filter { $0.kind == kind }
+            .compactMap { try? directory.appending($0.name) }
+    }
+}

@@ -1,0 +1,150 @@
+import Foundation
+import SyncCryptography
+
+// {"syncStart":{"action":"New","passcode":"correct horse"}}
+//
+// A message without an action is one of before there were actions: it deletes nothing.
+extension SyncStartMessage {
+    /// The most bytes that a message can have: each of the passcode's bytes written as `\u00XX`, and some room.
+    public static let mostBytes = 6 * (1 << 16) + 1024
+
+    /// The message as a dictionary of its JSON; the passcode is in it, in the clear.
+    public var requestDict: [String: [String: String]] {
+        [Key.message: [Key.action: action.rawValue, Key.passcode: writtenPasscode]]
+    }
+
+    /// The message's JSON; the passcode is in it, in the clear.
+    public var requestData: String {
+        func quoted(_ text: String) -> String {
+            var quoted = "\""
+            for scalar in text.unicodeScalars {
+                switch scalar {
+                case "\"", "\\": quoted += "\\\(scalar)"
+                case "\0"..<" ":
+                    let digits = String(scalar.value, radix: 16)
+                    quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                default: quoted.unicodeScalars.append(scalar)
+                }
+            }
+            return quoted + "\""
+        }
+        return """
+            {"\(Key.message)":{"\(Key.action)":"\(action.rawValue)","\(Key.passcode)":\(quoted(writtenPasscode))}}
+            """
+    }
+
+    /// The passcode as it's read again: one line end at its end is dropped then.
+    private var writtenPasscode: String {
+        let passcode = passcode.revealed
+        return passcode.last == "\n" || passcode.last == "\r\n" ? passcode + "\n" : passcode
+    }
+
+    /// Reads a message from its JSON.
+    ///
+    /// Nothing may be in it that isn't part of the message, and nothing twice.
+    ///
+    /// - Parameter requestData: The JSON.
+    /// - Throws: ``StoreSyncError/Code/invalidMessage`` for anything but a message, which the error doesn't quote;
+    ///   ``StoreSyncError/Code/invalidPassword`` if the passcode can't be one.
+    public init(requestData: some Sequence<UInt8>) throws(StoreSyncError) {
+        let bytes = Array(requestData.prefix(Self.mostBytes + 1))
+        guard bytes.count <= Self.mostBytes else { throw .invalidMessage("It has more than \(Self.mostBytes) bytes.") }
+        var parser = MessageParser(bytes[...])
+        let fields = try parser.message()
+        guard let passcode = fields[Key.passcode] else { throw .invalidMessage("It has no passcode.") }
+        let action = try fields[Key.action].map { name throws(StoreSyncError) in
+            guard let action = Action(rawValue: name) else {
+                throw .invalidMessage("Its action isn't New or Existing.")
+            }
+            return action
+        }
+        try self.init(passcode: passcode, action: action ?? .existing)
+    }
+
+    /// Reads a message from its JSON.
+    public init(requestData: String) throws(StoreSyncError) {
+        try self.init(requestData: requestData.utf8)
+    }
+
+    fileprivate enum Key {
+        static let message = "syncStart"
+        static let action = "action"
+        static let passcode = "passcode"
+    }
+}
+
+/// Reads the JSON of a message, and nothing else: an object in an object, of strings.
+private struct MessageParser {
+    private var rest: ArraySlice<UInt8>
+
+    init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
+
+    mutating func message() throws(StoreSyncError) -> [String: String] {
+        try expect("{")
+        guard try string() == SyncStartMessage.Key.message else { throw .invalidMessage("It isn't a syncStart.") }
+        try expect(":")
+        let fields = try fields()
+        try expect("}")
+        skipSpace()
+        guard rest.isEmpty else { throw .invalidMessage("Something follows it.") }
+        return fields
+    }
+
+    private mutating func fields() throws(StoreSyncError) -> [String: String] {
+        try expect("{")
+        var fields: [String: String] = [:]
+        if take("}") { return fields }
+        repeat {
+            let key = try string()
+            guard [SyncStartMessage.Key.action, SyncStartMessage.Key.passcode].contains(key) else {
+                throw .invalidMessage("It has a field that no syncStart has.")
+            }
+            try expect(":")
+            guard try fields.updateValue(string(), forKey: key) == nil else {
+                throw .invalidMessage("It has a field twice.")
+            }
+        } while take(",")
+        try expect("}")
+        return fields
+    }
+
+    /// A string: from quote to quote, the rest is Foundation's.
+    private mutating func string() throws(StoreSyncError) -> String {
+        skipSpace()
+        let start = rest
+        try expect("\"")
+        while let byte = rest.popFirst(), byte != UInt8(ascii: "\"") {
+            if byte == UInt8(ascii: "\\") { _ = rest.popFirst() }
+        }
+        let token = Data(start[start.startIndex..<rest.startIndex])
+        // The decoder's own error may quote what it couldn't read.
+        guard let text = try? JSONDecoder().decode(String.self, from: token) else {
+            throw .invalidMessage("A string in it can't be read.")
+        }
+        return text
+    }
+
+    private mutating func expect(_ character: Unicode.Scalar) throws(StoreSyncError) {
+        guard take(character) else { throw .invalidMessage("It isn't the JSON of a syncStart.") }
+    }
+
+    private mutating func take(_ character: Unicode.Scalar) -> Bool {
+        skipSpace()
+        guard rest.first == UInt8(ascii: character) else { return false }
+        rest.removeFirst()
+        return true
+    }
+
+    private mutating func skipSpace() {
+        rest = rest.drop { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
+    }
+}
+
+extension StoreSyncError {
+    fileprivate static func invalidMessage(_ reason: String) -> StoreSyncError {
+        StoreSyncError(
+            .invalidMessage,
+            #"The message can't be read. \#(reason) Write it as {"syncStart":{"action":"New" or "Existing","passcode":"…"}}."#
+        )
+    }
+}

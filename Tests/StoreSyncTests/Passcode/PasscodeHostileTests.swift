@@ -1,0 +1,172 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+import Testing
+
+@testable import StoreSync
+
+@Suite("A storage that plays tricks with passcodes", .timeLimit(.minutes(5)))
+struct PasscodeHostileTests {
+    /// What a storage can put in an application's place.
+    enum Forgery: CaseIterable {
+        /// An application of its own, with its own keys.
+        case withoutProof
+        /// And a proof that it made with its own keys.
+        case ownProof
+        /// And a genuine proof, of another successor.
+        case borrowedProof
+        /// And a genuine proof under its own epoch's name, with a byte changed.
+        case damagedProof
+    }
+
+    @Test(
+        "B12, D19: an application that the storage put there is told from one that a device made",
+        arguments: Forgery.allCases
+    )
+    func forgedSuccessor(forgery: Forgery) async throws {
+        let world = try World()
+        let a = try world.device("a")
+        let setup = try await a.setUp("correct horse", .new)
+        let hierarchy = ApplicationHierarchy(world.application)
+        let former = try #require(try a.state.pin(for: a.key)?.epoch.flatMap { UUID(uuidString: $0) })
+        let master = try #require(try await a.state.masterKey(for: a.key, epoch: former.uuidString, on: nil))
+        let key = EpochKey(master: master, epoch: former)
+
+        // Somebody with another state directory, who had no keys.
+        try FileManager.default.removeItem(at: world.share.appending(path: world.application.rawValue))
+        let forger = try world.device("forger")
+        try await forger.setUp("anything", .new)
+        let epoch = try #require(try await forger.epoch().flatMap { UUID(uuidString: $0) })
+        let registration = try #require(try await a.backend.smallFile(at: hierarchy.registration))
+        let proof: [UInt8]? =
+            switch forgery {
+            case .withoutProof: nil
+            case .ownProof:
+                SuccessorProof(
+                    former: EpochKey(master: MasterKey(), epoch: former),
+                    successor: epoch,
+                    registration: registration
+                ).bytes
+            case .borrowedProof:
+                SuccessorProof(former: key, successor: UUID(), registration: registration + [10]).bytes
+            case .damagedProof:
+                {
+                    var bytes = SuccessorProof(former: key, successor: epoch, registration: registration).bytes
+                    bytes[90] ^= 1
+                    return bytes
+                }()
+            }
+        if let proof { try await a.backend.write(proof, to: hierarchy.successor(epoch), when: .always) }
+
+        let before = try await contents(of: a.backend)
+        do {
+            _ = try await a.register().value
+            Issue.record("nothing was thrown")
+        } catch let error as StoreSyncError {
+            #expect(error.code == .deregistered && error.isSuccessorProven == false)
+            #expect(error.message.contains("nothing proves"))
+        }
+        #expect(await setup.status.description == "syncRequired, existing, deregistered")
+        // The passcode of this device isn't the forger's: it isn't let in by it, and learns nothing.
+        #expect(
+            await code { try await setup.start(SyncStartMessage(passcode: "correct horse", action: .existing)) }
+                == .wrongPassword
+        )
+        #expect(try await contents(of: a.backend) == before)
+
+        // The same with a proof by the keys is believed.
+        let genuine = SuccessorProof(former: key, successor: epoch, registration: registration).bytes
+        try await a.backend.write(genuine, to: hierarchy.successor(epoch), when: .always)
+        do {
+            _ = try await a.register().value
+            Issue.record("nothing was thrown")
+        } catch let error as StoreSyncError {
+            #expect(error.isSuccessorProven == true, "\(error)")
+        }
+    }
+
+    @Test("F1: encryption that is switched off from outside is no reason to begin without it")
+    func downgraded() async throws {
+        let world = try World()
+        let a = try world.device("a")
+        try await a.setUp("correct horse", .new)
+        let hierarchy = ApplicationHierarchy(world.application)
+        let plain = RegistrationInfo.make(encrypted: false).xml
+        try await a.backend.write(plain, to: hierarchy.registration, when: .always)
+        try await a.backend.remove(hierarchy.encryption)
+        let setup = a.passcodeSetup()
+        try await setup.begin()
+        #expect(await setup.status.description == "syncRequired, existing, encryptionDowngraded")
+        #expect(
+            await code { try await setup.start(SyncStartMessage(passcode: "correct horse", action: .existing)) }
+                == .encryptionDowngraded
+        )
+        try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+        #expect(try await a.status().value.isEncrypted)
+    }
+
+    @Test("what isn't ours isn't deleted: a tree of TICoreDataSync stays, whatever the passcode is for")
+    func foreignTree() async throws {
+        let world = try World()
+        let a = try world.device("a")
+        let hierarchy = ApplicationHierarchy(world.application)
+        let client = try RemoteIdentifier("original")
+        let info = DeviceInfo(client: "original", description: "Objective-C", userInfo: [:])
+        for directory in hierarchy.directories { try await a.backend.createDirectory(at: directory) }
+        try await a.backend.write(info.xml, to: hierarchy.deviceInfo(client), when: .always)
+        let before = try await contents(of: a.backend)
+        let setup = a.passcodeSetup()
+        try await setup.begin()
+        #expect(await setup.syncPasscodeState == .existing)
+        for action in SyncStartMessage.Action.allCases {
+            let refusal = await code { try await setup.start(SyncStartMessage(passcode: "x", action: action)) }
+            #expect(refusal == (action == .new ? .applicationIncomplete : .encryptionMismatch))
+        }
+        #expect(try await contents(of: a.backend) == before)
+    }
+
+    @Test("a storage that can't be exchanged safely is refused before anything is written")
+    func unsupported() async throws {
+        let world = try World()
+        let backend = InMemoryBackend(capabilities: [.exclusiveCreate, .atomicReplace])
+        let a = try world.device("a", backend: backend)
+        let setup = try await a.setUp("correct horse", .new)
+        let before = try await contents(of: backend)
+        #expect(
+            await code { try await setup.start(SyncStartMessage(passcode: "x", action: .new)) } == .unsupportedStorage
+        )
+        #expect(try await contents(of: backend) == before)
+        try await setup.begin()
+        #expect(await setup.setupState == .ongoing)
+    }
+
+    @Test("D18: no passcode is in a status, an error, a file of the device or of the remote")
+    func secrets() async throws {
+        let world = try World()
+        let canaries = ["canary-right", "canary-wrong", "canary-new"]
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try await a.setUp(canaries[0], .new)
+        let setup = b.passcodeSetup()
+        let states = await setup.states
+        var shown: [String] = []
+        try await setup.begin()
+        for (passcode, action) in [(1, .existing), (0, .existing), (2, .new)] as [(Int, SyncStartMessage.Action)] {
+            do {
+                try await setup.start(SyncStartMessage(passcode: canaries[passcode], action: action))
+            } catch {
+                shown += ["\(error)", String(reflecting: error)]
+            }
+        }
+        var dumped = ""
+        dump(setup, to: &dumped)
+        shown.append(dumped)
+        await setup.end()
+        for await status in states { shown += ["\(status)", String(reflecting: status)] }
+        for text in shown { #expect(!text.contains("canary"), "\(text)") }
+        for name in try FileManager.default.subpathsOfDirectory(atPath: world.folder.path) {
+            guard let bytes = try? Data(contentsOf: world.folder.appending(path: name)) else { continue }
+            for canary in canaries { #expect(bytes.range(of: Data(canary.utf8)) == nil, "\(name)") }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import Testing
+
+@testable import StoreSync
+
+@Suite("What a setup decides")
+struct PasscodeSetupMachineTests {
+    private static func machine(_ finding: PasscodeExamination.Finding, _ registration: [UInt8]? = nil) throws
+        -> PasscodeSetupMachine
+    {
+        var machine = PasscodeSetupMachine()
+        try machine.beginExamination()
+        machine.examined(PasscodeExamination(finding: finding, registration: registration))
+        return machine
+    }
+
+    private static func failure(_ body: () throws -> Void) -> StoreSyncError.Code? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? StoreSyncError)?.code
+        }
+    }
+
+    @Test("B5–B8: what was found decides what a passcode is needed for")
+    func findings() throws {
+        let expected: [(PasscodeExamination.Finding, String)] = [
+            (.nothing, "syncRequired, new"), (.missing, "syncRequired, none"), (.existing, "syncRequired, existing"),
+            (.current, "ongoing, existing"),
+        ]
+        for (finding, words) in expected { #expect(try Self.machine(finding).status.description == words) }
+    }
+
+    @Test("B6, B9: a passcode is taken where one is required and it's known for what, and by nobody twice")
+    func whoMayStart() throws {
+        let allowed: [PasscodeExamination.Finding: [SyncStartMessage.Action]] = [
+            .nothing: [.new, .existing], .missing: [.new], .existing: [.new, .existing], .current: [.new],
+        ]
+        for (finding, actions) in allowed {
+            for action in SyncStartMessage.Action.allCases {
+                var machine = try Self.machine(finding)
+                let before = machine.status.description
+                let refusal = Self.failure { try machine.start(action) }
+                #expect(refusal == (actions.contains(action) ? nil : .notExpected), "\(finding), \(action)")
+                guard refusal == nil else {
+                    #expect(machine.status.description == before)
+                    continue
+                }
+                #expect(machine.status.setupState == .syncStarted)
+                #expect(Self.failure { try machine.start(action) } == .notExpected)
+                #expect(Self.failure { try machine.beginExamination() } == .notExpected)
+            }
+        }
+        var fresh = PasscodeSetupMachine()
+        for action in SyncStartMessage.Action.allCases {
+            #expect(Self.failure { try fresh.start(action) } == .notExpected)
+        }
+        try fresh.beginExamination()
+        #expect(Self.failure { try fresh.start(.existing) } == .notExpected)
+    }
+
+    @Test("B11: what is done is done to what was decided about, and to nothing that has come since")
+    func decisions() throws {
+        let cases: [(PasscodeExamination.Finding, [UInt8]?, PasscodeExamination.Finding, [UInt8]?, Bool)] = [
+            (.nothing, nil, .nothing, nil, true), (.nothing, nil, .existing, [1], false),
+            (.existing, [1], .existing, [1], true), (.existing, [1], .existing, [2], false),
+            (.existing, [1], .nothing, nil, false), (.existing, nil, .existing, [1], false),
+            (.current, [1], .current, [1], true), (.current, [1], .existing, [1], true),
+            (.current, [1], .existing, [2], false), (.missing, nil, .missing, nil, true),
+            (.missing, nil, .existing, [1], false),
+        ]
+        for (seen, registration, found, now, holds) in cases {
+            var machine = try Self.machine(seen, registration)
+            try machine.start(.new)
+            let refusal = Self.failure {
+                try machine.examined(PasscodeExamination(finding: found, registration: now), for: .new)
+            }
+            #expect(refusal == (holds ? nil : .applicationChanged), "\(seen) \(found)")
+            // The next decision is about what there is.
+            machine.failed(nil, now: nil)
+            guard machine.status.syncPasscodeState != .none else { continue }
+            try machine.start(.new)
+            try machine.examined(PasscodeExamination(finding: found, registration: now), for: .new)
+        }
+    }
+
+    @Test("B12: a deregistration counts on a device that is set up; who is looking or trying finds out by that")
+    func deregistration() throws {
+        let error = StoreSyncError.deregistered("for a test")
+        var machine = try Self.machine(.current, [1])
+        machine.deregistered(error)
+        #expect(machine.status.description == "syncRequired, existing, deregistered")
+        try machine.start(.existing)
+        machine.deregistered(error)
+        #expect(machine.status.description == "syncStarted, existing")
+        // An examination that was under way says nothing any more.
+        machine.examined(PasscodeExamination(finding: .nothing))
+        #expect(machine.status.description == "syncStarted, existing")
+        machine.succeeded()
+        #expect(machine.status.description == "ongoing, existing")
+        // Who was told nothing since begins anew in place of what this device is set up for, and of nothing else.
+        try machine.start(.new)
+        let other = PasscodeExamination(finding: .existing, registration: [2])
+        #expect(Self.failure { try machine.examined(other, for: .new) } == .applicationChanged)
+    }
+}

@@ -1,0 +1,366 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Setting a device up by a passcode", .timeLimit(.minutes(5)))
+struct PasscodeSetupTests {
+    private static let passcode = "correct horse"
+
+    private static func words(_ status: PasscodeSetup.Status) -> String { "\(status)" }
+
+    /// What a reader of the states saw, once the setup has ended.
+    private static func states(_ setup: PasscodeSetup, _ stream: AsyncStream<PasscodeSetup.Status>) async -> [String] {
+        await setup.end()
+        var words: [String] = []
+        for await status in stream { words.append("\(status)") }
+        return words
+    }
+
+    @Test("B5, B7, B9, B10, B13: nothing there: new is asked for, a passcode makes the data, and every state is seen")
+    func first() async throws {
+        let world = try World()
+        let device = try world.device("a")
+        let setup = device.passcodeSetup()
+        let states = await setup.states
+        #expect(await setup.setupState == .notRequested)
+        try await setup.begin()
+        #expect(await setup.setupState == .syncRequired)
+        #expect(await setup.syncPasscodeState == .new)
+        #expect(await setup.syncError == nil)
+        #expect(try await contents(of: device.backend).isEmpty)
+        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .new))
+        #expect(await setup.setupState == .ongoing)
+        #expect(
+            await Self.states(setup, states) == [
+                "notRequested, none", "syncRequired, none", "syncRequired, new", "syncStarted, new",
+                "ongoing, existing",
+            ]
+        )
+        // Protected by the passcode, and uploaded.
+        let other = try world.device("b")
+        let registration = other.registration { _ in .encrypted(try Password(Self.passcode)) }
+        #expect(try await other.supervisor.add(registration).value.isEncrypted)
+        // Set up it stays, without a passcode.
+        let again = device.passcodeSetup()
+        try await again.begin()
+        #expect(await again.setupState == .ongoing)
+    }
+
+    @Test("B8, B9, B10: data there: its passcode unprotects it")
+    func existing() async throws {
+        let world = try World()
+        try await world.device("a").setUp(Self.passcode, .new)
+        let b = try world.device("b")
+        let setup = b.passcodeSetup()
+        let states = await setup.states
+        try await setup.begin()
+        #expect(await setup.syncPasscodeState == .existing)
+        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+        #expect(
+            await Self.states(setup, states) == [
+                "notRequested, none", "syncRequired, none", "syncRequired, existing", "syncStarted, existing",
+                "ongoing, existing",
+            ]
+        )
+        #expect(try await b.status().value.clients.count == 2)
+    }
+
+    @Test("B11, B14: after a failure it's required again, with the reason, and either action may be taken")
+    func failures() async throws {
+        let world = try World()
+        try await world.device("a").setUp(Self.passcode, .new)
+        let setup = try world.device("b").passcodeSetup()
+        try await setup.begin()
+        let before = try await contents(of: world.device("a").backend)
+        for _ in 1...2 {
+            #expect(
+                await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
+                    == .wrongPassword
+            )
+            #expect(await setup.status.description == "syncRequired, existing, wrongPassword")
+        }
+        #expect(try await contents(of: world.device("a").backend) == before)
+        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+        #expect(await setup.status.description == "ongoing, existing")
+    }
+
+    @Test("B6: as long as the storage can't be reached the state is none, with the reason; then it changes by itself")
+    func offline() async throws {
+        let world = try World()
+        let failures = Locked(3)
+        let device = try world.device("a") { change in
+            guard change.hasPrefix("before list of") else { return }
+            let fails = failures.withLock { left in
+                left -= 1
+                return left >= 0
+            }
+            if fails { throw RemoteError(.unavailable, "unplugged") }
+        }
+        let setup = device.passcodeSetup()
+        let states = await setup.states
+        let early = await code { try await setup.start(SyncStartMessage(passcode: "x", action: .new)) }
+        #expect(early == .notExpected)
+        #expect(await code { try await setup.begin(retry: RetryPolicy(maximumAttempts: 1)) } == .remoteUnavailable)
+        #expect(await setup.status.description == "syncRequired, none, remoteUnavailable")
+        for action in SyncStartMessage.Action.allCases {
+            #expect(
+                await code { try await setup.start(SyncStartMessage(passcode: "x", action: action)) } == .notExpected
+            )
+        }
+        failures.withLock { $0 = 5 }
+        try await setup.begin(retry: RetryPolicy(maximumAttempts: .max, initialDelay: .zero) { _ in true })
+        #expect(await setup.status.description == "syncRequired, new")
+        let words = await Self.states(setup, states)
+        #expect(words.contains("syncRequired, none, remoteUnavailable") && words.last == "syncRequired, new")
+        #expect(try await contents(of: world.device("b").backend).isEmpty)
+    }
+
+    @Test("B14: the storage fails while new data is made: it's required again, and the next attempt succeeds")
+    func newFails() async throws {
+        let world = try World()
+        let isOffline = Locked(false)
+        let device = try world.device("a") { change in
+            guard change.hasPrefix("before write of"), isOffline.withLock({ $0 }) else { return }
+            throw RemoteError(.unavailable, "unplugged")
+        }
+        let setup = device.passcodeSetup()
+        try await setup.begin()
+        isOffline.withLock { $0 = true }
+        let message = try SyncStartMessage(passcode: Self.passcode, action: .new)
+        #expect(await code { try await setup.start(message) } == .remoteUnavailable)
+        #expect(await setup.status.description == "syncRequired, new, remoteUnavailable")
+        isOffline.withLock { $0 = false }
+        try await setup.start(message)
+        #expect(await setup.status.description == "ongoing, existing")
+    }
+
+    @Test("B4: an application that isn't encrypted has no passcode; only new data in its place has one")
+    func unencrypted() async throws {
+        let world = try World()
+        let plain = try world.device("plain")
+        try plain.write("one")
+        _ = try await plain.push().value
+        let before = try await contents(of: plain.backend)
+        let b = try world.device("b")
+        let setup = b.passcodeSetup()
+        try await setup.begin()
+        #expect(await setup.syncPasscodeState == .existing)
+        #expect(
+            await code { try await setup.start(SyncStartMessage(passcode: "x", action: .existing)) }
+                == .encryptionMismatch
+        )
+        #expect(try await contents(of: b.backend) == before)
+        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .new))
+        #expect(try await b.status().value.isEncrypted)
+        #expect(try await b.status().value.documents.isEmpty)
+        #expect(await code { try await plain.push().value } == .deregistered)
+    }
+
+    @Test(
+        "B12, B13: new over data makes another epoch and other keys, deletes all, and deregisters every other device",
+        arguments: PasscodePlace.allCases,
+        [true, false]
+    )
+    func beginsAnew(place: PasscodePlace, hasKeys: Bool) async throws {
+        let world = try World()
+        let backend = place.backend(world)
+        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        let first = try await a.setUp(Self.passcode, .new)
+        let second = try await b.setUp(Self.passcode, .existing)
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        let former = try await contents(of: backend)
+        let oldEpoch = try await a.epoch()
+
+        // Who has lost everything, or a device that is set up.
+        let resetter = hasKeys ? a : try world.device("c", backend: backend)
+        let setup = hasKeys ? first : resetter.passcodeSetup()
+        if !hasKeys { try await setup.begin() }
+        let states = await setup.states
+        try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+        #expect(await Self.states(setup, states).suffix(2) == ["syncStarted, existing", "ongoing, existing"])
+        let epoch = try await a.epoch()
+        #expect(epoch != nil && epoch != oldEpoch)
+        // Nothing of the former one is left, but the text that tells what the directory is for.
+        let now = try await contents(of: backend)
+        for (path, bytes) in former where bytes != nil && !path.hasSuffix("ReadMe.txt") {
+            #expect(now[path] == nil || now[path] != bytes, "\(path)")
+        }
+        #expect(!now.keys.contains { $0.contains(".replaced") || $0.contains(".removing") }, "\(now.keys)")
+        #expect(try await resetter.status().value.clients.map(\.description) == [resetter.name])
+
+        // The others are told on their next operation, and whether it's proven.
+        let told = await second.states
+        do {
+            _ = try await b.push().value
+            Issue.record("nothing was thrown")
+        } catch let error as StoreSyncError {
+            #expect(error.code == .deregistered && error.isSuccessorProven == hasKeys, "\(error)")
+            #expect(error.message.contains("nothing proves") != hasKeys, "\(error)")
+        }
+        #expect(await second.status.description == "syncRequired, existing, deregistered")
+        #expect(await second.syncError?.isSuccessorProven == hasKeys)
+        // The former passcode doesn't help; the new one does.
+        #expect(
+            await code { try await second.start(SyncStartMessage(passcode: Self.passcode, action: .existing)) }
+                == .wrongPassword
+        )
+        try await second.start(SyncStartMessage(passcode: "battery staple", action: .existing))
+        #expect(await Self.states(second, told).last == "ongoing, existing")
+        let report = try await b.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+
+        // The device that made it anew goes on with its store; the other takes it over.
+        try resetter.write("two")
+        _ = try await resetter.push().value
+        _ = try await b.pull(overwrite: true).value
+        #expect(try b.notes() == (hasKeys ? ["one", "two"] : ["two"]))
+    }
+
+    @Test("F9: new over data that can't be opened any more, or says that it isn't encrypted, is the way out")
+    func damaged() async throws {
+        for damage in ["Encryption/test.ticdsync", "Information/registration.plist"] {
+            let world = try World()
+            let a = try world.device("a")
+            try await a.setUp(Self.passcode, .new)
+            let url = world.share.appending(path: "\(world.application)/\(damage)")
+            try Data("damaged".utf8).write(to: url)
+            let setup = a.passcodeSetup()
+            try await setup.begin()
+            #expect(await setup.setupState == .syncRequired)
+            #expect(await setup.syncPasscodeState == .existing)
+            #expect(await setup.syncError != nil, "\(damage)")
+            let before = try await contents(of: a.backend)
+            let reason = await code {
+                try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+            }
+            #expect(
+                [.corrupt, .unsupportedFormat, .tampered].contains(reason),
+                "\(damage): \(String(describing: reason))"
+            )
+            #expect(try await contents(of: a.backend) == before)
+            try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+            #expect(await setup.status.description == "ongoing, existing")
+            #expect(try await a.verify().value.problems.isEmpty)
+        }
+    }
+
+    @Test("D16: a known application that can't be seen is no reason to make another, unless somebody says so")
+    func missing() async throws {
+        let world = try World()
+        let a = try world.device("a")
+        try await a.setUp(Self.passcode, .new)
+        let root = world.share.appending(path: world.application.rawValue)
+        let aside = world.folder.appending(path: "aside")
+        try FileManager.default.moveItem(at: root, to: aside)
+        let setup = a.passcodeSetup()
+        try await setup.begin()
+        #expect(await setup.status.description == "syncRequired, none, applicationMissing")
+        #expect(
+            await code { try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing)) }
+                == .notExpected
+        )
+        // Mounted again.
+        try FileManager.default.moveItem(at: aside, to: root)
+        #expect(
+            await code { try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new)) }
+                == .applicationChanged
+        )
+        try await setup.begin()
+        #expect(await setup.status.description == "ongoing, existing")
+        try FileManager.default.removeItem(at: root)
+        try await setup.begin()
+        try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new))
+        #expect(await setup.status.description == "ongoing, existing")
+        #expect(try await a.status().value.clients.count == 1)
+    }
+
+    @Test("B11: what somebody decided about is what's done about: data that has come meanwhile isn't deleted")
+    func changedMeanwhile() async throws {
+        let world = try World()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        let (first, second) = (a.passcodeSetup(), b.passcodeSetup())
+        try await first.begin()
+        try await second.begin()
+        try await first.start(SyncStartMessage(passcode: Self.passcode, action: .new))
+        let before = try await contents(of: a.backend)
+        let message = try SyncStartMessage(passcode: "battery staple", action: .new)
+        #expect(await code { try await second.start(message) } == .applicationChanged)
+        #expect(await second.status.description == "syncRequired, existing, applicationChanged")
+        #expect(try await contents(of: a.backend) == before)
+        // Now it has been seen.
+        try await second.start(message)
+        #expect(await second.status.description == "ongoing, existing")
+        #expect(await code { try await a.status().value } == .deregistered)
+    }
+
+    @Test("a passcode is changed on a device that is set up: nobody is deregistered, and one file changes")
+    func passcodeChange() async throws {
+        let world = try World()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        let setup = try await a.setUp(Self.passcode, .new)
+        try await b.setUp(Self.passcode, .existing)
+        let before = try await contents(of: a.backend)
+        #expect(try await setup.changePasscode(to: Password("battery staple")) == 2)
+        let after = try await contents(of: a.backend)
+        #expect(after.filter { before[$0.key] != $0.value }.keys.allSatisfy { $0.hasSuffix("test.ticdsync") })
+        #expect(try await b.status().value.clients.count == 2)
+        let c = try world.device("c")
+        let third = c.passcodeSetup()
+        #expect(await code { try await third.changePasscode(to: Password("x")) } == .notExpected)
+        try await third.begin()
+        #expect(
+            await code { try await third.start(SyncStartMessage(passcode: Self.passcode, action: .existing)) }
+                == .wrongPassword
+        )
+        try await third.start(SyncStartMessage(passcode: "battery staple", action: .existing))
+        #expect(await third.setupState == .ongoing)
+    }
+
+    @Test("a client that was removed gives the passcode, which is tried although the keys are there")
+    func removedClient() async throws {
+        let world = try World()
+        let a = try world.device("a")
+        let setup = try await a.setUp(Self.passcode, .new)
+        let client = try #require(try await a.status().value.client)
+        let note = ApplicationHierarchy(world.application).deletedClient(try RemoteIdentifier(client))
+        try await a.backend.write(Array("x".utf8), to: note, when: .always)
+        #expect(await code { try await a.register().value } == .deregistered)
+        #expect(await setup.status.description == "syncRequired, existing, deregistered")
+        #expect(await setup.syncError?.isSuccessorProven == nil)
+        #expect(
+            await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
+                == .wrongPassword
+        )
+        try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
+        #expect(try await a.register().value.client.rawValue != client)
+    }
+
+    @Test("states end with the setup and with its end; a slow reader has the last one")
+    func sequences() async throws {
+        let world = try World()
+        let device = try world.device("a")
+        var setup: PasscodeSetup? = device.passcodeSetup()
+        let stream = try #require(await setup?.states)
+        for _ in 0..<100 { try await setup?.begin() }
+        #expect(await setup?.status.description == "syncRequired, new")
+        setup = nil
+        var seen: [String] = []
+        for await status in stream { seen.append("\(status)") }
+        #expect(seen.count == 64 && seen.last == "syncRequired, new")
+
+        let ended = device.passcodeSetup()
+        await ended.end()
+        var last: [String] = []
+        for await status in await ended.states { last.append("\(status)") }
+        #expect(last == ["notRequested, none"])
+        #expect(await code { try await ended.begin() } == .notExpected)
+        #expect(await code { try await ended.start(SyncStartMessage(passcode: "x", action: .new)) } == .notExpected)
+    }
+}

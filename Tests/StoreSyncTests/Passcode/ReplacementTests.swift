@@ -1,0 +1,99 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+import Testing
+
+@testable import StoreSync
+
+@Suite("Applications that are moved aside, and what is left of them", .timeLimit(.minutes(5)))
+struct ReplacementTests {
+    @Test("a name aside says whose it is and what was meant; nothing else is taken for one")
+    func names() throws {
+        let application = try RemoteIdentifier("org.example-notes.x")
+        for epoch in [UUID(), nil] {
+            let name = AsideName(application: application, epoch: epoch)
+            #expect(AsideName(name.name) == name)
+            #expect(AsideName(name.removing.name) == name.removing && name.removing.isRemoving)
+            #expect(AsideName("\(name.name) (conflict)") == nil && AsideName(name.name.lowercased()) == nil)
+            for count in 0..<80 { #expect(AsideName(String(name.name.prefix(count))) == nil) }
+        }
+        #expect(AsideName(".registering-\(UUID().uuidString)") == nil)
+        // The longest is still one path component.
+        let longest = try RemoteIdentifier(String(repeating: "a", count: 128))
+        _ = try RemotePath.root.appending(AsideName(application: longest, epoch: UUID()).name)
+    }
+
+    @Test("D13: of two that lie aside, the one that nobody meant to move comes back, and the other goes")
+    func unmeant() async throws {
+        let scene = try await PasscodeScene(.folder)
+        let backend = try await scene.restore()
+        let root = scene.world.share.appending(path: scene.world.application.rawValue)
+        let copy = scene.world.folder.appending(path: "copy")
+        try FileManager.default.copyItem(at: root, to: copy)
+        let a = try scene.world.device("a", backend: backend)
+        let setup = a.passcodeSetup()
+        try await setup.begin()
+        try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
+        let epoch = try await a.epoch()
+        // What was meant comes first by its name.
+        var (meant, unmeant) = (
+            AsideName(application: scene.world.application, epoch: UUID(uuidString: scene.epoch)),
+            AsideName(application: scene.world.application, epoch: UUID(uuidString: scene.epoch))
+        )
+        if meant.name > unmeant.name { swap(&meant, &unmeant) }
+        try FileManager.default.moveItem(at: root, to: scene.world.share.appending(path: unmeant.name))
+        try FileManager.default.moveItem(at: copy, to: scene.world.share.appending(path: meant.name))
+
+        let c = try scene.world.device("c", backend: backend)
+        #expect(await code { try await c.register().value } == .applicationIncomplete)
+        let third = c.passcodeSetup()
+        try await third.begin()
+        #expect(await third.status.description == "syncRequired, existing")
+        try await third.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .existing))
+        #expect(try await c.epoch() == epoch)
+        try await scene.expectDone(c, backend, "two aside")
+        #expect(try await a.status().value.clients.count == 2)
+    }
+
+    @Test("what is left of a former epoch goes, and nothing of those who are working already")
+    func formerFiles() async throws {
+        let backend = InMemoryBackend()
+        let hierarchy = ApplicationHierarchy(try RemoteIdentifier("org.example.notes"))
+        let (former, now) = (
+            EpochKey(master: MasterKey(), epoch: UUID()), EpochKey(master: MasterKey(), epoch: UUID())
+        )
+        func write(_ key: EpochKey?, _ path: RemotePath) async throws {
+            let bytes = Array("plain".utf8)
+            let context = SealedContext(application: "org.example.notes", role: "test")
+            try await backend.write(key?.seal(bytes, as: context) ?? bytes, to: path, when: .always)
+        }
+        let clients = try ["former", "plain", "now"].map { try RemoteIdentifier($0) }
+        let keys = [former, nil, now]
+        var (gone, kept): ([RemotePath], [RemotePath]) = ([], [hierarchy.registration, hierarchy.readMe])
+        for (client, key) in zip(clients, keys) {
+            // Documents are named as the clients here.
+            let document = hierarchy.document(client)
+            var paths = [hierarchy.deviceInfo(client), document.documentInfo, hierarchy.deletedDocument(client)]
+            paths.append(document.root.appending(client).appending(client))
+            paths.append(hierarchy.information.appending(client).appending(client, extension: "ticdsync"))
+            for path in paths { try await write(key, path) }
+            if key?.epoch == now.epoch { kept += paths } else { gone += paths }
+        }
+        for (key, isKept) in [(former, false), (now, true)] {
+            let path = hierarchy.successor(key.epoch)
+            try await write(nil, path)
+            if isKept { kept.append(path) } else { gone.append(path) }
+        }
+        for path in [hierarchy.registration, hierarchy.readMe] { try await write(nil, path) }
+        let joining = try hierarchy.clientDirectory(RemoteIdentifier("joining"))
+        try await backend.createDirectory(at: joining)
+        let files = FormerFiles(backend: backend, hierarchy: hierarchy, epoch: now.epoch)
+        #expect(try await files.clients().map(\.rawValue) == ["former", "plain"])
+        try await files.remove()
+        for path in gone { #expect(try await backend.status(of: path) == nil, "\(path)") }
+        for path in kept + [joining] { #expect(try await backend.status(of: path) != nil, "\(path)") }
+        #expect(try await files.clients().isEmpty)
+        #expect(try await backend.list(hierarchy.documents)?.map(\.name) == ["now"])
+    }
+}
