@@ -9,7 +9,7 @@ import RemoteStorage
 ///
 /// What is found is kept in `Resources/Corpus`, and parsed again by the tests.
 enum FuzzedRemoteParser: String, CaseIterable, Sendable {
-    case manifest, manifestFields, names, propertyList, records, sealedManifest
+    case manifest, manifestFields, message, names, propertyList, records, sealedManifest
 
     /// What they all use; nothing is random.
     private enum Fixed {
@@ -46,6 +46,10 @@ enum FuzzedRemoteParser: String, CaseIterable, Sendable {
             case .manifestFields:
                 var fields = FuzzedFields(bytes)
                 try Self.check(manifest: PropertyListValue.dictionary(fields.changing(Self.example.values)).xml)
+            case .message:
+                let message = try SyncStartMessage(requestData: bytes)
+                let again = try SyncStartMessage(requestData: message.requestData)
+                precondition(again == message)
             case .names: Self.check(name: String(decoding: bytes, as: UTF8.self))
             case .propertyList:
                 let value = try PropertyListValue(xml: bytes)

@@ -6,7 +6,7 @@ import Foundation
 ///
 /// What is found is kept in `Resources/Corpus`, and parsed again by the tests.
 enum FuzzedParser: String, CaseIterable, Sendable {
-    case chunk, chunks, keyFile, keyFileFields, password, saltFile, sealedFile
+    case chunk, chunks, keyFile, keyFileFields, password, saltFile, sealedFile, successorProof
 
     /// What they all use; nothing is random.
     private enum Fixed {
@@ -39,6 +39,10 @@ enum FuzzedParser: String, CaseIterable, Sendable {
                 let file = try SaltFile(bytes)
                 precondition(file.bytes == bytes && file.salt.count == 16)
             case .sealedFile: try Self.open(bytes)
+            case .successorProof:
+                let proof = try SuccessorProof(bytes)
+                precondition(proof.bytes == bytes)
+                precondition(try !proof.holds(for: Fixed.key(), registration: bytes))
             case .chunks: try Self.open(Fixed.codec().start + bytes)
             case .chunk: try Self.parseChunk(bytes)
             case .password:
