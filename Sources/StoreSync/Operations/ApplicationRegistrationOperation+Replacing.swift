@@ -226,12 +226,24 @@ extension ApplicationRegistrationOperation {
     /// Removes what is left of the former application, by whomever.
     func finishReplacement(_ registration: ApplicationRegistration, _ context: OperationContext) async throws {
         try await settleReplacements()
-        if let epoch = registration.seal.key?.epoch,
-            try await replacement.hasFormerClients(hierarchy, epoch: epoch)
-        {
-            try await replacement.removeFormerFiles(hierarchy, epoch: epoch)
+        if let epoch = registration.seal.key?.epoch {
+            try await replaceSalt(ofOtherThan: epoch)
+            if try await replacement.hasFormerClients(hierarchy, epoch: epoch) {
+                try await replacement.removeFormerFiles(hierarchy, epoch: epoch)
+            }
         }
         try await context.blocking { [state, key] in try state.noteReplacement(nil, for: key) }
+    }
+
+    /// Puts a copy of the key file's salt in the place of a former application's.
+    private func replaceSalt(ofOtherThan epoch: UUID) async throws {
+        async let current = hooks.fetchSalt(hierarchy)
+        async let passwordTest = hooks.fetchPasswordTest(hierarchy)
+        let former = try await current.flatMap { try? SaltFile($0) }
+        guard let former, former.epoch != epoch, let keyFile = try await passwordTest.flatMap({ try? KeyFile($0) }),
+            keyFile.epoch == epoch
+        else { return }
+        try await replacement.replaceSalt(SaltFile(for: keyFile).bytes, hierarchy)
     }
 
     private var changed: StoreSyncError {

@@ -23,20 +23,34 @@ extension VerificationOperation {
             // TICoreDataSync's own are whatever it wrote.
             try await check(try document.integrityKey(key), role) { _ in }
         }
-        // Without the info, which is reported, nothing that is sealed in the document opens.
-        let identity = DocumentIdentity(document: document.document, integrityKey: info?.integrityKey ?? "")
-        try await checkNotes(document, identity)
         try await checkStructure(document, info, own, context)
         let hooks = backend.wholeStoreUploadHooks
         let published = try await PublishedStores.list(hooks, document)
-        for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
-            try await checkUpload(name, identity, document, progress)
+        if let identity = try await identity(of: document, info, context) {
+            try await checkNotes(document, identity)
+            for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
+                try await checkUpload(name, identity, document, progress)
+            }
+        } else {
+            report.warnings.append("What is sealed in \(document.root) was read and not opened, for lack of its info.")
         }
         try await checkFolders(published, document, own, context)
         for stranger in published.strangers {
             report.warnings.append("\(stranger) doesn't belong there; it does no harm.")
             known.insert(stranger)
         }
+    }
+
+    /// What everything in the document is sealed for: as its info says, or as this device remembers; `nil` if nobody knows.
+    private func identity(
+        of document: DocumentHierarchy,
+        _ info: DocumentInfo?,
+        _ context: OperationContext
+    ) async throws -> DocumentIdentity? {
+        let key = DocumentKey(application: key, document: document.document.rawValue)
+        let remembered = try await context.blocking { [state] in try state.integrityKey(for: key) }
+        let integrityKey = info?.integrityKey ?? remembered ?? (seal.isEncrypted ? nil : "")
+        return integrityKey.map { DocumentIdentity(document: document.document, integrityKey: $0) }
     }
 
     /// Notes on clients that were removed from the document.
