@@ -4,7 +4,7 @@ import Testing
 
 @testable import RemoteStorage
 
-@Suite("A folder", .timeLimit(.minutes(15)))
+@Suite("A folder", .timeLimit(.minutes(30)))
 struct LocalFolderBackendTests {
     @Test("that isn't there is an error, and isn't made")
     func missingRoot() async throws {

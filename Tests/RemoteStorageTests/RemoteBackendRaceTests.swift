@@ -2,7 +2,7 @@ import RemoteStorage
 import Testing
 
 /// The promises of ``RemoteBackend`` about requests at the same time.
-@Suite("Racing requests", .timeLimit(.minutes(15)))
+@Suite("Racing requests", .timeLimit(.minutes(30)))
 struct RemoteBackendRaceTests {
     @Test("of which one creates a file: the others are told that it is there", arguments: BackendKind.allCases)
     func oneCreates(kind: BackendKind) async throws {

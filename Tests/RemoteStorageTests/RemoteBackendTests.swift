@@ -2,7 +2,7 @@ import RemoteStorage
 import Testing
 
 /// The promises of ``RemoteBackend`` about files.
-@Suite("Every backend", .timeLimit(.minutes(15)))
+@Suite("Every backend", .timeLimit(.minutes(30)))
 struct RemoteBackendTests {
     static let chunk = RemoteContent.chunkSize
 

@@ -2,7 +2,7 @@ import RemoteStorage
 import Testing
 
 /// The promises of ``RemoteBackend`` about copies, moves and removals.
-@Suite("Every backend's tree", .timeLimit(.minutes(15)))
+@Suite("Every backend's tree", .timeLimit(.minutes(30)))
 struct RemoteBackendTreeTests {
     @Test("lists by name, with kinds and sizes", arguments: BackendKind.allCases)
     func lists(kind: BackendKind) async throws {

@@ -61,7 +61,7 @@ private actor CountingBackend: RemoteBackend {
     func remove(_ path: RemotePath) async throws { try await near.remove(path) }
 }
 
-@Suite("The remote doesn't decide over memory", .timeLimit(.minutes(15)))
+@Suite("The remote doesn't decide over memory", .timeLimit(.minutes(30)))
 struct RemoteMemoryTests {
     /// A document that `a` has pushed, with `planted` more manifests under a client's name.
     private static func plant(

@@ -7,7 +7,7 @@ import Tracing
 
 @testable import Operations
 
-@Suite("Operations in traces", .timeLimit(.minutes(15)))
+@Suite("Operations in traces", .timeLimit(.minutes(30)))
 struct TracingTests {
     private let tracer = InMemoryTracer()
 

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The supervisor", .timeLimit(.minutes(15)))
+@Suite("The supervisor", .timeLimit(.minutes(30)))
 struct OperationSupervisorTests {
     /// How a dependency can end.
     enum Ending: CaseIterable, Sendable { case finish, fail, cancel }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A store that is copied as a file", .timeLimit(.minutes(15)))
+@Suite("A store that is copied as a file", .timeLimit(.minutes(30)))
 struct FileStoreTests {
     private let store: TestStore
 

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("A database that is held still while it's read", .timeLimit(.minutes(15)))
+@Suite("A database that is held still while it's read", .timeLimit(.minutes(30)))
 struct HeldDatabaseTests {
     private let store: TestStore
     private let local: LocalStore

@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The steps of a replacement", .timeLimit(.minutes(15)))
+@Suite("The steps of a replacement", .timeLimit(.minutes(30)))
 struct ReplacementStepTests {
     struct Cut: Error {}
 

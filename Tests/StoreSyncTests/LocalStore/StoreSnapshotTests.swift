@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The snapshot of a local store", .timeLimit(.minutes(15)))
+@Suite("The snapshot of a local store", .timeLimit(.minutes(30)))
 struct StoreSnapshotTests {
     private let world: World
 

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The state directory", .timeLimit(.minutes(15)))
+@Suite("The state directory", .timeLimit(.minutes(30)))
 struct StateDirectoryTests {
     private let fixture: StateFixture
 
