@@ -1,5 +1,6 @@
 import Operations
 import RemoteStorage
+import SyncCryptography
 
 /// What comes after the commit.
 extension WholeStoreUploadOperation {
