@@ -16,7 +16,10 @@ struct BlockDigestsTests {
         stride(from: 0, to: bytes.count, by: size).map { Array(bytes[$0..<min($0 + size, bytes.count)]) }
     }
 
-    @Test("a block of a page has its digest, a larger one that of its pages' digests", arguments: [0, 1, 4095, 4096, 50_000])
+    @Test(
+        "a block of a page has its digest, a larger one that of its pages' digests",
+        arguments: [0, 1, 4095, 4096, 50_000]
+    )
     func blocks(count: Int) {
         let bytes = [UInt8].noise(count)
         let whole = digests(of: bytes, blockSize: 4096)

@@ -52,6 +52,7 @@ extension StoreChain {
     /// Whether all files have arrived that make up the store, as far as their sizes show it.
     ///
     /// - Parameter lists: What is in the folders of the uploads.
+    /// - Returns: Whether each has the size that its manifest says.
     func isWhole(_ lists: [UploadName: [RemoteItem]]) -> Bool {
         manifests.allSatisfy { manifest in
             let sizes = Dictionary(

@@ -16,7 +16,7 @@ struct DeltaHeader: Hashable, Sendable {
     private static let version: UInt16 = 1
     private static let exponents: ClosedRange<UInt8> = 9...20
 
-    /// - Parameter blockSize: A power of two from 512 to 1,048,576.
+    /// A header of a delta with blocks of `blockSize` bytes, which is a power of two from 512 to 1,048,576.
     init(blockSize: Int64, baseSize: Int64, size: Int64) {
         let exponent = UInt8(clamping: max(blockSize, 1).trailingZeroBitCount)
         precondition(

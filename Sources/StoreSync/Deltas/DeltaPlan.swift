@@ -11,12 +11,11 @@ struct DeltaPlan: Sendable {
     private let runs: [Range<Int64>]
     private let digests: BlockDigests
 
-    /// Compares a store with what it can build on.
+    /// Compares a store with what it can build on; `nil` if a whole copy is better.
     ///
     /// - Parameters:
     ///   - digests: The digests of the store.
     ///   - base: What it can build on.
-    /// - Returns: `nil` if a whole copy is better.
     init?(_ digests: BlockDigests, on base: DeltaBase) {
         let former = base.blocks.digests
         guard former.blockSize == digests.blockSize, let whole = base.chain.whole[.store] else { return nil }

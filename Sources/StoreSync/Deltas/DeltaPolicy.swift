@@ -30,6 +30,7 @@ enum DeltaPolicy {
     ///   - size: How many bytes the store has.
     ///   - whole: The whole copy that it would stand on, with its size and its stored size.
     ///   - deltas: How many bytes each delta takes on the remote that stands there already.
+    /// - Returns: Whether it is.
     static func allows(
         _ byteCount: Int64,
         of size: Int64,

@@ -104,7 +104,8 @@ extension PushedBlocks.File {
 
     static func encode(_ blocks: PushedBlocks) throws -> [UInt8] {
         let subject = Array(try JSONEncoder().encode(blocks.subject))
-        let body = magic + version.littleEndianBytes + UInt32(subject.count).littleEndianBytes + subject
+        let body =
+            magic + version.littleEndianBytes + UInt32(subject.count).littleEndianBytes + subject
             + blocks.digests.bytes
         return body + checksum(body)
     }

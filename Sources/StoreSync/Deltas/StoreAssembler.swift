@@ -42,6 +42,7 @@ struct StoreAssembler: Sendable {
     ///   - base: What stands at `url`.
     ///   - url: Where it is.
     ///   - context: The operation's.
+    /// - Throws: As ``assemble(_:at:_:)``, but for a store that isn't what was uploaded: check that after the last one.
     func apply(
         _ delta: StoreManifest,
         to base: StoreManifest,

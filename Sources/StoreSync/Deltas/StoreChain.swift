@@ -21,6 +21,7 @@ struct StoreChain: Hashable, Sendable {
     /// - Parameters:
     ///   - head: The generation.
     ///   - manifests: Those that could be read.
+    /// - Throws: ``Failure``.
     init(_ head: StoreManifest, among manifests: [StoreManifest]) throws(Failure) {
         var chain: [StoreManifest] = []
         for (index, reference) in head.bases.enumerated() {

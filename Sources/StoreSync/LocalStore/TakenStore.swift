@@ -48,7 +48,9 @@ enum TakenStore: Sendable {
     func digests(withBlocks: Bool, on executor: (any TaskExecutor)?) async throws -> ContentSummary {
         let blockSize = withBlocks ? DeltaPolicy.blockSize(byteCount) : nil
         let content = try await content(on: executor)
-        return try await SealingWorkers.withWorkers { try await ContentSummary.of(content, blockSize: blockSize, on: $0) }
+        return try await SealingWorkers.withWorkers { workers in
+            try await ContentSummary.of(content, blockSize: blockSize, on: workers)
+        }
     }
 
     /// Reads a piece of it.
@@ -59,6 +61,7 @@ enum TakenStore: Sendable {
     ///   - offset: Where it begins, in bytes.
     ///   - count: How many bytes are wanted, at least 100 at the beginning.
     /// - Returns: The bytes; fewer than wanted only at the end.
+    /// - Throws: ``StoreSyncError/Code/storeChanged``, or what reading the copy throws.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
         switch self {
         case .held(let database): return try database.read(at: offset, upTo: count)

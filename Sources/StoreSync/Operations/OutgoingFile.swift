@@ -11,7 +11,7 @@ struct OutgoingFile: Sendable {
     /// The digests of its blocks, once it has been uploaded, if they were asked for.
     var blocks: BlockDigests? { summary.withLock { $0?.blocks } }
 
-    /// - Parameter blockSize: How many bytes the blocks have whose digests are found out on the way, where it's sealed.
+    /// What `plain` becomes on the way; where it's sealed, blocks of `blockSize` bytes are digested too.
     init(
         _ plain: RemoteContent,
         as role: ApplicationSeal.Role,

@@ -125,22 +125,25 @@ struct StoreChoice {
 
     private mutating func noteMisfit(_ head: StoreManifest) {
         corruption = .corrupt(hierarchy.manifest(head.name), "it doesn't fit on what it builds on")
-        warnings.append("The manifest of \(head.name) doesn't fit on what it builds on; an older store is taken if there is one.")
+        warnings.append(
+            "The manifest of \(head.name) doesn't fit on what it builds on; an older store is taken if there is one."
+        )
     }
 
-    private mutating func choose(among heads: [StoreChain]) async throws -> StoreSource {
-        if let head = heads.first, heads.count == 1 {
+    private mutating func choose(among chains: [StoreChain]) async throws -> StoreSource {
+        let heads = chains.map(\.head)
+        if let head = heads.first, chains.count == 1 {
             noteLegacyClients()
             return StoreSource(
-                client: head.head.name.client,
-                directory: hierarchy.upload(head.head.name),
-                chain: head,
-                files: Set(head.head.files.map(\.file)),
-                totalBytes: head.storedBytes
+                client: head.name.client,
+                directory: hierarchy.upload(head.name),
+                chain: chains[0],
+                files: Set(head.files.map(\.file)),
+                totalBytes: chains[0].storedBytes
             )
         }
         guard heads.isEmpty else {
-            let names = heads.map { "\($0.head.name)" }.joined(separator: " and ")
+            let names = heads.map { "\($0.name)" }.joined(separator: " and ")
             throw StoreSyncError(
                 .diverged,
                 "Several stores hold edits that none of the others holds: \(names). Choose one with --from and push it, or export what you need from each first."

@@ -72,7 +72,8 @@ public actor WholeStoreUploadOperation: Operation {
         if holding || base != nil {
             // To be compared with the last push it's held in any case: that doesn't take long.
             let snapshots = try await snapshots(of: store, holding: true, context)
-            if let upload = try await upload(store, snapshots, listed, base, holding: holding, context) { return upload }
+            let upload = try await upload(store, snapshots, listed, base, holding: holding, context)
+            if let upload { return upload }
         }
         let snapshots = try await snapshots(of: store, holding: false, context)
         guard let upload = try await upload(store, snapshots, listed, base, holding: false, context) else {
@@ -165,7 +166,9 @@ public actor WholeStoreUploadOperation: Operation {
         holding: Bool,
         _ context: OperationContext
     ) async throws -> Snapshots {
-        let directory = try await context.temporaryDirectory()
+        // One for each time that it's taken.
+        let directory = try await context.temporaryDirectory().appending(path: holding ? "held" : "copied")
+        try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         let applied = state.appliedSets(for: store.path, in: key)
         return try await context.blocking {

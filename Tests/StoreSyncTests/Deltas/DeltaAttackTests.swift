@@ -74,7 +74,9 @@ struct DeltaAttackTests {
         }
     }
 
-    @Test("what is gone has not arrived: an older generation is offered that is whole, also by a device that knew the newer")
+    @Test(
+        "what is gone has not arrived: an older generation is offered that is whole, also by a device that knew the newer"
+    )
     func removed() async throws {
         let scene = try await Scene()
         for (generation, expected) in [(1, nil), (2, 1), (3, 2), (4, 3)] as [(Int, Int?)] {
@@ -112,7 +114,10 @@ struct DeltaAttackTests {
         for (from, to) in [(2, 3), (3, 2), (3, 4), (4, 3), (1, 2), (2, 1)] {
             try Data(contentsOf: scene.store(from)).write(to: scene.store(to))
             let found = try await scene.found()
-            #expect(found.code == .tampered || found.code == .noUploadedStore || (found.generation ?? 4) < to, "\(found)")
+            #expect(
+                found.code == .tampered || found.code == .noUploadedStore || (found.generation ?? 4) < to,
+                "\(found)"
+            )
         }
         for generation in 1...4 {
             let bytes = try Data(contentsOf: scene.store(generation))
@@ -162,7 +167,10 @@ struct DeltaAttackTests {
         }
     }
 
-    @Test("a manifest whose chain doesn't fit, or that says another size or digest, isn't believed", arguments: Forgery.allCases)
+    @Test(
+        "a manifest whose chain doesn't fit, or that says another size or digest, isn't believed",
+        arguments: Forgery.allCases
+    )
     func forged(_ forgery: Forgery) async throws {
         let scene = try await Scene()
         let registration = try await scene.a.registerDocument().value

@@ -39,7 +39,9 @@ struct DeltaHistoryTests {
         }
     }
 
-    @Test("D13 D16: whatever was edited, whatever died or was forgotten, each pulled store is byte for byte the pushed one")
+    @Test(
+        "D13 D16: whatever was edited, whatever died or was forgotten, each pulled store is byte for byte the pushed one"
+    )
     func generations() async throws {
         let scene = try DeltaWorld()
         let mortality = Mortality()

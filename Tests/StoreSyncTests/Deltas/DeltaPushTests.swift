@@ -115,7 +115,10 @@ struct DeltaPushTests {
         case lost, damaged, outdated, ofAnotherDocument, ofAnotherClient, ofAnotherEpoch, ofAnotherContent, lying
     }
 
-    @Test("D13: lost, damaged, outdated or somebody else's, the memory of a push costs a whole copy", arguments: Memory.allCases)
+    @Test(
+        "D13: lost, damaged, outdated or somebody else's, the memory of a push costs a whole copy",
+        arguments: Memory.allCases
+    )
     func memory(_ memory: Memory) async throws {
         let scene = try DeltaWorld()
         let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))

@@ -35,10 +35,12 @@ struct DeltaWorld {
 
     /// Where a device keeps the blocks that it pushed.
     func pushedBlocks(of device: Device) throws -> URL {
-        device.state.pushedBlocks(of: DocumentKey(
-            application: ApplicationKey(remote: device.backend.identity, application: world.application.rawValue),
-            document: world.document.rawValue
-        )).url
+        device.state.pushedBlocks(
+            of: DocumentKey(
+                application: ApplicationKey(remote: device.backend.identity, application: world.application.rawValue),
+                document: world.document.rawValue
+            )
+        ).url
     }
 
     /// The bytes that a push of a store transfers.

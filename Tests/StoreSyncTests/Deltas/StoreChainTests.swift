@@ -56,7 +56,9 @@ struct StoreChainTests {
             let written = try manifest(17, on: bases)
             #expect(try read(written) == written)
             #expect(try PropertyListValue(xml: written.xml).dictionary?["formatVersion"] == .integer(version))
-            #expect(written.remoteName(of: .store) == (version == 1 ? "WholeStore.ticdsync" : "WholeStoreDelta.ticdsync"))
+            #expect(
+                written.remoteName(of: .store) == (version == 1 ? "WholeStore.ticdsync" : "WholeStoreDelta.ticdsync")
+            )
             let path = written.path(of: .store, in: ApplicationHierarchy(client).document(client))
             #expect(path.lastComponent == written.remoteName(of: .store))
         }
