@@ -32,6 +32,7 @@ struct DeltaPushTests {
             try RowStore.update(20, in: a.store, &generator)
             var pushed: WholeStoreUpload?
             let written = try await written(by: a) { pushed = try await a.push().value }
+            print("of \(first.bytes) bytes \(written) were written")
             #expect(Double(written) <= 0.03 * Double(first.bytes), "\(written) of \(first.bytes)")
             #expect(try await scene.newest(a).bases.count == round + 1)
             let upload = try #require(pushed)
