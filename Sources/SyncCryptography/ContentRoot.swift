@@ -2,16 +2,20 @@ package import Foundation
 
 /// The digest of a file's content, by which two copies of a store are known to be the same.
 ///
-/// The file is cut into blocks of 1 MiB (the last one may be shorter; an empty file has none). Each block has a digest,
-/// BLAKE2b with 32 bytes and no key. The root is the same function of: the 24 bytes of ASCII `swift-store-sync content`,
-/// the file's length as 8 bytes, least significant first, and the blocks' digests in order. So blocks can be digested in
-/// parallel, and neither a block moved nor one left out goes unnoticed.
+/// The file is cut into pages of 4 KiB (the last one may be shorter; an empty file has none). Each page has a digest,
+/// BLAKE2b with 32 bytes and no key. A block is 256 pages, 1 MiB; its digest is the same function of its pages' digests, in
+/// order. The root is the same function of: the 24 bytes of ASCII `swift-store-sync content`, the file's length as 8 bytes,
+/// least significant first, and the blocks' digests in order. So blocks can be digested in parallel, neither a page moved
+/// nor one left out goes unnoticed, and the pages' digests show what changed between two states.
 package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
     /// The root's 32 bytes.
     package let bytes: [UInt8]
 
     /// How many bytes a block has.
     package static let blockSize = 1 << 20
+
+    /// How many bytes a page has.
+    package static let pageSize = 1 << 12
 
     fileprivate init(bytes: [UInt8]) {
         self.bytes = bytes
@@ -77,14 +81,18 @@ package struct ContentRootHasher: Sendable {
         byteCount += Int64(chunk.count)
         // Files come in chunks of the block's size: those are digested where they are.
         if pending.isEmpty, chunk.count == ContentRoot.blockSize {
-            digests += Blake2b.digest(of: chunk)
+            digests += Self.blockDigest(of: chunk)
             return
         }
         pending += chunk
         while pending.count >= ContentRoot.blockSize {
-            digests += Blake2b.digest(of: Array(pending.prefix(ContentRoot.blockSize)))
+            digests += Self.blockDigest(of: Array(pending.prefix(ContentRoot.blockSize)))
             pending.removeFirst(ContentRoot.blockSize)
         }
+    }
+
+    private static func blockDigest(of block: [UInt8]) -> [UInt8] {
+        Blake2b.digest(of: Blake2b.digests(of: block, blockSize: ContentRoot.pageSize))
     }
 
     /// The next block, which somebody else has digested: a whole one, or the last.
@@ -98,7 +106,7 @@ package struct ContentRootHasher: Sendable {
 
     /// The root of all that has come.
     package consuming func finalize() -> ContentRoot {
-        if !pending.isEmpty { digests += Blake2b.digest(of: pending) }
+        if !pending.isEmpty { digests += Self.blockDigest(of: pending) }
         for index in 0..<8 {
             digests[Self.lengthOffset + index] = UInt8(truncatingIfNeeded: byteCount >> (8 * Int64(index)))
         }

@@ -1,5 +1,6 @@
 import Foundation
 import Operations
+import OperationsTesting
 import RemoteStorage
 import Testing
 import ThreadSupport
@@ -49,7 +50,27 @@ struct CrashTests {
     private static let two: Set<String> = ["one", "two"]
     private static let three: Set<String> = ["one", "two", "three"]
 
-    static let scenarios = unsealed + unsealed.map(\.sealed)
+    static let scenarios = unsealed + unsealed.map(\.sealed) + [delta]
+
+    private static let delta = Scenario(
+        name: "a push of a delta, which removes an old delta and the whole copy that it builds on",
+        prepare: { world in
+            let a = try world.device("a")
+            var generator = SplitMix64(seed: 1)
+            try RowStore.insert(30, into: a.store, &generator)
+            for (note, rows) in [("one", 0), ("two", 0), ("", 30)] {
+                if note.isEmpty { try RowStore.update(rows, in: a.store, &generator) } else { try a.write(note) }
+                _ = try await a.push().value
+            }
+            try a.write("three")
+        },
+        act: { _ = try await $0.push().value },
+        mayBePulled: [two, three],
+        pulledAtEnd: three,
+        inStoreAtEnd: three,
+        leastPoints: 40,
+        isSealed: true
+    )
 
     private static let unsealed: [Scenario] = [
         Scenario(

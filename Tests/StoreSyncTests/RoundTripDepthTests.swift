@@ -115,6 +115,24 @@ struct RoundTripDepthTests {
         #expect(pull <= 12)
     }
 
+    @Test("a push of what changed is no deeper than one of a whole copy")
+    func delta() async throws {
+        let world = try World(password: "correct horse")
+        let near = InMemoryBackend(capabilities: .all)
+        var generator = SplitMix64(seed: 1)
+        try RowStore.insert(30, into: world.device("a", backend: near).store, &generator)
+        _ = try await depth(of: world, "a", near) { _ = try await $0.push().value }
+        for _ in 0..<3 {
+            try RowStore.update(1, in: world.device("a", backend: near).store, &generator)
+            let again = try await depth(of: world, "a", near) { device in
+                let upload = try await device.push().value
+                #expect(upload.storedBytes < upload.bytes / 4)
+            }
+            // What goes after the commit goes one after the other.
+            #expect(again <= 6)
+        }
+    }
+
     @Test("a push with nothing known stays within its limit")
     func everythingNew() async throws {
         let world = try World()

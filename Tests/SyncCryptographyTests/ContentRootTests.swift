@@ -28,11 +28,11 @@ struct ContentRootTests {
         "the root is what another implementation makes of the written definition",
         arguments: [
             (0, "13805a70995852f99e086ef4546cfa941464d779057d9442571060522ac6b458"),
-            (1, "d4b8fc890371b662d9e3ea9254b7bc3cdf4f8617b1b8d55e41ada6f35e0d0c85"),
-            (1_048_575, "c7fecbc9c6a3d78f60745cdf38ce65295f59a8d1f38134d76676ff5be70ec2d5"),
-            (1_048_576, "05b5c28b976b77cb319119fab9573564a5e19bdbf16da9886253af71eabad8b5"),
-            (1_048_577, "26e1a5e7b92b212abe1d127f1d14383f96725d198f6e2b4be8c99061e170f354"),
-            (3_145_733, "69b3d56a0f15fb293dbf56e652e4268462ca35efa31afb27835a109daf90bdb3"),
+            (1, "49e655c600139765d74eacae8b655b56d3ad16c2a8a4be4578bb2298c0717142"),
+            (1_048_575, "2c7e3e726ded69c7c4b35dae6c9c6cd790c17819e315af0215597536fa0e2ac0"),
+            (1_048_576, "ae77e6cc5b288597005a83a4bd6743f99a780493ab420c13a12f7d35c8f0eea9"),
+            (1_048_577, "c0498e74090649ef4cbcc7aa2f72e37aa6a7389de5711fd99fe27fd1fe540325"),
+            (3_145_733, "5f8cbe62a59e7a54b459c082fec5e33ab29c0634f05c7470c72cfd977b40bb05"),
         ]
     )
     func vectors(count: Int, hex: String) {

@@ -21,12 +21,16 @@ struct StoreManifest: Hashable, Sendable {
     /// When it was made, by the clock of the device: for people, never compared.
     var created: Date
     var files: [File]
+    /// The uploads of this client that the store's file is a delta to, the whole copy first; none for a whole copy.
+    var bases: [UploadReference] = []
     /// What this store contains: uploads of its own client, itself among them, and of others.
     var includes: GenerationVector
     /// The highest generation of each client that the writer had seen: witnesses against a rollback.
     var seen: [String: Int]
 
-    private static let formatVersion = 1
+    /// Programs that know only version 1 know whole copies only, and say that they're too old.
+    private var formatVersion: Int { isDelta ? 2 : 1 }
+    private static let formatVersions = 1...2
     /// No file is larger, and the sum of several is still a number.
     fileprivate static let sizes = 0...(1 << 53)
     fileprivate static let saltBytes = 32
@@ -52,7 +56,7 @@ struct StoreManifest: Hashable, Sendable {
     init(_ bytes: [UInt8], named name: UploadName, at path: RemotePath) throws(StoreSyncError) {
         let values = try PropertyListValue.dictionary(in: bytes, at: path)
         guard let version = values["formatVersion"]?.integer else { throw .corrupt(path, "it has no format version") }
-        guard version == Self.formatVersion else { throw .newerFormat(path, version) }
+        guard Self.formatVersions.contains(version) else { throw .newerFormat(path, version) }
         guard values["client"]?.string == name.client.rawValue, values["generation"]?.integer == name.generation,
             values["upload"]?.string == name.upload
         else { throw .corrupt(path, "it belongs to another upload") }
@@ -66,11 +70,30 @@ struct StoreManifest: Hashable, Sendable {
             seen.values.allSatisfy(GenerationVector.Entry.floors.contains)
         else { throw .corrupt(path, "what it includes can't be read") }
         self.init(name: name, created: created, files: files, includes: includes, seen: seen)
+        bases = try Self.bases(values["bases"], of: self, at: path)
+        guard formatVersion == version else { throw .corrupt(path, "it isn't of the version that it says") }
+    }
+
+    /// What a generation builds on: older ones of the same client, each named once, and never too many.
+    private static func bases(
+        _ value: PropertyListValue?,
+        of manifest: StoreManifest,
+        at path: RemotePath
+    ) throws(StoreSyncError) -> [UploadReference] {
+        guard let value else { return [] }
+        let bases = (value.array ?? []).compactMap(UploadReference.init)
+        let generations = bases.map(\.generation) + [manifest.name.generation]
+        guard let list = value.array, bases.count == list.count, (1...DeltaPolicy.mostDeltas).contains(bases.count),
+            zip(generations, generations.dropFirst()).allSatisfy(<),
+            bases.allSatisfy({ UUID(uuidString: $0.upload)?.uuidString == $0.upload })
+        else { throw .corrupt(path, "what it builds on isn't a chain of older generations") }
+        guard manifest[.store]?.salt != nil else { throw .corrupt(path, "it builds on others and isn't sealed") }
+        return bases
     }
 
     var xml: [UInt8] {
-        PropertyListValue.dictionary([
-            "formatVersion": .integer(Self.formatVersion),
+        var values: [String: PropertyListValue] = [
+            "formatVersion": .integer(formatVersion),
             "client": .string(name.client.rawValue),
             "generation": .integer(name.generation),
             "upload": .string(name.upload),
@@ -78,7 +101,9 @@ struct StoreManifest: Hashable, Sendable {
             "files": .array(files.map(\.propertyList)),
             "includes": includes.propertyList,
             "seen": .dictionary(seen.mapValues { .integer($0) }),
-        ]).xml
+        ]
+        if !bases.isEmpty { values["bases"] = .array(bases.map(\.propertyList)) }
+        return PropertyListValue.dictionary(values).xml
     }
 }
 
@@ -106,5 +131,27 @@ extension StoreManifest.File {
         ]
         if let salt { values["salt"] = .data(Data(salt)) }
         return .dictionary(values)
+    }
+}
+
+// MARK: - Where its files are
+
+extension StoreManifest {
+    /// Whether the store is there as a delta to others, not as a whole copy.
+    var isDelta: Bool { !bases.isEmpty }
+
+    /// The name that a file has in the upload's folder.
+    func remoteName(of file: WholeStoreFile) -> String {
+        file == .store && isDelta ? DocumentHierarchy.deltaName : file.rawValue
+    }
+
+    /// Where a file is on the remote.
+    func path(of file: WholeStoreFile, in hierarchy: DocumentHierarchy) -> RemotePath {
+        file == .store && isDelta ? hierarchy.delta(name) : file.path(in: hierarchy.upload(name))
+    }
+
+    /// What a file is, as its seal has it.
+    func role(of file: WholeStoreFile, in document: DocumentIdentity) -> ApplicationSeal.Role {
+        file == .store && isDelta ? .delta(name, to: bases, of: document) : .file(file, name, of: document)
     }
 }

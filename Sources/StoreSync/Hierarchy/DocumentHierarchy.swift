@@ -11,6 +11,7 @@ public import RemoteStorage
 ///       SyncCommands/<client>/*.synccmd
 ///       TemporaryFiles/WholeStore/
 ///       WholeStore/<client>/<generation>-<upload>/WholeStore.ticdsync
+///                                                 WholeStoreDelta.ticdsync, in the store's place
 ///                                                 AppliedSyncChangeSets.ticdsync
 ///                                                 AppliedSyncCommandSets.ticdsync
 ///       WholeStore/<client>/manifest-<generation>-<upload>.plist
@@ -79,6 +80,14 @@ public struct DocumentHierarchy: Sendable, Hashable {
     func upload(_ name: UploadName) -> RemotePath {
         component(name.client, name.directoryName)
     }
+
+    /// Where the store is that was uploaded as a delta to former uploads.
+    func delta(_ name: UploadName) -> RemotePath {
+        upload(name).appending(literal: "WholeStoreDelta.ticdsync")
+    }
+
+    /// The name of that in the upload's folder.
+    static let deltaName = "WholeStoreDelta.ticdsync"
 
     /// The manifest that publishes an upload.
     func manifest(_ name: UploadName) -> RemotePath {

@@ -8,6 +8,9 @@ public protocol WholeStoreHooks: SyncHooks {
     /// What is in a client's directory of uploads.
     func listUploads(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [RemoteItem]
 
+    /// The sizes of the files in the folder of an upload; `nil` if the folder isn't there.
+    func listFiles(in directory: RemotePath) async throws -> [RemoteItem]?
+
     /// Reads a manifest; `nil` if it isn't there (any more).
     func fetchManifest(at path: RemotePath) async throws -> [UInt8]?
 }
@@ -24,6 +27,11 @@ extension WholeStoreHooks {
         _ hierarchy: DocumentHierarchy
     ) async throws -> [RemoteItem] {
         try await backend.list(hierarchy.wholeStores(client)) ?? []
+    }
+
+    /// Lists the folder.
+    public func listFiles(in directory: RemotePath) async throws -> [RemoteItem]? {
+        try await backend.list(directory)
     }
 
     /// Reads the file.
@@ -75,19 +83,11 @@ extension WholeStoreUploadHooks {
 
 /// The remote steps of ``WholeStoreDownloadOperation``.
 public protocol WholeStoreDownloadHooks: WholeStoreHooks {
-    /// The sizes of the files in a folder; `nil` if the folder isn't there.
-    func listFiles(in directory: RemotePath) async throws -> [RemoteItem]?
-
     /// Opens one file of a whole store; `nil` if it isn't there.
     func downloadFile(at path: RemotePath) async throws -> RemoteContent?
 }
 
 extension WholeStoreDownloadHooks {
-    /// Lists the folder.
-    public func listFiles(in directory: RemotePath) async throws -> [RemoteItem]? {
-        try await backend.list(directory)
-    }
-
     /// Opens the file.
     public func downloadFile(at path: RemotePath) async throws -> RemoteContent? {
         try await backend.read(path, range: nil)

@@ -44,6 +44,35 @@ enum TakenStore: Sendable {
         }
     }
 
+    /// Its digest, and those of its blocks if they're asked for, for which it has to be read.
+    func digests(withBlocks: Bool, on executor: (any TaskExecutor)?) async throws -> ContentSummary {
+        let blockSize = withBlocks ? DeltaPolicy.blockSize(byteCount) : nil
+        let content = try await content(on: executor)
+        return try await SealingWorkers.withWorkers { workers in
+            try await ContentSummary.of(content, blockSize: blockSize, on: workers)
+        }
+    }
+
+    /// Reads a piece of it.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - offset: Where it begins, in bytes.
+    ///   - count: How many bytes are wanted, at least 100 at the beginning.
+    /// - Returns: The bytes; fewer than wanted only at the end.
+    /// - Throws: ``StoreSyncError/Code/storeChanged``, or what reading the copy throws.
+    func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
+        switch self {
+        case .held(let database): return try database.read(at: offset, upTo: count)
+        case .copied(let snapshot):
+            let handle = try FileHandle(forReadingFrom: snapshot.url)
+            defer { try? handle.close() }
+            try handle.seek(toOffset: UInt64(offset))
+            return Array(try handle.read(upToCount: count) ?? Data())
+        }
+    }
+
     /// Its bytes; reading blocks on the executor.
     func content(on executor: (any TaskExecutor)?) async throws -> RemoteContent {
         switch self {

@@ -8,13 +8,23 @@ struct OutgoingFile: Sendable {
     private let salt: [UInt8]?
     private let summary = Locked<ContentSummary?>(nil)
 
-    init(_ plain: RemoteContent, as role: ApplicationSeal.Role, _ seal: ApplicationSeal, on workers: SealingWorkers) {
+    /// The digests of its blocks, once it has been uploaded, if they were asked for.
+    var blocks: BlockDigests? { summary.withLock { $0?.blocks } }
+
+    /// What `plain` becomes on the way; where it's sealed, blocks of `blockSize` bytes are digested too.
+    init(
+        _ plain: RemoteContent,
+        as role: ApplicationSeal.Role,
+        _ seal: ApplicationSeal,
+        blockSize: Int?,
+        on workers: SealingWorkers
+    ) {
         guard let key = seal.key else {
             content = plain
             salt = nil
             return
         }
-        let sealing = key.sealing(
+        var sealing = key.sealing(
             plain,
             as: seal.context(role),
             options: SealingOptions(compression: .adaptive),
@@ -22,8 +32,9 @@ struct OutgoingFile: Sendable {
         ) { [summary] pass in
             summary.withLock { $0 = pass }
         }
+        sealing.blockSize = blockSize
         salt = sealing.salt
-        content = RemoteContent(length: nil) {
+        content = RemoteContent(length: nil) { [sealing] in
             var iterator = sealing.makeAsyncIterator()
             return { try await iterator.next() }
         }
@@ -35,11 +46,18 @@ struct OutgoingFile: Sendable {
     ///   - file: Which file it is.
     ///   - size: How many bytes it had when it was taken.
     ///   - root: What its digest was then, if that was found out.
+    ///   - delta: What was uploaded in its place: it was compared with the file when it was written.
     /// - Returns: What the manifest lists.
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if something else was sealed.
-    func stored(as file: WholeStoreFile, _ size: Int64, _ root: ContentRoot?) throws -> StoreManifest.File {
+    func stored(
+        as file: WholeStoreFile,
+        _ size: Int64,
+        _ root: ContentRoot?,
+        _ delta: DeltaFile?
+    ) throws -> StoreManifest.File {
         let summary = summary.withLock { $0 }
-        guard let found = summary?.contentRoot ?? root, summary.map({ $0.plainBytes == size }) ?? (salt == nil),
+        guard let found = delta == nil ? summary?.contentRoot ?? root : root,
+            summary.map({ $0.plainBytes == delta?.byteCount ?? size }) ?? (salt == nil),
             root == nil || root == found
         else {
             throw StoreSyncError(

@@ -12,8 +12,8 @@ struct PublishedStores: Sendable {
     /// What stands there and means nothing: left by the software that syncs the folder, for example.
     var strangers: [RemotePath] = []
 
-    /// How many manifests of a client are read, the newest first: a client keeps two, and those that none of its others
-    /// contains.
+    /// How many manifests of a client are read, the newest first: a client keeps two with what they build on, and those
+    /// that none of its others contains.
     static let manifestsRead = 64
     /// How many manifests are under way at a time; each may have some megabytes, if somebody wants to fill the memory.
     private static let manifestsUnderWay = 16

@@ -7,12 +7,14 @@ struct StoreSource: Sendable {
     var client: RemoteIdentifier
     var directory: RemotePath
     /// What publishes it; none for one that TICoreDataSync wrote.
-    var manifest: StoreManifest?
+    var manifest: StoreManifest? { chain?.head }
+    /// The manifest, and those of the uploads that it builds on.
+    var chain: StoreChain?
     var files: Set<WholeStoreFile>
     var totalBytes: Int64
     var generation: Int { manifest?.name.generation ?? 0 }
     var contentRoot: ContentRoot? { manifest?[.store]?.contentRoot }
-    var storedBytes: Int64? { manifest.map { $0.files.reduce(0) { $0 + $1.storedSize } } }
+    var storedBytes: Int64? { chain?.storedBytes }
 }
 
 /// Finds the store to download: the newest that has arrived whole, or one client's.
@@ -60,10 +62,12 @@ struct StoreChoice {
         while true {
             let heads = candidates
             let (whole, torn) = try await partition(heads)
-            if torn.isEmpty { return try await choose(among: whole) }
+            if whole.count == heads.count { return try await choose(among: whole) }
             // A manifest whose files haven't arrived counts as not arrived itself: what it contains may be the newest.
             incomplete += torn.map(\.name)
-            self.manifests.removeAll { torn.contains($0) }
+            self.manifests.removeAll { manifest in
+                heads.contains(manifest) && !whole.contains { $0.head == manifest }
+            }
             warnings += torn.map {
                 "The files of \($0.name) have not all arrived; an older store is taken if there is one."
             }
@@ -86,30 +90,56 @@ struct StoreChoice {
         return own.max { $0.name.generation < $1.name.generation }.map { [$0] } ?? []
     }
 
-    private func partition(
-        _ manifests: [StoreManifest]
-    ) async throws -> (whole: [StoreManifest], torn: [StoreManifest]) {
-        let lists = try await together(manifests) { [hooks, hierarchy] in
-            try await hooks.listFiles(in: hierarchy.upload($0.name)) ?? []
+    /// Those of which all files have arrived, also of what they build on, and those of which not.
+    ///
+    /// One that doesn't fit on what it builds on is neither.
+    private mutating func partition(
+        _ heads: [StoreManifest]
+    ) async throws -> (whole: [StoreChain], torn: [StoreManifest]) {
+        var result: (whole: [StoreChain], torn: [StoreManifest]) = ([], [])
+        var chains: [StoreChain] = []
+        for head in heads {
+            guard seal.isEncrypted || !head.isDelta else {
+                noteMisfit(head)
+                continue
+            }
+            do throws(StoreChain.Failure) {
+                chains.append(try StoreChain(head, among: manifests))
+            } catch {
+                switch error {
+                case .notArrived: result.torn.append(head)
+                case .misfit: noteMisfit(head)
+                }
+            }
         }
-        var result: (whole: [StoreManifest], torn: [StoreManifest]) = ([], [])
-        for (manifest, items) in zip(manifests, lists) {
-            let sizes = Dictionary(items.map { ($0.name, $0.size) }, uniquingKeysWith: { first, _ in first })
-            let isWhole = manifest.files.allSatisfy { sizes[$0.file.rawValue] == $0.storedSize }
-            if isWhole { result.whole.append(manifest) } else { result.torn.append(manifest) }
+        let names = Array(Set(chains.flatMap(\.manifests).map(\.name)))
+        let listed = try await together(names) { [hooks, hierarchy] in
+            try await hooks.listFiles(in: hierarchy.upload($0)) ?? []
+        }
+        let lists = Dictionary(zip(names, listed), uniquingKeysWith: { first, _ in first })
+        for chain in chains {
+            if chain.isWhole(lists) { result.whole.append(chain) } else { result.torn.append(chain.head) }
         }
         return result
     }
 
-    private mutating func choose(among heads: [StoreManifest]) async throws -> StoreSource {
-        if let head = heads.first, heads.count == 1 {
+    private mutating func noteMisfit(_ head: StoreManifest) {
+        corruption = .corrupt(hierarchy.manifest(head.name), "it doesn't fit on what it builds on")
+        warnings.append(
+            "The manifest of \(head.name) doesn't fit on what it builds on; an older store is taken if there is one."
+        )
+    }
+
+    private mutating func choose(among chains: [StoreChain]) async throws -> StoreSource {
+        let heads = chains.map(\.head)
+        if let head = heads.first, chains.count == 1 {
             noteLegacyClients()
             return StoreSource(
                 client: head.name.client,
                 directory: hierarchy.upload(head.name),
-                manifest: head,
+                chain: chains[0],
                 files: Set(head.files.map(\.file)),
-                totalBytes: head.files.reduce(0) { $0 + $1.storedSize }
+                totalBytes: chains[0].storedBytes
             )
         }
         guard heads.isEmpty else {
@@ -162,7 +192,7 @@ struct StoreChoice {
         return StoreSource(
             client: newest,
             directory: hierarchy.wholeStores(newest),
-            manifest: nil,
+            chain: nil,
             files: Set(files.keys),
             totalBytes: files.values.reduce(0) { $0 + $1.size }
         )

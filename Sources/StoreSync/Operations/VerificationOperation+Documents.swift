@@ -1,3 +1,4 @@
+import Foundation
 import Operations
 import RemoteStorage
 import SyncCryptography
@@ -28,9 +29,7 @@ extension VerificationOperation {
         let published = try await PublishedStores.list(hooks, document)
         if let identity = try await identity(of: document, info, context) {
             try await checkNotes(document, identity)
-            for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
-                try await checkUpload(name, identity, document, progress)
-            }
+            try await checkUploads(published, identity, document, progress, context)
         } else {
             report.warnings.append("What is sealed in \(document.root) was read and not opened, for lack of its info.")
         }
@@ -90,20 +89,49 @@ extension VerificationOperation {
         for path in missing.sorted() { repaired(path) }
     }
 
+    private func checkUploads(
+        _ published: PublishedStores,
+        _ identity: DocumentIdentity,
+        _ document: DocumentHierarchy,
+        _ progress: TransferProgress,
+        _ context: OperationContext
+    ) async throws {
+        let assembler = StoreAssembler(
+            hierarchy: document,
+            seal: seal,
+            identity: identity,
+            progress: progress,
+            open: { [backend] in try await backend.read($0) }
+        )
+        let url = try await context.temporaryDirectory().appending(path: document.document.rawValue)
+        var deltas = DeltaVerification(assembler, at: url)
+        defer { deltas.removeFile() }
+        for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
+            try await checkUpload(name, identity, document, &deltas, progress, context)
+        }
+    }
+
     private func checkUpload(
         _ name: UploadName,
         _ identity: DocumentIdentity,
         _ document: DocumentHierarchy,
-        _ progress: TransferProgress
+        _ deltas: inout DeltaVerification,
+        _ progress: TransferProgress,
+        _ context: OperationContext
     ) async throws {
         let path = document.manifest(name)
         var manifest: StoreManifest?
         let role = ApplicationSeal.Role.manifest(name, of: identity)
         try await check(path, role) { manifest = try StoreManifest($0, named: name, at: path) }
         guard let manifest else { return }
+        deltas.note(manifest)
         for file in manifest.files {
-            let path = file.file.path(in: document.upload(name))
+            let path = manifest.path(of: file.file, in: document)
             known.insert(path)
+            if file.file == .store, manifest.isDelta {
+                try await checkDelta(manifest, at: path, &deltas, context)
+                continue
+            }
             guard let content = try await backend.read(path) else {
                 problem(path, "missing", "It has not arrived, or was removed. Push the store again if it stays away.")
                 continue
@@ -123,6 +151,31 @@ extension VerificationOperation {
                 count(path, content.length ?? 0)
                 problem(path, "\(error.code)", error.message)
             }
+        }
+    }
+
+    /// Checks a store that is a delta, with what it builds on.
+    private func checkDelta(
+        _ manifest: StoreManifest,
+        at path: RemotePath,
+        _ deltas: inout DeltaVerification,
+        _ context: OperationContext
+    ) async throws {
+        guard let item = try await backend.status(of: path) else {
+            problem(path, "missing", "It has not arrived, or was removed. Push the store again if it stays away.")
+            return
+        }
+        count(path, item.size)
+        guard item.size == manifest[.store]?.storedSize else {
+            problem(path, "corrupt", "It isn't as long as what was uploaded. Push the store again.")
+            return
+        }
+        do {
+            try await deltas.check(manifest, context)
+        } catch let error as StoreSyncError where error.code == .noUploadedStore {
+            problem(path, "missing", error.message)
+        } catch let error as StoreSyncError {
+            problem(path, "\(error.code)", error.message)
         }
     }
 
@@ -174,6 +227,7 @@ extension VerificationOperation {
         }
         for folder in published.folders where !published.published.contains(folder) {
             for file in WholeStoreFile.allCases { known.insert(file.path(in: document.upload(folder))) }
+            known.insert(document.delta(folder))
             let path = document.upload(folder)
             guard folder.client == own, ours.contains(folder.reference) else {
                 report.warnings.append("\(path) isn't published: that client's upload is under way or was cut off.")

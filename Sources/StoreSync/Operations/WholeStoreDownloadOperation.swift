@@ -193,7 +193,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let arrival = StoreReplacement.temporaryURL(for: store)
         do {
             let progress = TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
-            var root = try await fetch(.store, from: source, to: arrival, progress, context)
+            var root = try await fetchStore(from: source, to: arrival, progress, context)
             try await fetchAppliedSets(source, store, progress, context)
             if source.manifest == nil {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")
@@ -218,6 +218,26 @@ public actor WholeStoreDownloadOperation: Operation {
             throw error
         }
         try? context.fileManager.removeItem(at: arrival)
+    }
+
+    /// Downloads the store, and puts it together where it's not a whole copy.
+    private func fetchStore(
+        from source: StoreSource,
+        to url: URL,
+        _ progress: TransferProgress,
+        _ context: OperationContext
+    ) async throws -> ContentRoot {
+        guard let chain = source.chain, !chain.deltas.isEmpty else {
+            return try await fetch(.store, from: source, to: url, progress, context)
+        }
+        let assembler = StoreAssembler(
+            hierarchy: hierarchy,
+            seal: document.application.seal,
+            identity: document.identity,
+            progress: progress,
+            open: { [hooks] in try await hooks.downloadFile(at: $0) }
+        )
+        return try await assembler.assemble(chain, at: url, context)
     }
 
     /// Downloads one file and checks that it is what was uploaded.

@@ -1,11 +1,22 @@
 import Operations
 import RemoteStorage
+import SyncCryptography
 
 /// What comes after the commit.
 extension WholeStoreUploadOperation {
+    /// Remembers what the next push is compared with.
+    func remember(_ manifest: StoreManifest, _ blocks: BlockDigests?, _ context: OperationContext) async {
+        guard let blocks, let subject = PushedBlocks.Subject(manifest, key, seal, blocks) else { return }
+        // If it can't be remembered, the next push is a whole copy.
+        try? await context.blocking { [state, key] in
+            state.pushedBlocks(of: key).write(PushedBlocks(subject, blocks))
+        }
+    }
+
     /// Refreshes the fixed names and removes this client's older uploads; what doesn't work is a warning.
     func tidyUp(
         _ manifest: StoreManifest,
+        _ kept: KeptUploads,
         _ published: PublishedStores,
         _ context: OperationContext
     ) async -> [String] {
@@ -15,7 +26,7 @@ extension WholeStoreUploadOperation {
             await refreshFixedNames(manifest, &warnings)
         }
         do {
-            try await removeFormerUploads(manifest, published, context)
+            try await removeFormerUploads(manifest, kept, published, context)
         } catch {
             warnings.append("Some of this client's former uploads are still on the remote: \(error).")
         }
@@ -39,11 +50,12 @@ extension WholeStoreUploadOperation {
         }
     }
 
-    /// Keeps this upload and the one before, and whatever isn't contained in this one.
+    /// Removes this client's uploads that aren't kept, and what it left of others.
     ///
     /// Only its owner removes an upload.
     private func removeFormerUploads(
         _ manifest: StoreManifest,
+        _ kept: KeptUploads,
         _ published: PublishedStores,
         _ context: OperationContext
     ) async throws {
@@ -51,16 +63,11 @@ extension WholeStoreUploadOperation {
         let known = try await context.blocking { [state, key] in
             Set(try state.uploads(for: key, client: client.rawValue).map(\.reference))
         }
-        let former = published.published.filter { $0.client == client }
-        let previous = former.map(\.generation).max() ?? 0
-        let outdated = former.filter {
-            $0.generation < previous && manifest.includes.contains(client: client.rawValue, $0.reference)
-        }
         let abandoned = published.folders.filter { folder in
             folder.client == client && folder != manifest.name && known.contains(folder.reference)
-                && !former.contains(folder)
+                && !published.published.contains(folder) && !kept.needed.contains(folder)
         }
-        for name in outdated + abandoned {
+        for name in kept.outdated + abandoned {
             try await hooks.removeUpload(manifest: hierarchy.manifest(name), directory: hierarchy.upload(name))
             try await context.blocking { [state] in try state.forgetUpload(name.upload) }
         }

@@ -67,11 +67,34 @@ public actor WholeStoreUploadOperation: Operation {
         holding: Bool,
         _ context: OperationContext
     ) async throws -> WholeStoreUpload {
-        let temporary = try await context.temporaryDirectory()
         async let listed = PublishedStores.list(hooks, hierarchy)
-        let snapshots = try await snapshots(of: store, holding: holding, in: temporary, context)
+        let base = try await DeltaBase.find(state.pushedBlocks(of: key), of: document, key, hooks, context)
+        if holding || base != nil {
+            // To be compared with the last push it's held in any case: that doesn't take long.
+            let snapshots = try await snapshots(of: store, holding: true, context)
+            let upload = try await upload(store, snapshots, listed, base, holding: holding, context)
+            if let upload { return upload }
+        }
+        let snapshots = try await snapshots(of: store, holding: false, context)
+        guard let upload = try await upload(store, snapshots, listed, base, holding: false, context) else {
+            preconditionFailure("a store that was copied is uploaded")
+        }
+        return upload
+    }
+
+    /// Uploads what was taken, and ends the reading.
+    ///
+    /// Returns `nil` if a store that must not be held so long would have to be uploaded whole.
+    private func upload(
+        _ store: LocalStore,
+        _ snapshots: Snapshots,
+        _ published: PublishedStores,
+        _ base: DeltaBase?,
+        holding: Bool,
+        _ context: OperationContext
+    ) async throws -> WholeStoreUpload? {
         do {
-            return try await upload(store, snapshots, listed, context)
+            return try await upload(store, taken: snapshots, published, base, holding, context)
         } catch {
             try? await context.blocking { try snapshots.store.release() }
             throw error
@@ -80,12 +103,15 @@ public actor WholeStoreUploadOperation: Operation {
 
     private func upload(
         _ store: LocalStore,
-        _ snapshots: Snapshots,
+        taken snapshots: Snapshots,
         _ published: PublishedStores,
+        _ base: DeltaBase?,
+        _ holding: Bool,
         _ context: OperationContext
-    ) async throws -> WholeStoreUpload {
+    ) async throws -> WholeStoreUpload? {
         let client = try await client(published, context)
-        var (record, root) = try await record(of: store, snapshots.store, client, published, context)
+        var (record, digests) = try await record(of: store, snapshots.store, client, published, context)
+        let root = digests?.contentRoot
         if let base = record.base, let root, record.contentRoot == root.description,
             published.published.contains(where: { $0.client.rawValue == base.client && $0.reference == base.upload })
         {
@@ -95,8 +121,15 @@ public actor WholeStoreUploadOperation: Operation {
                 return result(client, snapshots, isUnchanged: true, published: manifest, [manifest], warnings: [])
             }
         }
+        let plan = base?.plan(digests?.blocks, client, published)
+        if plan == nil, !holding, case .held = snapshots.store {
+            try await context.blocking { try snapshots.store.release() }
+            return nil
+        }
+        let delta = try await plan.mapAsync { try await $0.write(from: snapshots.store, context) }
         let name = try await name(for: client, published, context)
         var manifest = manifest(name, record.vector)
+        manifest.bases = delta?.bases ?? []
         record.contentRoot = root?.description
         record.vector = manifest.includes
         record.base = StoreBase(client: client.rawValue, upload: name.reference)
@@ -104,8 +137,9 @@ public actor WholeStoreUploadOperation: Operation {
         // Before anything of it is on the remote, so that this device never takes it for somebody else's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         async let read = PublishedStores.readManifests(published.considered, hooks, document)
-        manifest.files = try await transfer(name, snapshots, root, context)
-        try await context.blocking { try snapshots.store.release() }
+        let blocks: BlockDigests?
+        (manifest.files, blocks) = try await transfer(manifest, snapshots, digests, delta, context)
+        if delta == nil { try await context.blocking { try snapshots.store.release() } }
         if root == nil {
             // Known only now, and before anybody can see the upload.
             upload.store.contentRoot = manifest[.store]?.contentRoot.description
@@ -117,7 +151,9 @@ public actor WholeStoreUploadOperation: Operation {
         try await publish(manifest)
         // Published: from here on nothing makes the upload fail, a cancellation neither.
         try await context.blocking { [state, upload] in try state.commitPush(upload) }
-        let warnings = published.overlooked + (await tidyUp(manifest, published, context))
+        await remember(manifest, blocks, context)
+        let kept = KeptUploads(published, others + [manifest], by: manifest)
+        let warnings = published.overlooked + (await tidyUp(manifest, kept, published, context))
         return result(client, snapshots, isUnchanged: false, published: manifest, others, warnings: warnings)
     }
 
@@ -128,9 +164,11 @@ public actor WholeStoreUploadOperation: Operation {
     private func snapshots(
         of store: LocalStore,
         holding: Bool,
-        in directory: URL,
         _ context: OperationContext
     ) async throws -> Snapshots {
+        // One for each time that it's taken.
+        let directory = try await context.temporaryDirectory().appending(path: holding ? "held" : "copied")
+        try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         let applied = state.appliedSets(for: store.path, in: key)
         return try await context.blocking {
@@ -185,14 +223,14 @@ public actor WholeStoreUploadOperation: Operation {
     }
 
     /// What this device remembers of the store, with pushes and pulls that were carried out but cut off before they were
-    /// remembered; and the store's digest, if it remembers anything to compare that with.
+    /// remembered; and the store's digests, if it remembers anything to compare those with.
     private func record(
         of store: LocalStore,
         _ taken: TakenStore,
         _ client: RemoteIdentifier,
         _ published: PublishedStores,
         _ context: OperationContext
-    ) async throws -> (StoreRecord, ContentRoot?) {
+    ) async throws -> (StoreRecord, ContentSummary?) {
         let certain = try await published.certain(of: client, key, state, hooks, document, context)
         let record = try await context.blocking { [state, key] in
             try state.adoptInterruptedUploads(client: client.rawValue, published: certain, document: key)
@@ -202,9 +240,9 @@ public actor WholeStoreUploadOperation: Operation {
         guard record != nil || !seal.isEncrypted else {
             return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), nil)
         }
-        let root = try await taken.contentRoot(on: context.blockingExecutor)
-        guard let record = record?.settled(for: root.description) else {
-            return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), root)
+        let digests = try await taken.digests(withBlocks: seal.isEncrypted, on: context.blockingExecutor)
+        guard let record = record?.settled(for: digests.contentRoot.description) else {
+            return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), digests)
         }
         guard !record.mustReplace, record.integrityKey == document.integrityKey else {
             let remedy =
@@ -219,7 +257,7 @@ public actor WholeStoreUploadOperation: Operation {
                 """
             )
         }
-        return (record, root)
+        return (record, digests)
     }
 
     private func name(
@@ -255,28 +293,44 @@ public actor WholeStoreUploadOperation: Operation {
 
     /// Uploads the files.
     ///
-    /// Returns them as the manifest lists them: what a sealed one is and takes is known only when it has been sealed.
+    /// Returns them as the manifest lists them: what a sealed one is and takes is known only when it has been sealed. And
+    /// the digests of the store's blocks, if it's sealed.
     private func transfer(
-        _ name: UploadName,
+        _ manifest: StoreManifest,
         _ snapshots: Snapshots,
-        _ root: ContentRoot?,
+        _ digests: ContentSummary?,
+        _ delta: DeltaFile?,
         _ context: OperationContext
-    ) async throws -> [StoreManifest.File] {
-        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
-        let directory = hierarchy.upload(name)
+    ) async throws -> ([StoreManifest.File], BlockDigests?) {
+        let saved = delta.map { snapshots.store.byteCount - $0.byteCount } ?? 0
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes - saved)
         let executor = context.blockingExecutor
-        let (hooks, seal, identity) = (hooks, seal, document.identity)
-        return try await SealingWorkers.withWorkers { workers in
+        let (hooks, seal, hierarchy, identity) = (hooks, seal, hierarchy, document.identity)
+        let sent = try await SealingWorkers.withWorkers { workers in
             try await together(WholeStoreFile.allCases) { file in
                 let copy = snapshots.appliedSets[file]
                 let taken = copy.map(TakenStore.copied) ?? snapshots.store
-                let content = try await taken.content(on: executor).counted(by: progress)
-                let role = ApplicationSeal.Role.file(file, name, of: identity)
-                let outgoing = OutgoingFile(content, as: role, seal, on: workers)
-                try await hooks.uploadFile(outgoing.content, to: file.path(in: directory))
-                return try outgoing.stored(as: file, taken.byteCount, copy?.contentRoot ?? root)
+                let delta = copy == nil ? delta : nil
+                let content =
+                    if let delta {
+                        try await RemoteContent.file(at: delta.url, executor: executor)
+                    } else {
+                        try await taken.content(on: executor)
+                    }
+                let outgoing = OutgoingFile(
+                    content.counted(by: progress),
+                    as: manifest.role(of: file, in: identity),
+                    seal,
+                    // Those of the store, if they aren't known.
+                    blockSize: copy == nil && digests == nil ? DeltaPolicy.blockSize(taken.byteCount) : nil,
+                    on: workers
+                )
+                try await hooks.uploadFile(outgoing.content, to: manifest.path(of: file, in: hierarchy))
+                let root = copy?.contentRoot ?? digests?.contentRoot
+                return (try outgoing.stored(as: file, taken.byteCount, root, delta), outgoing.blocks)
             }
         }
+        return (sent.map(\.0), digests?.blocks ?? sent.compactMap(\.1).first)
     }
 
     private func publish(_ manifest: StoreManifest) async throws {

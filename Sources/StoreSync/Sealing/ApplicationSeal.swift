@@ -25,6 +25,8 @@ struct ApplicationSeal: Sendable, Hashable {
         case deletedClient(RemoteIdentifier, of: DocumentIdentity)
         case manifest(UploadName, of: DocumentIdentity)
         case file(WholeStoreFile, UploadName, of: DocumentIdentity)
+        /// A store as a delta, to these uploads of the same client, the whole copy first.
+        case delta(UploadName, to: [UploadReference], of: DocumentIdentity)
     }
 
     /// No file that's read whole is larger, opened.
@@ -70,7 +72,7 @@ struct ApplicationSeal: Sendable, Hashable {
             context.document = document.document.rawValue
             context.integrityKey = document.integrityKey
             context.client = client.rawValue
-        case .manifest(let name, let document), .file(_, let name, let document):
+        case .manifest(let name, let document), .file(_, let name, let document), .delta(let name, _, let document):
             context.document = document.document.rawValue
             context.integrityKey = document.integrityKey
             context.client = name.client.rawValue
@@ -91,6 +93,10 @@ extension ApplicationSeal.Role {
         case .deletedClient: "deletedClient"
         case .manifest: "manifest"
         case .file(let file, _, _): file.rawValue
+        // How many it builds on, and the last of them: nowhere else does it open.
+        case .delta(_, let bases, _):
+            "\(DocumentHierarchy.deltaName) \(bases.count)"
+                + (bases.last.map { " \($0.generation)-\($0.upload)" } ?? "")
         }
     }
 }

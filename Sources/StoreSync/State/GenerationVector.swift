@@ -110,6 +110,20 @@ extension GenerationVector.Entry {
 
 // MARK: - In manifests
 
+extension UploadReference {
+    /// Reads a reference from a manifest, which anybody may have written.
+    init?(_ value: PropertyListValue) {
+        guard let generation = value.dictionary?["generation"]?.integer, Self.generations.contains(generation),
+            let upload = value.dictionary?["upload"]?.string
+        else { return nil }
+        self.init(generation: generation, upload: upload)
+    }
+
+    var propertyList: PropertyListValue {
+        .dictionary(["generation": .integer(generation), "upload": .string(upload)])
+    }
+}
+
 extension GenerationVector {
     private static let mostClients = 10_000
 
@@ -122,11 +136,8 @@ extension GenerationVector {
             else { return nil }
             var entry = Entry(floor: floor)
             for item in list {
-                guard let generation = item.dictionary?["generation"]?.integer,
-                    UploadReference.generations.contains(generation),
-                    let upload = item.dictionary?["upload"]?.string
-                else { return nil }
-                entry.uploads.append(UploadReference(generation: generation, upload: upload))
+                guard let reference = UploadReference(item) else { return nil }
+                entry.uploads.append(reference)
             }
             merge(client, entry)
         }
@@ -137,11 +148,7 @@ extension GenerationVector {
             entries.mapValues { entry in
                 .dictionary([
                     "floor": .integer(entry.floor),
-                    "uploads": .array(
-                        entry.uploads.map {
-                            .dictionary(["generation": .integer($0.generation), "upload": .string($0.upload)])
-                        }
-                    ),
+                    "uploads": .array(entry.uploads.map(\.propertyList)),
                 ])
             }
         )

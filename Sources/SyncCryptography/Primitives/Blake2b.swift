@@ -24,6 +24,33 @@ enum Blake2b {
         SecretBytes(count: count) { fill($0, with: bytes, key) }
     }
 
+    /// The digests of the blocks that `bytes` are cut into, one after the other; the last block may be shorter.
+    static func digests(of bytes: [UInt8], blockSize: Int) -> [UInt8] {
+        Sodium.prepare()
+        let count = (bytes.count + blockSize - 1) / blockSize
+        return [UInt8](unsafeUninitializedCapacity: count * byteCount) { digests, initialized in
+            bytes.withUnsafeBytes { bytes in
+                for block in 0..<count {
+                    let start = block * blockSize
+                    let content = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + blockSize, bytes.count)])
+                    let digest = UnsafeMutableRawBufferPointer(
+                        rebasing: UnsafeMutableRawBufferPointer(digests)[(block * byteCount)...].prefix(byteCount)
+                    )
+                    let status = crypto_generichash(
+                        digest.start,
+                        byteCount,
+                        content.start,
+                        UInt64(content.count),
+                        nil,
+                        0
+                    )
+                    precondition(status == 0, "crypto_generichash failed with \(status)")
+                }
+            }
+            initialized = count * byteCount
+        }
+    }
+
     private static func fill(_ digest: UnsafeMutableRawBufferPointer, with bytes: [UInt8], _ key: SecretBytes?) {
         Sodium.prepare()
         func hash(_ key: UnsafeRawBufferPointer?) -> Int32 {

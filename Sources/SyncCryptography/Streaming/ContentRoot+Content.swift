@@ -10,21 +10,40 @@ extension ContentRoot {
         _ source: Source,
         on workers: SealingWorkers
     ) async throws -> (byteCount: Int64, root: ContentRoot) where Source.Element == [UInt8] {
+        let summary = try await ContentSummary.of(source, blockSize: nil, on: workers)
+        return (summary.plainBytes, summary.contentRoot)
+    }
+}
+
+extension ContentSummary {
+    /// Digests a file's content while it's read, on all cores.
+    ///
+    /// - Parameters:
+    ///   - source: The content, in pieces of any size; fastest if they're of 1 MiB.
+    ///   - blockSize: How many bytes the blocks have whose digests are found out too; none are where it is `nil`.
+    ///   - workers: Who digests.
+    /// - Returns: What it came to, without a sealed size.
+    /// - Throws: What the source throws, or `CancellationError`.
+    package static func of<Source: AsyncSequence & Sendable>(
+        _ source: Source,
+        blockSize: Int?,
+        on workers: SealingWorkers
+    ) async throws -> ContentSummary where Source.Element == [UInt8] {
+        let size = ContentRoot.blockSize
         var content = ByteStream(source.makeAsyncIterator())
         let window = ChunkWindow<ChunkSummary>(workers)
-        var tally = ContentTally()
+        var tally = ContentTally(blockSize: blockSize)
         var isOver = false
         while true {
             while !window.isFull, !isOver {
-                let block = try await content.take(blockSize)
-                isOver = block.count < blockSize
+                let block = try await content.take(size)
+                isOver = block.count < size
                 guard !block.isEmpty else { break }
-                window.append(workers.submit { _ in ChunkSummary(of: block, chunkSize: blockSize) })
+                window.append(workers.submit { _ in ChunkSummary(of: block, chunkSize: size) })
             }
             guard let summary = try await window.next() else { break }
             tally.add(summary, sealedBytes: 0)
         }
-        let summary = tally.finalize()
-        return (summary.plainBytes, summary.contentRoot)
+        return tally.finalize()
     }
 }

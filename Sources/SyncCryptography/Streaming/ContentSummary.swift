@@ -6,6 +6,8 @@ public struct ContentSummary: Hashable, Sendable {
     public internal(set) var sealedBytes: Int64 = 0
     /// The digest of the file's content.
     package internal(set) var contentRoot: ContentRoot
+    /// The digests of the file's blocks, if they were asked for.
+    package internal(set) var blocks: BlockDigests?
 
     /// The root of an empty file, until there is more.
     init() {
@@ -21,11 +23,14 @@ struct ChunkSummary: Sendable {
     let digest: [UInt8]?
     /// The chunk itself, where it isn't: blocks are then put together of several, in order.
     let plaintext: [UInt8]?
+    /// The digests of the chunk's pages, likewise.
+    let pageDigests: [UInt8]?
 
     init(of plaintext: [UInt8], chunkSize: Int) {
         let isBlock = chunkSize == ContentRoot.blockSize && !plaintext.isEmpty
         plainBytes = plaintext.count
-        digest = isBlock ? Blake2b.digest(of: plaintext) : nil
+        pageDigests = isBlock ? Blake2b.digests(of: plaintext, blockSize: ContentRoot.pageSize) : nil
+        digest = pageDigests.map { Blake2b.digest(of: $0) }
         self.plaintext = isBlock ? nil : plaintext
     }
 }
@@ -35,11 +40,17 @@ struct ContentTally: Sendable {
     private var hasher = ContentRootHasher()
     private var summary = ContentSummary()
 
+    /// - Parameter blockSize: How many bytes the blocks have whose digests are wanted, of chunks of 1 MiB.
+    init(blockSize: Int? = nil) {
+        summary.blocks = blockSize.map { BlockDigests(blockSize: $0) }
+    }
+
     /// Adds a chunk.
     mutating func add(_ chunk: ChunkSummary, sealedBytes: Int) {
         summary.plainBytes += Int64(chunk.plainBytes)
         add(sealedBytes: sealedBytes)
         if let digest = chunk.digest { hasher.append(blockDigest: digest, byteCount: chunk.plainBytes) }
+        if let digests = chunk.pageDigests { summary.blocks?.append(pageDigests: digests, byteCount: chunk.plainBytes) }
         if let plaintext = chunk.plaintext { hasher.update(plaintext) }
     }
 

@@ -11,6 +11,9 @@ where Source.Element == [UInt8] {
     /// Makes the file's key another than that of every other file: 32 bytes that stand in its header.
     public var salt: [UInt8] { codec.header.salt }
 
+    /// How many bytes the blocks have whose digests are found out too, if chunks have 1 MiB; none are where it is `nil`.
+    package var blockSize: Int?
+
     private let source: Source
     private let codec: ChunkCodec
     private let workers: SealingWorkers
@@ -43,7 +46,7 @@ where Source.Element == [UInt8] {
         private let content: SealedContent
         private var plaintext: ByteStream<Source.AsyncIterator>
         private let window: ChunkWindow<Sealed>
-        private var tally = ContentTally()
+        private var tally: ContentTally
         private var effort: CompressionEffort
         /// The chunk after those in the window, read ahead to know whether there is one; `nil` if none was read yet.
         private var ahead: [UInt8]?
@@ -57,6 +60,7 @@ where Source.Element == [UInt8] {
             self.content = content
             plaintext = ByteStream(content.source.makeAsyncIterator())
             window = ChunkWindow(content.workers)
+            tally = ContentTally(blockSize: content.blockSize)
             effort = CompressionEffort(content.codec.compression)
         }
 

@@ -1,10 +1,14 @@
 import RemoteStorage
+import ThreadSupport
 
 /// A folder that calls a hook before and after every request that changes something, and before every other one.
 actor ObservedBackend: RemoteBackend {
     private let folder: LocalFolderBackend
     private let allowed: RemoteCapabilities?
     private let hook: @Sendable (String) throws -> Void
+
+    /// How many bytes were written to files.
+    let writtenBytes = Locked<Int64>(0)
 
     nonisolated var identity: String { folder.identity }
 
@@ -55,7 +59,11 @@ actor ObservedBackend: RemoteBackend {
         to path: RemotePath,
         when condition: WriteCondition
     ) async throws -> RemoteItem {
-        try await observing("write of \(path)") { try await folder.write(content, to: path, when: condition) }
+        try await observing("write of \(path)") {
+            let item = try await folder.write(content, to: path, when: condition)
+            writtenBytes.withLock { $0 += item.size }
+            return item
+        }
     }
 
     func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {

@@ -1,0 +1,94 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+/// How a store is pushed as a delta.
+struct DeltaPlan: Sendable {
+    /// What it builds on, the whole copy first.
+    let bases: [UploadReference]
+    private let header: DeltaHeader
+    private let runs: [Range<Int64>]
+    private let digests: BlockDigests
+
+    /// Compares a store with what it can build on; `nil` if a whole copy is better.
+    ///
+    /// - Parameters:
+    ///   - digests: The digests of the store.
+    ///   - base: What it can build on.
+    init?(_ digests: BlockDigests, on base: DeltaBase) {
+        let former = base.blocks.digests
+        guard former.blockSize == digests.blockSize, let whole = base.chain.whole[.store] else { return nil }
+        header = DeltaHeader(
+            blockSize: Int64(digests.blockSize),
+            baseSize: former.byteCount,
+            size: digests.byteCount
+        )
+        runs = digests.blocksChanged(since: former)
+        let deltas = base.chain.deltas.compactMap { $0[.store]?.storedSize }
+        let byteCount = header.byteCount(of: runs)
+        guard
+            DeltaPolicy.allows(
+                byteCount,
+                of: digests.byteCount,
+                on: (whole.size, whole.storedSize),
+                after: deltas
+            )
+        else { return nil }
+        bases = base.chain.references
+        self.digests = digests
+    }
+
+    /// How many bytes the delta has before it's sealed.
+    var byteCount: Int64 { header.byteCount(of: runs) }
+
+    /// Writes the delta into a file of the temporary directory, and ends the reading of the store: a push may take long.
+    ///
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store isn't what was digested; `cannotWrite`.
+    func write(from store: TakenStore, _ context: OperationContext) async throws -> DeltaFile {
+        let url = try await context.temporaryDirectory().appending(path: DocumentHierarchy.deltaName)
+        try await context.blocking {
+            try LocalFile.create(url.path)
+            let file = try PatchedFile(at: url, byteCount: 0)
+            var writer = DeltaWriter(header, runs: runs)
+            var offset: Int64 = 0
+            while let piece = try writer.next(reading: { try read(store, at: $0, $1) }) {
+                try Task.checkCancellation()
+                try file.write(piece[...], at: offset)
+                offset += Int64(piece.count)
+            }
+            try file.close()
+            try store.release()
+        }
+        return DeltaFile(url: url, byteCount: byteCount, bases: bases)
+    }
+
+    private func read(_ store: TakenStore, at offset: Int64, _ count: Int) throws -> [UInt8] {
+        let bytes = try store.read(at: offset, upTo: count)
+        guard bytes.count == count, digests.match(bytes, at: offset) else {
+            throw StoreSyncError(
+                .storeChanged,
+                "The store was changed after it was compared with the last push. Nothing was published. Push again."
+            )
+        }
+        return bytes
+    }
+}
+
+/// A delta in the temporary directory, as it's pushed.
+struct DeltaFile: Sendable {
+    let url: URL
+    /// How many bytes it has.
+    let byteCount: Int64
+    /// What it builds on, the whole copy first.
+    let bases: [UploadReference]
+}
+
+extension DeltaBase {
+    /// The delta that is pushed, if this is what the client has pushed last, and a delta is worth it.
+    func plan(_ digests: BlockDigests?, _ client: RemoteIdentifier, _ published: PublishedStores) -> DeltaPlan? {
+        let newest = published.published.filter { $0.client == client }.max { $0.generation < $1.generation }
+        guard let digests, name == newest else { return nil }
+        return DeltaPlan(digests, on: self)
+    }
+}

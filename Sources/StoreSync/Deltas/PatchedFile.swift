@@ -1,0 +1,38 @@
+import Foundation
+
+/// A local file of which parts are written, anywhere.
+final class PatchedFile: Sendable {
+    private let handle: FileHandle
+    private let url: URL
+
+    /// Opens a file and brings it to a length.
+    init(at url: URL, byteCount: Int64) throws {
+        self.url = url
+        do {
+            handle = try FileHandle(forUpdating: url)
+            try handle.truncate(atOffset: UInt64(byteCount))
+        } catch {
+            throw StoreSyncError(writing: url, error)
+        }
+    }
+
+    func write(_ bytes: ArraySlice<UInt8>, at offset: Int64) throws {
+        do {
+            try handle.seek(toOffset: UInt64(offset))
+            try handle.write(contentsOf: Data(bytes))
+        } catch {
+            throw StoreSyncError(writing: url, error)
+        }
+    }
+
+    /// Ends the writing, and makes the file durable.
+    func synchronize() throws {
+        do { try handle.synchronize() } catch { throw StoreSyncError(writing: url, error) }
+        try close()
+    }
+
+    /// Ends the writing.
+    func close() throws {
+        do { try handle.close() } catch { throw StoreSyncError(writing: url, error) }
+    }
+}

@@ -1,0 +1,61 @@
+import Foundation
+import Operations
+import RemoteStorage
+
+/// Puts the stores of a document together that are pushed as deltas, one after the other, and checks each as a whole.
+///
+/// It takes the room of one store in the temporary directory. Deltas that follow each other are applied to what stands
+/// there, so each is read once.
+struct DeltaVerification {
+    let assembler: StoreAssembler
+    let url: URL
+    /// Those that could be read so far: what a generation builds on has a lower number.
+    private var manifests: [StoreManifest] = []
+    /// What stands in the temporary directory.
+    private var assembled: StoreManifest?
+
+    init(_ assembler: StoreAssembler, at url: URL) {
+        self.assembler = assembler
+        self.url = url
+    }
+
+    /// Notes a manifest that later ones may build on.
+    mutating func note(_ manifest: StoreManifest) {
+        manifests.append(manifest)
+    }
+
+    /// Checks a store that is a delta.
+    ///
+    /// - Throws: ``StoreSyncError`` that says what is wrong; `CancellationError`.
+    mutating func check(_ manifest: StoreManifest, _ context: OperationContext) async throws {
+        let path = assembler.hierarchy.manifest(manifest.name)
+        let chain: StoreChain
+        do throws(StoreChain.Failure) {
+            chain = try StoreChain(manifest, among: manifests)
+        } catch {
+            switch error {
+            case .notArrived(let name):
+                throw StoreSyncError(
+                    .noUploadedStore,
+                    "It builds on \(name), which has not arrived, or was removed. Push the store again if it stays away."
+                )
+            case .misfit: throw StoreSyncError.corrupt(path, "it doesn't fit on what it builds on")
+            }
+        }
+        let former = assembled
+        assembled = nil
+        if let former, chain.manifests.dropLast().last == former {
+            try await assembler.apply(manifest, to: former, at: url, context)
+            try await assembler.check(manifest, at: url, context)
+        } else {
+            removeFile()
+            _ = try await assembler.assemble(chain, at: url, context)
+        }
+        assembled = manifest
+    }
+
+    /// Gives the room back.
+    func removeFile() {
+        try? FileManager.default.removeItem(at: url)
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import GRDB
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+/// A sealed application with a store of rows that no one can compress, and the looks that tests of deltas take at it.
+struct DeltaWorld {
+    let world: World
+    let document: DocumentHierarchy
+
+    init(isVolatile: Bool = true) throws {
+        world = try World(password: "correct horse", isVolatile: isVolatile)
+        document = ApplicationHierarchy(world.application).document(world.document)
+    }
+
+    func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
+
+    /// What is published, by client and generation.
+    func manifests(_ device: Device) async throws -> [StoreManifest] {
+        let registration = try await device.registerDocument(mayCreate: false).value
+        let hooks = device.backend.wholeStoreDownloadHooks
+        let published = try await PublishedStores.list(hooks, document)
+        return try await PublishedStores.readManifests(published.published, hooks, registration).manifests
+            .sorted { ($0.name.client, $0.name.generation) < ($1.name.client, $1.name.generation) }
+    }
+
+    /// The newest manifest of all.
+    func newest(_ device: Device) async throws -> StoreManifest {
+        try #require(try await manifests(device).max { $0.name.generation < $1.name.generation })
+    }
+
+    /// Where a device keeps the blocks that it pushed.
+    func pushedBlocks(of device: Device) throws -> URL {
+        device.state.pushedBlocks(
+            of: DocumentKey(
+                application: ApplicationKey(remote: device.backend.identity, application: world.application.rawValue),
+                document: world.document.rawValue
+            )
+        ).url
+    }
+
+    /// The bytes that a push of a store transfers.
+    func snapshot(of store: URL) throws -> Data {
+        let copy = world.folder.appending(path: "snapshot-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: copy) }
+        _ = try StoreSnapshot.take(of: LocalStore(store), at: copy)
+        return try Data(contentsOf: copy)
+    }
+
+    /// Pulls on a device that may lose what it has, and compares the store byte for byte with what `store` is.
+    func expectPulled(_ device: Device, is store: URL, _ comment: String = "") async throws {
+        _ = try await device.pull(overwrite: true).value
+        let (pulled, pushed) = (try Data(contentsOf: device.store), try snapshot(of: store))
+        #expect(pulled == pushed, "\(comment)")
+    }
+}
+
+/// A store whose rows have 2 to 4 KB.
+enum RowStore {
+    static func row(_ generator: inout SplitMix64) -> Data {
+        let count = Int.random(in: 2000...4000, using: &generator)
+        return Data((0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) })
+    }
+
+    static func change(_ url: URL, _ body: (Database) throws -> Void) throws {
+        let queue = try DatabaseQueue(path: url.path)
+        defer { try? queue.close() }
+        try queue.write { db in
+            try db.execute(sql: "CREATE TABLE IF NOT EXISTS item (id INTEGER PRIMARY KEY, value BLOB NOT NULL)")
+            try body(db)
+        }
+    }
+
+    static func insert(_ count: Int, into url: URL, _ generator: inout SplitMix64) throws {
+        try change(url) { db in
+            for _ in 0..<count {
+                try db.execute(sql: "INSERT INTO item (value) VALUES (?)", arguments: [row(&generator)])
+            }
+        }
+    }
+
+    /// Writes rows anew that lie all over the table.
+    static func update(_ count: Int, in url: URL, _ generator: inout SplitMix64) throws {
+        try change(url) { db in
+            let identifiers = try Int.fetchAll(db, sql: "SELECT id FROM item ORDER BY id")
+            for identifier in identifiers.shuffled(using: &generator).prefix(count) {
+                try db.execute(
+                    sql: "UPDATE item SET value = ? WHERE id = ?",
+                    arguments: [row(&generator), identifier]
+                )
+            }
+        }
+    }
+
+    static func delete(_ share: Double, from url: URL, _ generator: inout SplitMix64) throws {
+        try change(url) { db in
+            for identifier in try Int.fetchAll(db, sql: "SELECT id FROM item ORDER BY id")
+            where Double.random(in: 0..<1, using: &generator) < share {
+                try db.execute(sql: "DELETE FROM item WHERE id = ?", arguments: [identifier])
+            }
+        }
+    }
+
+    static func vacuum(_ url: URL, pageSize: Int? = nil) throws {
+        let queue = try DatabaseQueue(path: url.path)
+        defer { try? queue.close() }
+        try queue.inDatabase { db in
+            if let pageSize { try db.execute(sql: "PRAGMA page_size = \(pageSize)") }
+            try db.execute(sql: "VACUUM")
+        }
+    }
+}

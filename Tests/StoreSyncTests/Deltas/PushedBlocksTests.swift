@@ -1,0 +1,80 @@
+import Foundation
+import SyncCryptography
+import Testing
+
+@testable import StoreSync
+
+@Suite("What is remembered of the store that was pushed last")
+struct PushedBlocksTests {
+    private let fixture: StateFixture
+    private let file: PushedBlocks.File
+
+    init() throws {
+        fixture = try StateFixture()
+        file = PushedBlocks.File(fixture.url.appending(path: "blocks"), document: StateFixture.diary)
+    }
+
+    private func blocks(_ count: Int = 30_000) -> PushedBlocks {
+        var digests = BlockDigests(blockSize: 4096)
+        digests.update((0..<count).map { UInt8(truncatingIfNeeded: $0 / 4096) })
+        return PushedBlocks(
+            PushedBlocks.Subject(
+                epoch: UUID(),
+                document: StateFixture.diary,
+                client: "phone",
+                uploads: [StateFixture.upload(1), StateFixture.upload(2)],
+                contentRoot: String(repeating: "ab", count: 32),
+                byteCount: Int64(count),
+                blockSize: 4096
+            ),
+            digests
+        )
+    }
+
+    @Test("it's read as it was written, and only the last is kept", arguments: [0, 1, 30_000])
+    func roundTrip(count: Int) throws {
+        #expect(file.read() == nil)
+        file.write(blocks(7000))
+        let written = blocks(count)
+        file.write(written)
+        #expect(file.read() == written)
+        let directory = file.url.deletingLastPathComponent().path
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory).count == 1)
+        let mode = try FileManager.default.attributesOfItem(atPath: file.url.path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        let other = PushedBlocks.File(file.url.deletingLastPathComponent(), document: StateFixture.recipes)
+        #expect(other.read() == nil)
+    }
+
+    @Test("damaged anywhere, cut anywhere, too large or of another kind, it's as if it weren't there")
+    func damage() throws {
+        let bytes = try PushedBlocks.File.encode(blocks())
+        #expect(PushedBlocks.File.decode(bytes) != nil)
+        for offset in bytes.indices {
+            var changed = bytes
+            changed[offset] ^= 1 << UInt8(offset % 8)
+            #expect(PushedBlocks.File.decode(changed) == nil, "\(offset)")
+            #expect(PushedBlocks.File.decode(Array(bytes.prefix(offset))) == nil, "\(offset)")
+        }
+        file.write(blocks())
+        let handle = try FileHandle(forWritingTo: file.url)
+        try handle.truncate(atOffset: 1 << 40)
+        try handle.close()
+        #expect(file.read() == nil)
+        try FileManager.default.removeItem(at: file.url)
+        try FileManager.default.createDirectory(at: file.url, withIntermediateDirectories: true)
+        #expect(file.read() == nil)
+    }
+
+    @Test("where it can't be written, nothing fails and nothing is left")
+    func unwritable() throws {
+        file.write(blocks())
+        try FileManager.default.removeItem(at: file.url)
+        // A directory that isn't empty is in the way.
+        try FileManager.default.createDirectory(at: file.url.appending(path: "x"), withIntermediateDirectories: true)
+        file.write(blocks())
+        #expect(file.read() == nil)
+        let directory = file.url.deletingLastPathComponent().path
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory).count == 1)
+    }
+}
