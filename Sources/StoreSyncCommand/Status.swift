@@ -16,14 +16,35 @@ struct Status: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, interruption: interruption)
             let status = try await session.value(of: session.manager.status())
-            session.report.result(Result(status), lines: lines(status))
+            // Asked last: what can't be reached has said so by now.
+            let remote = Remote(session.backend.identity, try await session.backend.knownCapabilities())
+            session.report.result(Result(status, remote), lines: lines(status, remote))
         }
     }
 
-    private func lines(_ status: ApplicationStatus) -> [String] {
+    /// The storage, and what can be relied on there.
+    private struct Remote: Encodable {
+        let identity: String
+        /// `nil` where it would have to be tried out.
+        let capabilities: [String]?
+
+        init(_ identity: String, _ capabilities: RemoteCapabilities?) {
+            self.identity = identity
+            self.capabilities = capabilities?.names
+        }
+
+        var line: String {
+            guard let capabilities else { return "remote \(identity)  is tried out by the first push" }
+            return "remote \(identity)  "
+                + (capabilities.isEmpty ? "guarantees nothing" : capabilities.joined(separator: ", "))
+        }
+    }
+
+    private func lines(_ status: ApplicationStatus, _ remote: Remote) -> [String] {
         var lines = [
             "\(status.application), \(status.isEncrypted ? "encrypted" : "not encrypted")",
             status.client.map { "this device is client \($0)" } ?? "this device isn't registered",
+            remote.line,
         ]
         for client in status.clients { lines.append("client \(client.client)  \(client.description)") }
         for document in status.documents {
@@ -57,16 +78,18 @@ struct Status: AsyncParsableCommand {
         }
 
         private enum CodingKeys: CodingKey {
-            case application, client, encrypted, clients, documents
+            case application, client, encrypted, remote, clients, documents
         }
 
         let application: String
         let client: String?
         let encrypted: Bool
+        let remote: Remote
         let clients: [Client]
         let documents: [Document]
 
-        init(_ status: ApplicationStatus) {
+        init(_ status: ApplicationStatus, _ remote: Remote) {
+            self.remote = remote
             application = status.application.rawValue
             client = status.client
             encrypted = status.isEncrypted
@@ -99,6 +122,7 @@ struct Status: AsyncParsableCommand {
             try container.encode(application, forKey: .application)
             try container.encode(client, forKey: .client)
             try container.encode(encrypted, forKey: .encrypted)
+            try container.encode(remote, forKey: .remote)
             try container.encode(clients, forKey: .clients)
             try container.encode(documents, forKey: .documents)
         }

@@ -64,8 +64,11 @@ extension CommandTests {
             _ = try await laptop.push("--description", "a laptop")
 
             let status = try await laptop.run("status").json()
-            let statusKeys: Set = ["application", "client", "encrypted", "clients", "documents"]
+            let statusKeys: Set = ["application", "client", "encrypted", "remote", "clients", "documents"]
             #expect(status.keys == statusKeys)
+            #expect(status["remote"]?["identity"]?.string?.hasPrefix("file://") == true)
+            let capabilities = try #require(status["remote"]?["capabilities"]?.array)
+            #expect(capabilities.contains(.string("exclusiveCreate")))
             let client = try #require(status["client"]?.string)
             #expect(status["clients"]?.array?.count == 1)
             #expect(status["clients"]?[0]?.keys == ["client", "description", "documents"])
