@@ -16,7 +16,8 @@ public import RemoteStorage
 /// - Redirects are followed on the same server only. Basic and Digest are answered when the server asks, and credentials go
 ///   to no other machine without TLS.
 ///
-/// The share must be there: an absent one is an error (``RemoteError/Code/unavailable``), never created.
+/// The share must be there: an absent one is an error (``RemoteError/Code/unavailable``), never created. nginx lists no names
+/// that begin with a dot, although they can be written and read there.
 public actor WebDAVBackend: RemoteBackend {
     /// The share, as `webdavs://host:port/path`.
     public nonisolated let identity: String
@@ -64,8 +65,11 @@ public actor WebDAVBackend: RemoteBackend {
     }
 
     private func options() async throws -> HTTPHeaders {
+        // Some servers tell what they can do about what isn't there.
+        async let share = status(of: .root)
         let response = try await transport.send(HTTPRequest(method: .OPTIONS, target: location.target(.root)))
         await response.discard()
+        guard try await share != nil else { throw missingShare }
         guard response.isSuccess, response.headers.contains(name: "DAV") else {
             throw RemoteError(
                 .unavailable,
@@ -273,6 +277,13 @@ public actor WebDAVBackend: RemoteBackend {
             RemoteError(
                 .unsupported,
                 "\(identity) can't do this at “\(path)” (HTTP status \(response.status)). Is it a WebDAV share?",
+                path: path
+            )
+        case 500 where path.lastComponent.map { $0.utf8.count > 200 } ?? false:
+            // Servers that write under a longer name first don't say what is wrong with this one.
+            RemoteError(
+                .invalidPath,
+                "\(identity) can't hold a name as long as that of “\(path)” (HTTP status 500).",
                 path: path
             )
         default:

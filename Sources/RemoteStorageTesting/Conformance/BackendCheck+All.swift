@@ -3,7 +3,7 @@ extension BackendCheck {
     public static let all: [BackendCheck] = [
         steadyCapabilities, roundTrip, contentShapes, wrongLength, ranges, absence, conditions, conditionalReplace,
         wrongKinds, oneVersion, resumption,
-        plainNames, unicodeNames, oddNames, insideTheRoot,
+        plainNames, dottedNames, unicodeNames, oddNames, insideTheRoot,
         listing, longListing, copying, moving, movingExclusively, removing,
         unfinishedWrites, failingContent, cancelledWrite, cancelledReading, cancelledTask, sideBySide,
         exclusiveCreate, exclusiveDirectoryMove, atomicReplace, racingDirectories,

@@ -8,9 +8,16 @@ extension BackendCheck {
     ) { trial in
         let names = [
             " leading", "trailing ", "a b", "%", "100%", "%20", "%2e%2e", "%252f", "+plus+", "#hash?&=", "a;b", "a:b@c",
-            "semi;colon=1", "comma,", "~tilde", "$&'()*+,;=", "[brackets]", ".hidden", "...", "-rf", "Index.HTML",
+            "semi;colon=1", "comma,", "~tilde", "$&'()*+,;=", "[brackets]", "-rf", "Index.HTML",
         ]
         try await keeps(names, trial)
+    }
+
+    /// Names that some programs don't show.
+    public static let dottedNames = BackendCheck(
+        "names that begin with a dot are kept and listed"
+    ) { trial in
+        try await keeps([".hidden", "...", ".registering-1", ".a b%"], trial)
     }
 
     /// Names beyond ASCII.
@@ -71,7 +78,7 @@ extension BackendCheck {
                 _ = try await backend.status(of: path)
                 try trial.require(try await backend.read(path) == nil, "“\(path)” is read although nobody wrote it")
                 try await backend.write([9], to: path, when: .ifAbsent)
-                try await trial.requireNames([name], in: inner, "a name that tries to leave")
+                try await trial.requireBytes([9], at: path, "a name that tries to leave")
                 try await backend.remove(path)
             } catch let error as RemoteError where [.invalidPath, .unsupported].contains(error.code) {
                 // As good: it went nowhere.

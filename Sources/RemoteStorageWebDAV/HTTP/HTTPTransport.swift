@@ -78,6 +78,8 @@ final class HTTPTransport: Sendable {
             )
         )
         settings.httpVersion = .http1Only
+        // Whether to try again is decided here, for connections too.
+        settings.connectionPool.retryConnectionEstablishment = false
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: settings)
         authorization = Locked(Authorization(configuration.credentials))
     }

@@ -18,7 +18,8 @@ extension WebDAVBackend {
         if profile.keepsConditions || profile.putsAtomically && existing != nil {
             try await write(reread(source, length: item.size), to: destination, when: condition)
         } else if condition == .ifAbsent {
-            try await create(destination) { try await self.copyFile(source, to: $0) }
+            let content = reread(source, length: item.size)
+            try await create(destination, content) { try await self.copyFile(source, to: $0) }
         } else {
             try await putAside(replacing: existing, at: destination) { try await self.copyFile(source, to: $0) }
         }

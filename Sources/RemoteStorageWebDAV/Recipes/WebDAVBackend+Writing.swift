@@ -26,7 +26,7 @@ extension WebDAVBackend {
             if profile.keepsConditions {
                 try await put(content, to: path, header: ("If-None-Match", "*"), otherwise: .alreadyExists(path))
             } else {
-                try await create(path) { try await self.put(content, to: $0) }
+                try await create(path, content) { try await self.put(content, to: $0) }
             }
         case .ifMatches(let tag):
             try condition.check(try await status(of: path), at: path)

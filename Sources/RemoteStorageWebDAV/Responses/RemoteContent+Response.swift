@@ -30,7 +30,7 @@ extension RemoteContent {
                 length = sent.range.upperBound - sent.range.lowerBound
             } else {
                 skipped = range.lowerBound
-                length = announced.map { range.clamped(to: 0..<$0).isEmpty ? 0 : Swift.min($0, range.upperBound) - skipped }
+                length = announced.map { Int64(range.clamped(to: 0..<$0).count) }
             }
         }
         self.init(
