@@ -19,6 +19,9 @@ struct HTTPRequest: Sendable {
     var headers: [(String, String)] = []
     var body: Body?
 
+    /// Whether it may be sent again although it may have been carried out.
+    var mayBeRepeated = true
+
     /// Whether it changes nothing.
     var isReading: Bool { [.GET, .HEAD, .OPTIONS, .PROPFIND].contains(method) }
 }
@@ -117,6 +120,7 @@ final class HTTPTransport: Sendable {
                 )
             } catch let error as Broken {
                 failure = RemoteError(.unavailable, "\(name) can't be reached. Try again later.", cause: error.cause)
+                guard request.mayBeRepeated else { throw failure }
             }
             guard let delay = schedule.delay(retryAfter: retryAfter, random: .random(in: 0..<1)) else { throw failure }
             try await configuration.clock.sleep(for: delay)

@@ -132,9 +132,10 @@ extension WebDAVBackend {
         return try parent.appending(".storesync-\(UUID().uuidString).tmp")
     }
 
-    /// Writes a file under a temporary name and moves it to its own.
+    /// Writes a file into a temporary directory and moves it to its own name.
     ///
-    /// Where something is there already, the server removes it first: a reader may see none.
+    /// Not beside it: rclone lists a directory only up to a file that is being written there. Where something has the name
+    /// already, the server removes it first: a reader may see none.
     func putAside(
         replacing existing: RemoteItem?,
         at path: RemotePath,
@@ -142,26 +143,22 @@ extension WebDAVBackend {
     ) async throws {
         guard let parent = path.parent else { throw RemoteError.isRoot() }
         try await makeSureInFile(of: parent, for: path)
-        let temporary = try temporaryName(beside: path)
+        let aside = try temporaryName(beside: path)
+        let temporary = try aside.appending("content")
         do {
+            try await createDirectory(at: aside)
             try await place(temporary)
             var overwrites = existing != nil
-            while true {
-                let outcome = try await moveFile(temporary, to: path, overwrites: overwrites)
-                if case .refused(let response) = outcome {
-                    // Somebody else wrote it meanwhile; then this one comes later, and replaces it.
-                    guard !overwrites, try await status(of: path)?.kind == .file else {
-                        throw error(response, at: path)
-                    }
-                    overwrites = true
-                    continue
-                }
-                return
+            while case .refused(let response) = try await moveFile(temporary, to: path, overwrites: overwrites) {
+                // Somebody else wrote it meanwhile; then this one comes later, and replaces it.
+                guard !overwrites, try await status(of: path)?.kind == .file else { throw error(response, at: path) }
+                overwrites = true
             }
         } catch {
-            await removeLeftover(temporary, isDirectory: false)
+            await removeLeftover(aside, isDirectory: true)
             throw error
         }
+        await removeLeftover(aside, isDirectory: true)
     }
 
     /// How a move ended.
@@ -185,16 +182,28 @@ extension WebDAVBackend {
         isDirectory: Bool,
         overwrites: Bool
     ) async throws -> MoveOutcome {
-        let response = try await transport.send(
-            HTTPRequest(
-                method: method.httpMethod,
-                target: location.target(source, isDirectory: isDirectory),
-                headers: [
-                    ("Destination", transport.origin + location.target(destination, isDirectory: isDirectory)),
-                    ("Overwrite", overwrites ? "T" : "F"),
-                ]
-            )
+        var request = HTTPRequest(
+            method: method.httpMethod,
+            target: location.target(source, isDirectory: isDirectory),
+            headers: [
+                ("Destination", transport.origin + location.target(destination, isDirectory: isDirectory)),
+                ("Overwrite", overwrites ? "T" : "F"),
+            ]
         )
+        // Some servers begin by removing the destination, which may be what an earlier request has moved there.
+        request.mayBeRepeated = !(method == .move && overwrites)
+        var response: HTTPResponse?
+        var attempts = 0
+        while response == nil {
+            do {
+                response = try await transport.send(request)
+            } catch let failure as RemoteError where failure.code == .unavailable && !request.mayBeRepeated {
+                attempts += 1
+                if try await status(of: source) == nil, try await status(of: destination) != nil { return .moved }
+                guard attempts < transport.configuration.retries.attempts else { throw failure }
+            }
+        }
+        guard let response else { throw CancellationError() }
         await response.discard()
         if response.isWholeSuccess { return .moved }
         if method == .move, response.wasRepeated, try await status(of: source) == nil,

@@ -52,7 +52,9 @@ struct Multistatus: Equatable, Sendable {
         var resources: [Resource] = []
         /// Whether the outermost element, a multistatus, has ended.
         var isComplete = false
-        private var elements: [String] = []
+        /// The names of the elements that are open, with a slash between each two.
+        private var path = ""
+        private var depth = 0
         private var text = ""
         private var resource = Resource()
         /// What a `propstat` says, until its status is known.
@@ -66,10 +68,11 @@ struct Multistatus: Equatable, Sendable {
             attributes: [String: String]
         ) {
             let name = namespaceURI == "DAV:" ? name : "other:\(name)"
-            guard elements.count < 64 else { return parser.abortParsing() }
-            elements.append(name)
+            guard depth < 64 else { return parser.abortParsing() }
+            depth += 1
+            path += path.isEmpty ? name : "/" + name
             text = ""
-            switch elements.joined(separator: "/") {
+            switch path {
             case "multistatus/response": resource = Resource()
             case "multistatus/response/propstat": found = Resource()
             case "multistatus/response/propstat/prop/resourcetype/collection": found.isCollection = true
@@ -83,7 +86,7 @@ struct Multistatus: Equatable, Sendable {
 
         func parser(_ parser: XMLParser, didEndElement: String, namespaceURI: String?, qualifiedName: String?) {
             let value = text.trimmingCharacters(in: .whitespacesAndNewlines)
-            switch elements.joined(separator: "/") {
+            switch path {
             case "multistatus/response/href": resource.reference = value
             case "multistatus/response/propstat/prop/getcontentlength": found.contentLength = Int64(value)
             case "multistatus/response/propstat/prop/getlastmodified": found.modified = HTTPDate(value)?.date
@@ -99,7 +102,8 @@ struct Multistatus: Equatable, Sendable {
             case "multistatus": isComplete = true
             default: break
             }
-            elements.removeLast()
+            depth -= 1
+            path = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
             text = ""
         }
     }
