@@ -21,6 +21,8 @@ let package = Package(
         .executable(name: "storesync", targets: ["StoreSyncCommand"]),
         .library(name: "StoreSync", targets: ["StoreSync"]),
         .library(name: "SyncCryptography", targets: ["SyncCryptography"]),
+        .library(name: "RemoteStorageWebDAV", targets: ["RemoteStorageWebDAV"]),
+        .library(name: "RemoteStorageTesting", targets: ["RemoteStorageTesting"]),
         .library(name: "RemoteStorage", targets: ["RemoteStorage"]),
         .library(name: "Keychain", targets: ["Keychain"]),
         .library(name: "OperationsTesting", targets: ["OperationsTesting"]),
@@ -29,12 +31,17 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-async-algorithms", from: "1.1.4"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/apple/swift-service-context", from: "1.5.1"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
@@ -43,7 +50,7 @@ let package = Package(
         .executableTarget(
             name: "StoreSyncCommand",
             dependencies: [
-                "StoreSync", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
+                "StoreSync", "RemoteStorageWebDAV", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -58,6 +65,25 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            swiftSettings: settings
+        ),
+        // Only who depends on it builds SwiftNIO.
+        .target(
+            name: "RemoteStorageWebDAV",
+            dependencies: [
+                "RemoteStorage", "ThreadSupport",
+                .product(name: "AsyncAlgorithms", package: "swift-async-algorithms"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "RemoteStorageTesting",
+            dependencies: ["RemoteStorage", "OperationsTesting"],
             swiftSettings: settings
         ),
         .target(
@@ -158,7 +184,30 @@ let package = Package(
         ),
         .testTarget(
             name: "RemoteStorageTests",
-            dependencies: ["RemoteStorage", "ThreadSupport"],
+            dependencies: ["RemoteStorage", "RemoteStorageTesting", "ThreadSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RemoteStorageTestingTests",
+            dependencies: ["RemoteStorageTesting", "OperationsTesting", "RemoteStorage"],
+            swiftSettings: settings
+        ),
+        // Servers that tests start, and what stands between them and a client.
+        .target(
+            name: "WebDAVServers",
+            dependencies: [
+                "RemoteStorageWebDAV", "RemoteStorage",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            path: "Tests/WebDAVServers",
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RemoteStorageWebDAVTests",
+            dependencies: [
+                "RemoteStorageWebDAV", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport", "WebDAVServers",
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
@@ -181,7 +230,8 @@ let package = Package(
         .testTarget(
             name: "StoreSyncTests",
             dependencies: [
-                "StoreSync", "RemoteStorage", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
+                "StoreSync", "RemoteStorage", "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting",
+                "SyncCryptography",
                 "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),
@@ -194,7 +244,7 @@ let package = Package(
         .testTarget(
             name: "StoreSyncCommandTests",
             dependencies: [
-                "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography",
+                "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography", "WebDAVServers",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings

@@ -34,6 +34,23 @@ public actor InMemoryBackend: RemoteBackend {
         nodes = [.root: Node(item: RemoteItem(name: "", kind: .directory, modified: now()))]
     }
 
+    private init(
+        identity: String,
+        capabilities: RemoteCapabilities,
+        now: @escaping @Sendable () -> Date,
+        nodes: [RemotePath: Node]
+    ) {
+        self.identity = identity
+        claimed = capabilities
+        self.now = now
+        self.nodes = nodes
+    }
+
+    /// Another place with all that is in this one now.
+    package func copy() -> InMemoryBackend {
+        InMemoryBackend(identity: identity, capabilities: claimed, now: now, nodes: nodes)
+    }
+
     /// What the place claims to guarantee.
     public func capabilities() async throws -> RemoteCapabilities { claimed }
 

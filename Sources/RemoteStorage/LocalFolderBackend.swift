@@ -36,9 +36,13 @@ public actor LocalFolderBackend: RemoteBackend {
         self.executor = executor
     }
 
-    /// Everything but conditional replacement and resumable writes.
+    /// Everything but conditional replacement and resumable writes; the speed of this device where no network is in between.
     public func capabilities() async throws -> RemoteCapabilities {
-        [.exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .serverSideCopy, .rangedRead]
+        let always: RemoteCapabilities = [
+            .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .serverSideCopy, .rangedRead,
+        ]
+        let isLocal = try await runBlocking(on: executor) { [folder] in folder.isOnThisDevice }
+        return isLocal ? always.union(.localSpeed) : always
     }
 
     /// What is at a path, without following a link there.

@@ -1,3 +1,10 @@
+extension RemoteBackend {
+    /// Asks for the capabilities, which most backends know.
+    public func knownCapabilities() async throws -> RemoteCapabilities? {
+        try await capabilities()
+    }
+}
+
 /// Short forms for small files and for whole ones.
 extension RemoteBackend {
     /// Opens a file to be read from its beginning to its end.

@@ -30,6 +30,11 @@ public protocol RemoteBackend: Actor {
     /// Cheap after the first call. A backend that has to ask the server does it at most once.
     func capabilities() async throws -> RemoteCapabilities
 
+    /// What this place guarantees, as far as that is known without writing to it.
+    ///
+    /// - Returns: The same as ``capabilities()``; `nil` where that would have to try something out first.
+    func knownCapabilities() async throws -> RemoteCapabilities?
+
     /// What is at `path`.
     ///
     /// - Parameter path: A file, a directory or the root, which always exists.

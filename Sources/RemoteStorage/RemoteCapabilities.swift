@@ -2,7 +2,7 @@
 ///
 /// Every request works without them, as the documentation of each says; operations choose their recipe by them, or
 /// refuse. A backend names only what it knows to hold under concurrent requests of many clients.
-public struct RemoteCapabilities: OptionSet, Hashable, Sendable {
+public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringConvertible {
     /// One bit for each capability.
     public let rawValue: UInt32
 
@@ -40,5 +40,22 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable {
     public static let all: RemoteCapabilities = [
         .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .conditionalReplace, .serverSideCopy, .rangedRead,
         .resumableWrite, .localSpeed,
+    ]
+
+    /// The names of the capabilities in the set, such as `exclusiveCreate`, in the order of their declaration.
+    public var names: [String] {
+        Self.namesByBit.filter { contains($0.capability) }.map(\.name)
+    }
+
+    /// The names with commas between them; `none` where there is none.
+    public var description: String {
+        isEmpty ? "none" : names.joined(separator: ", ")
+    }
+
+    private static let namesByBit: [(capability: RemoteCapabilities, name: String)] = [
+        (.exclusiveCreate, "exclusiveCreate"), (.exclusiveDirectoryMove, "exclusiveDirectoryMove"),
+        (.atomicReplace, "atomicReplace"), (.conditionalReplace, "conditionalReplace"),
+        (.serverSideCopy, "serverSideCopy"), (.rangedRead, "rangedRead"), (.resumableWrite, "resumableWrite"),
+        (.localSpeed, "localSpeed"),
     ]
 }

@@ -87,4 +87,13 @@ extension RemoteError {
             path: path
         )
     }
+
+    /// The request about `path` can't be done safely, or at all, because the place lacks a capability.
+    public static func lacks(_ capability: RemoteCapabilities, at path: RemotePath) -> RemoteError {
+        RemoteError(
+            .unsupported,
+            "“\(path)” can't be written like that: this place has no \(capability). Use a place that has it.",
+            path: path
+        )
+    }
 }

@@ -9,7 +9,7 @@ import SyncCryptography
 struct CommonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Where the data is: file:///path. Or STORESYNC_REMOTE.",
+            "Where the data is: file:///path, or webdavs://user@host:port/path. Or STORESYNC_REMOTE.",
             valueName: "url"
         )
     )
@@ -31,6 +31,17 @@ struct CommonOptions: ParsableArguments {
 
     @Option(help: ArgumentHelp("What people call this device.", valueName: "text"))
     var description: String?
+
+    @Option(
+        help: ArgumentHelp("A file that holds the WebDAV password. Or STORESYNC_WEBDAV_PASSWORD.", valueName: "file")
+    )
+    var remotePasswordFile: String?
+
+    @Option(help: ArgumentHelp("A certificate in PEM form that is trusted too.", valueName: "file"))
+    var certificate: String?
+
+    @Flag(help: "Send the WebDAV password to another machine without TLS.")
+    var insecure = false
 
     @OptionGroup var output: OutputOptions
 
@@ -84,7 +95,9 @@ extension CommonOptions {
     }
 
     func backend() throws -> any RemoteBackend {
-        try RemoteLocation(value(remote, "STORESYNC_REMOTE", "--remote")).backend()
+        try RemoteLocation(value(remote, "STORESYNC_REMOTE", "--remote")).backend(
+            RemoteLocation.Access(passwordFile: remotePasswordFile, certificate: certificate, isInsecure: insecure)
+        )
     }
 
     func stateDirectory() throws -> StateDirectory {

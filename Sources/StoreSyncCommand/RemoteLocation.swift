@@ -1,5 +1,6 @@
 import Foundation
 import RemoteStorage
+import RemoteStorageWebDAV
 import StoreSync
 
 /// A remote as the command line names it.
@@ -13,7 +14,17 @@ struct RemoteLocation {
         self.url = url
     }
 
-    func backend() throws -> any RemoteBackend {
+    /// How a server is talked to.
+    struct Access {
+        /// Where its password is; else in `STORESYNC_WEBDAV_PASSWORD`.
+        var passwordFile: String?
+        /// A certificate to trust besides those of the system.
+        var certificate: String?
+        /// Whether credentials may travel without TLS.
+        var isInsecure = false
+    }
+
+    func backend(_ access: Access) throws -> any RemoteBackend {
         switch url.scheme {
         case "file":
             guard url.host(percentEncoded: false) ?? "" == "" || url.host() == "localhost" else {
@@ -24,11 +35,51 @@ struct RemoteLocation {
             // The file system takes a path up to the first NUL, which would be another folder.
             guard !path.utf8.contains(0) else { throw UsageError("The remote \(url) contains a NUL. Leave %00 out.") }
             return LocalFolderBackend(root: URL(fileURLWithPath: path, isDirectory: true))
-        case "webdav", "webdavs", "s3":
-            throw UsageError("This version knows no \(url.scheme ?? "") remotes yet. Use a folder: file:///path.")
+        case "webdav", "webdavs":
+            return try webDAVBackend(access)
+        case "s3":
+            throw UsageError(
+                "This version knows no s3 remotes yet. Use a folder, file:///path, or a WebDAV share, webdavs://host/path."
+            )
         default:
-            throw UsageError("Remotes of the kind \(url.scheme ?? "") aren't known. A folder is file:///path.")
+            throw UsageError(
+                "Remotes of the kind \(url.scheme ?? "") aren't known. A folder is file:///path, a WebDAV share webdavs://host/path."
+            )
         }
+    }
+
+    private func webDAVBackend(_ access: Access) throws -> WebDAVBackend {
+        guard url.password() == nil else {
+            // Without the URL: what is printed may be kept.
+            throw UsageError("A remote's URL holds no password. Give it in STORESYNC_WEBDAV_PASSWORD or in a file.")
+        }
+        var credentials: WebDAVCredentials?
+        if let user = url.user(percentEncoded: false), !user.isEmpty {
+            guard let password = try password(access.passwordFile) else {
+                throw StoreSyncError(
+                    .remoteUnauthorized,
+                    "The password of \(user) is missing: give --remote-password-file or STORESYNC_WEBDAV_PASSWORD."
+                )
+            }
+            credentials = WebDAVCredentials(user: user, password: password)
+        }
+        do {
+            var configuration = try WebDAVConfiguration(url: url, credentials: credentials)
+            configuration.allowsCredentialsWithoutTLS = access.isInsecure
+            configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
+            return WebDAVBackend(configuration)
+        } catch {
+            throw UsageError(error.message)
+        }
+    }
+
+    /// The server's password: a file's first line, or the environment's.
+    private func password(_ file: String?) throws -> String? {
+        guard let file else { return ProcessInfo.processInfo.environment["STORESYNC_WEBDAV_PASSWORD"] }
+        guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+            throw UsageError("The remote's password can't be read from \(file). Name a text file that can be read.")
+        }
+        return text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text
     }
 }
 

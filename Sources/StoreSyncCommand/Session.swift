@@ -8,6 +8,7 @@ import SyncCryptography
 /// One run of a command: the manager, who answers its questions, and how it ends.
 struct Session: Sendable {
     let manager: ApplicationSyncManager
+    let backend: any RemoteBackend
     let report: Report
     let progressBar: ProgressBar
     private let delegate: CommandDelegate
@@ -25,11 +26,12 @@ struct Session: Sendable {
             throw UsageError("A password and --no-encrypt contradict each other. Give one of them.")
         }
         delegate = await CommandDelegate(encrypts: wanted, password: password, recreates: recreates)
+        backend = try options.backend()
         manager = ApplicationSyncManager(
             application: try options.application(),
             clientDescription: options.deviceDescription,
             requiresEncryption: wanted == true,
-            backend: try options.backend(),
+            backend: backend,
             state: try options.stateDirectory(),
             supervisor: interruption.supervisor,
             delegate: delegate

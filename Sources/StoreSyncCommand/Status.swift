@@ -17,13 +17,33 @@ struct Status: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, interruption: interruption)
             let status = try await session.value(of: session.manager.status())
-            session.report.result(Result(status), lines: lines(status))
+            // Asked last: what can't be reached has said so by now.
+            let remote = Remote(session.backend.identity, try await session.backend.knownCapabilities())
+            session.report.result(Result(status, remote), lines: lines(status, remote))
             guard !options.output.json else { return }
             for file in status.unreadable { session.report.warning("\(file.message) [\(file.code)]") }
         }
     }
 
-    private func lines(_ status: ApplicationStatus) -> [String] {
+    /// The storage, and what can be relied on there.
+    private struct Remote: Encodable {
+        let identity: String
+        /// `nil` where it would have to be tried out.
+        let capabilities: [String]?
+
+        init(_ identity: String, _ capabilities: RemoteCapabilities?) {
+            self.identity = identity
+            self.capabilities = capabilities?.names
+        }
+
+        var line: String {
+            guard let capabilities else { return "remote \(identity)  is tried out by the first push" }
+            return "remote \(identity)  "
+                + (capabilities.isEmpty ? "guarantees nothing" : capabilities.joined(separator: ", "))
+        }
+    }
+
+    private func lines(_ status: ApplicationStatus, _ remote: Remote) -> [String] {
         var lines = ["\(status.application), \(status.isEncrypted ? "encrypted" : "not encrypted")"]
         if let encryption = status.encryption {
             lines += [
@@ -36,6 +56,7 @@ struct Status: AsyncParsableCommand {
         lines.append(
             status.client.map { "this device is client \($0)" } ?? "this device isn't registered"
         )
+        lines.append(remote.line)
         for client in status.clients { lines.append("client \(client.client)  \(client.description)") }
         for document in status.documents {
             lines.append("document \(document.document)  \(document.description)")
@@ -82,18 +103,20 @@ struct Status: AsyncParsableCommand {
         }
 
         private enum CodingKeys: CodingKey {
-            case application, client, encrypted, encryption, clients, documents, unreadable
+            case application, client, encrypted, encryption, remote, clients, documents, unreadable
         }
 
         let application: String
         let client: String?
         let encrypted: Bool
         let encryption: Encryption?
+        let remote: Remote
         let clients: [Client]
         let documents: [Document]
         let unreadable: [Unreadable]
 
-        init(_ status: ApplicationStatus) {
+        init(_ status: ApplicationStatus, _ remote: Remote) {
+            self.remote = remote
             application = status.application.rawValue
             client = status.client
             encrypted = status.isEncrypted
@@ -140,6 +163,7 @@ struct Status: AsyncParsableCommand {
             try container.encode(client, forKey: .client)
             try container.encode(encrypted, forKey: .encrypted)
             try container.encode(encryption, forKey: .encryption)
+            try container.encode(remote, forKey: .remote)
             try container.encode(clients, forKey: .clients)
             try container.encode(documents, forKey: .documents)
             try container.encode(unreadable, forKey: .unreadable)

@@ -65,11 +65,14 @@ extension CommandTests {
 
             let status = try await laptop.run("status").json()
             let statusKeys: Set = [
-                "application", "client", "encrypted", "encryption", "clients", "documents", "unreadable",
+                "application", "client", "encrypted", "encryption", "remote", "clients", "documents", "unreadable",
             ]
             #expect(status.keys == statusKeys)
             #expect(status["encryption"] == .null)
             #expect(status["unreadable"] == .array([]))
+            #expect(status["remote"]?["identity"]?.string?.hasPrefix("file://") == true)
+            let capabilities = try #require(status["remote"]?["capabilities"]?.array)
+            #expect(capabilities.contains(.string("exclusiveCreate")))
             let client = try #require(status["client"]?.string)
             #expect(status["clients"]?.array?.count == 1)
             #expect(status["clients"]?[0]?.keys == ["client", "description", "documents"])

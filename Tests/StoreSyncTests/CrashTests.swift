@@ -95,8 +95,7 @@ struct CrashTests {
         Scenario(
             name: "the first registration where the directory is there already",
             prepare: { world in
-                let root = world.share.appending(path: world.application.rawValue)
-                try FileManager.default.createDirectory(at: root, withIntermediateDirectories: false)
+                try await world.remote.createDirectory(at: RemotePath(world.application.rawValue))
             },
             act: { _ = try await $0.register().value },
             mayBePulled: [nil],
@@ -174,11 +173,10 @@ struct CrashTests {
                 try b.write("one")
                 _ = try await b.push().value
                 _ = try await a.pull().value
-                let folder = LocalFolderBackend(root: world.share)
                 let hierarchy = ApplicationHierarchy(world.application)
-                let note = try await folder.bytes(at: hierarchy.document(world.document).documentInfo) ?? []
-                try await folder.write(note, to: hierarchy.deletedDocument(world.document), when: .always)
-                try await folder.remove(hierarchy.document(world.document).root)
+                let note = try await world.remote.bytes(at: hierarchy.document(world.document).documentInfo) ?? []
+                try await world.remote.write(note, to: hierarchy.deletedDocument(world.document), when: .always)
+                try await world.remote.remove(hierarchy.document(world.document).root)
                 try FileManager.default.removeItem(at: a.store)
                 try a.write("one", "two")
             },
@@ -223,7 +221,7 @@ struct CrashTests {
     }
 
     /// What a device finds that has nothing to do with it.
-    private func look(at world: World, _ scenario: Scenario, _ comment: String) async throws {
+    func look(at world: World, _ scenario: Scenario, _ comment: String) async throws {
         let spectator = try world.device("spectator")
         do {
             _ = try await spectator.pull().value

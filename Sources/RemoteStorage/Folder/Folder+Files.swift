@@ -32,7 +32,7 @@ extension Folder {
             return false
         }
         defer { pending.discard() }
-        _ = try pending.commit(as: name, at: destination, when: condition)
+        _ = try pending.commit(as: name, at: destination, when: condition, isShared: true)
         return true
     }
 

@@ -1,9 +1,33 @@
 import SystemPackage
 
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
 /// A folder of the file system whose insides have ``RemotePath``s.
 struct Folder: Sendable {
     /// Where it is.
     let path: String
+
+    /// Whether the file system is this device's own, as far as that is known: not a network's, nor a program's.
+    var isOnThisDevice: Bool {
+        var status = statfs()
+        guard statfs(path, &status) == 0 else { return false }
+        #if canImport(Darwin)
+        return status.f_flags & UInt32(MNT_LOCAL) != 0
+        #else
+        return !Self.remoteFileSystems.contains(UInt32(truncatingIfNeeded: status.f_type))
+        #endif
+    }
+
+    #if !canImport(Darwin)
+    /// NFS, SMB, CIFS, SMB 2, FUSE, 9P, AFS, Ceph, Coda, by the numbers that statfs(2) names.
+    private static let remoteFileSystems: Set<UInt32> = [
+        0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x6573_5546, 0x0102_1997, 0x5346_414F, 0x00C3_6400, 0x7375_7245,
+    ]
+    #endif
 
     /// Opens the folder itself.
     func open() throws -> Directory {

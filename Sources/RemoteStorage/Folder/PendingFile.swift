@@ -32,10 +32,23 @@ struct PendingFile: Sendable {
     }
 
     /// Gives the file its own name, in one step and for good.
-    func commit(as name: String, at path: RemotePath, when condition: WriteCondition) throws -> RemoteItem {
+    ///
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - path: The same name, for errors.
+    ///   - condition: What must be so.
+    ///   - isShared: Whether others may be giving the same file that name: it's a further name of another one.
+    /// - Returns: The file.
+    /// - Throws: The error of the condition; `Errno`.
+    func commit(
+        as name: String,
+        at path: RemotePath,
+        when condition: WriteCondition,
+        isShared: Bool = false
+    ) throws -> RemoteItem {
         guard let status = try directory.status(temporaryName) else { throw Errno.noSuchFileOrDirectory }
         if condition == .ifAbsent {
-            try giveNameExclusively(name, inode: status.inode)
+            try giveNameExclusively(name, inode: isShared ? nil : status.inode)
         } else {
             let existing = try directory.status(name).map { RemoteItem(name: name, $0) }
             try condition.check(existing, at: path)
@@ -53,12 +66,12 @@ struct PendingFile: Sendable {
         try? directory.unlink(temporaryName)
     }
 
-    private func giveNameExclusively(_ name: String, inode: Inode) throws(Errno) {
+    private func giveNameExclusively(_ name: String, inode: Inode?) throws(Errno) {
         do {
             try directory.link(temporaryName, to: directory, name)
         } catch let error where error == .fileExists {
             // Over NFS the answer to our own link may be lost, and the repeated call finds what it made.
-            guard try directory.status(name)?.inode == inode else { throw error }
+            guard let inode, try directory.status(name)?.inode == inode else { throw error }
         } catch let error where error.isNoHardLink {
             try directory.renameExclusively(temporaryName, to: directory, name)
         }

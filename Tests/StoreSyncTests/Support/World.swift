@@ -16,6 +16,10 @@ final class World: Sendable {
     let folder: URL
     let application: RemoteIdentifier
     let document: RemoteIdentifier
+    /// Where its devices meet instead of in the shared folder.
+    private let place: InMemoryBackend?
+    /// In which its devices live.
+    private let simulation: Simulation?
     /// What its devices give when they're asked for a password; without one, they want no encryption.
     let password: Password?
 
@@ -27,8 +31,11 @@ final class World: Sendable {
         application: String = "org.example.notes",
         document: String = "notes",
         password: String? = nil,
-        isVolatile: Bool = false
+        isVolatile: Bool = false,
+        place: InMemoryBackend? = nil,
+        simulation: Simulation? = nil
     ) throws {
+        (self.place, self.simulation) = (place, simulation)
         self.password = try password.map { try Password($0) }
         self.application = try RemoteIdentifier(application)
         self.document = try RemoteIdentifier(document)
@@ -51,6 +58,9 @@ final class World: Sendable {
     /// The shared folder.
     var share: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
 
+    /// Where its devices meet, without anything between.
+    var remote: any RemoteBackend { place ?? LocalFolderBackend(root: share) }
+
     /// A device with a state directory and a store path of its own; the same name is the same device.
     ///
     /// `hook` is called around every request to the shared folder, every change of the device's memory, and every step in
@@ -62,6 +72,7 @@ final class World: Sendable {
         capabilities: RemoteCapabilities? = nil,
         hook: (@Sendable (String) throws -> Void)? = nil
     ) throws -> Device {
+        let simulation = simulation ?? self.simulation
         let home = folder.appending(path: name, directoryHint: .isDirectory)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
         let folder = LocalFolderBackend(root: share, executor: simulation?.executor)
@@ -70,7 +81,7 @@ final class World: Sendable {
             name: name,
             store: home.appending(path: "store.sqlite"),
             state: try StateDirectory(url: home.appending(path: "state"), hook: hook ?? { _ in }),
-            backend: backend ?? shared,
+            backend: backend ?? place ?? shared,
             supervisor: OperationSupervisor(
                 simulation.map {
                     OperationSupervisor.Configuration(

@@ -2,68 +2,12 @@ import Foundation
 import RemoteStorage
 import Testing
 
-/// The backends that keep the same promises.
-enum BackendKind: CaseIterable, CustomTestStringConvertible {
-    case folder
-    case memory
-
-    var testDescription: String {
-        switch self {
-        case .folder: "a folder"
-        case .memory: "memory"
-        }
-    }
-
-    /// Runs `body` with an empty backend.
-    func withBackend(_ body: (any RemoteBackend) async throws -> Void) async throws {
-        switch self {
-        case .memory: try await body(InMemoryBackend())
-        case .folder: try await withTemporaryFolder { try await body(LocalFolderBackend(root: $0)) }
-        }
-    }
-}
-
 /// Runs `body` with an empty folder that is removed afterwards.
 func withTemporaryFolder(_ body: (URL) async throws -> Void) async throws {
     let folder = FileManager.default.temporaryDirectory.appending(component: "storesync-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
     try await body(folder)
-}
-
-/// Runs `attempt` by as many tasks at once, and counts those that weren't told that the name is taken.
-func winners(of attempts: Int, _ attempt: @escaping @Sendable (Int) async throws -> Void) async throws -> [Int] {
-    try await withThrowingTaskGroup(of: Int?.self) { group in
-        for number in 0..<attempts {
-            group.addTask {
-                do {
-                    try await attempt(number)
-                    return number
-                } catch let error as RemoteError where error.code == .alreadyExists {
-                    return nil
-                }
-            }
-        }
-        return try await group.reduce(into: []) { winners, number in winners += [number].compactMap(\.self) }
-    }
-}
-
-/// Where a fixed number of tasks wait for each other.
-actor Meeting {
-    private var missing: Int
-    private var waiting: [CheckedContinuation<Void, Never>] = []
-
-    init(of count: Int) {
-        missing = count
-    }
-
-    func arrive() async {
-        missing -= 1
-        guard missing == 0 else { return await withCheckedContinuation { waiting.append($0) } }
-        let all = waiting
-        waiting = []
-        for continuation in all { continuation.resume() }
-    }
 }
 
 /// A failure that no code of ours knows.

@@ -1,0 +1,11 @@
+extension BackendCheck {
+    /// Every promise: the conformance suite.
+    public static let all: [BackendCheck] = [
+        steadyCapabilities, roundTrip, contentShapes, wrongLength, ranges, absence, conditions, conditionalReplace,
+        wrongKinds, oneVersion, resumption,
+        plainNames, dottedNames, unicodeNames, oddNames, insideTheRoot,
+        listing, longListing, copying, moving, movingExclusively, removing,
+        unfinishedWrites, failingContent, cancelledWrite, cancelledReading, cancelledTask, sideBySide,
+        exclusiveCreate, exclusiveDirectoryMove, atomicReplace, racingDirectories,
+    ]
+}

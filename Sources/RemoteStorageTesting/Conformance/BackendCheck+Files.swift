@@ -1,0 +1,213 @@
+import RemoteStorage
+
+// What is written is what is read.
+extension BackendCheck {
+    /// What ``RemoteBackend/capabilities()`` and ``RemoteBackend/identity`` say.
+    public static let steadyCapabilities = BackendCheck(
+        "capabilities and identity are the same whenever they are asked for"
+    ) { trial in
+        try trial.require(!trial.backend.identity.isEmpty, "the identity is empty")
+        let before = trial.backend.identity
+        try await trial.backend.write([1], to: RemotePath("file"), when: .always)
+        try trial.requireEqual(try await trial.backend.capabilities(), trial.claimed, "the capabilities changed")
+        try trial.requireEqual(trial.backend.identity, before, "the identity changed")
+    }
+
+    private static let boundaries = [1, 512, 4096, 8192, 16384, 65536, RemoteContent.chunkSize]
+
+    /// Files of sizes around every buffer's.
+    public static let roundTrip = BackendCheck(
+        "a file of any size is read as it was written"
+    ) { trial in
+        let sizes = [0] + boundaries.flatMap { [$0 - 1, $0, $0 + 1] } + [2 * RemoteContent.chunkSize + 3]
+        for size in Set(sizes).sorted() {
+            let path = try RemotePath("a/b/\(size)")
+            let bytes = pattern(size, size)
+            let written = try await trial.backend.write(bytes, to: path, when: .always)
+            try trial.requireEqual(written.name, "\(size)", "what was written is called")
+            try trial.requireEqual(written.kind, .file, "what was written is a")
+            try trial.requireEqual(written.size, Int64(size), "what was written has a size of")
+            guard let status = try await trial.backend.status(of: path) else {
+                throw BackendTrial.Violation(words: "“\(path)” was written and isn't there")
+            }
+            try trial.requireEqual(status.size, written.size, "the size of “\(path)” is")
+            try trial.requireEqual(status.kind, .file, "“\(path)” is a")
+            try trial.requireEqual(try await trial.backend.read(path)?.length, Int64(size), "“\(path)” is as long as")
+            try await trial.requireBytes(bytes, at: path, "written and read")
+        }
+    }
+
+    /// Contents in chunks of every kind.
+    public static let contentShapes = BackendCheck(
+        "a content may come in chunks of any size, and without saying its length"
+    ) { trial in
+        let bytes = pattern(100_000)
+        for (number, chunk) in [1000, 4096, 65537, 100_000].enumerated() {
+            for announces in [true, false] {
+                let path = try RemotePath("\(number)-\(announces)")
+                let content = RemoteContent(bytes, chunkSize: chunk, announces: announces)
+                let written = try await trial.backend.write(content, to: path, when: .always)
+                try trial.requireEqual(written.size, Int64(bytes.count), "what was written has a size of")
+                try await trial.requireBytes(bytes, at: path, "written in chunks of \(chunk)")
+            }
+        }
+        let chunks: [[UInt8]] = [[], [1], [], [], [2, 3], []]
+        for (name, chunks) in [("gaps", chunks), ("empty", [[], []]), ("nothing", [])] {
+            let content = RemoteContent(length: nil) {
+                var rest = chunks[...]
+                return { rest.popFirst() }
+            }
+            try await trial.backend.write(content, to: RemotePath(name), when: .always)
+            try await trial.requireBytes(chunks.flatMap(\.self), at: RemotePath(name), "written with empty chunks")
+        }
+    }
+
+    /// Contents that aren't as long as they say.
+    public static let wrongLength = BackendCheck(
+        "a content that isn't as long as it says is refused and leaves nothing"
+    ) { trial in
+        let path = try RemotePath("directory/file")
+        for (announced, actual) in [(5, 1), (1, 5), (100_000, 99_999), (99_999, 100_000)] {
+            let bytes = pattern(actual)
+            let content = RemoteContent(length: Int64(announced)) {
+                var rest: [UInt8]? = bytes
+                return { rest.take() }
+            }
+            try await trial.requireError(.wrongLength, of: "writing \(actual) bytes as \(announced)") {
+                try await trial.backend.write(content, to: path, when: .always)
+            }
+            try await trial.requireBytes(nil, at: path, "a refused write")
+        }
+    }
+
+    /// Parts of files.
+    public static let ranges = BackendCheck(
+        "a range gives just its bytes, as far as the file has them"
+    ) { trial in
+        let path = try RemotePath("file")
+        let all = pattern(200_000)
+        try await trial.backend.write(all, to: path, when: .always)
+        let ranges: [Range<Int64>] = [
+            0..<200_000, 0..<1, 3..<5, 65_535..<65_537, 199_999..<200_000, 199_998..<300_000, 4..<4, 199_999..<199_999,
+            200_000..<200_001, 500_000..<600_000, 5..<Int64.max, 0..<Int64.max, 100_000..<199_999,
+        ]
+        for range in ranges {
+            let expected = Array(all[Int(min(range.lowerBound, 200_000))..<Int(min(range.upperBound, 200_000))])
+            guard let content = try await trial.backend.read(path, range: range) else {
+                throw BackendTrial.Violation(words: "the range \(range) of a file isn't there")
+            }
+            try trial.requireEqual(content.length, Int64(expected.count), "the length of the range \(range) is")
+            let bytes = try await content.bytes(upTo: 1 << 20)
+            try trial.require(
+                bytes == expected,
+                "the range \(range) gave \(bytes.count) bytes from \(bytes.prefix(4)), not \(expected.count) from \(expected.prefix(4))"
+            )
+        }
+        try trial.require(
+            try await trial.backend.read(RemotePath("absent"), range: 0..<1) == nil,
+            "a range of a file that isn't there was given"
+        )
+    }
+
+    /// Absent, and empty.
+    public static let absence = BackendCheck(
+        "what isn't there is nil, and an empty directory isn't absent"
+    ) { trial in
+        let backend = trial.backend
+        let (absent, empty) = (try RemotePath("absent"), try RemotePath("empty"))
+        try await trial.requireNames([], in: .root, "an empty place")
+        try await backend.createDirectory(at: empty)
+        try await trial.requireNames([], in: empty, "an empty directory")
+        try await backend.write([], to: empty.appending("file"), when: .always)
+        for path in [
+            absent, try absent.appending("x"), try RemotePath("empty/file/x"), try RemotePath("empty/file/x/y"),
+        ] {
+            try trial.require(try await backend.status(of: path) == nil, "“\(path)” has a status and isn't there")
+            try trial.require(try await backend.list(path) == nil, "“\(path)” is listed and isn't there")
+            try trial.require(try await backend.read(path) == nil, "“\(path)” is read and isn't there")
+            try await backend.remove(path)
+        }
+        try await backend.remove(empty.appending("file"))
+        try await trial.requireNames([], in: empty, "an emptied directory")
+        try await trial.requireNames(["empty"], in: .root, "after removing what isn't there")
+        try trial.requireEqual(try await backend.status(of: empty)?.kind, .directory, "an empty directory is a")
+        try trial.requireEqual(try await backend.status(of: .root)?.kind, .directory, "the root is a")
+    }
+
+    /// Files where directories are needed.
+    public static let wrongKinds = BackendCheck(
+        "a file where a directory is needed, and the other way round, is refused and changes nothing"
+    ) { trial in
+        let backend = trial.backend
+        let (file, directory) = (try RemotePath("file"), try RemotePath("directory"))
+        try await backend.write([1], to: file, when: .always)
+        try await backend.createDirectory(at: directory)
+        try await backend.createDirectory(at: directory)
+        let inFile = try file.appending("x")
+        try await trial.requireError(.wrongKind, of: "listing a file") { try await backend.list(file) }
+        try await trial.requireError(.wrongKind, of: "making a directory where a file is") {
+            try await backend.createDirectory(at: file)
+        }
+        try await trial.requireError(.wrongKind, of: "making a directory in a file") {
+            try await backend.createDirectory(at: inFile)
+        }
+        try await trial.requireError(.wrongKind, of: "writing into a file as into a directory") {
+            try await backend.write([2], to: inFile, when: .always)
+        }
+        try await trial.requireError(.wrongKind, of: "reading a directory") { try await backend.read(directory) }
+        try await trial.requireError(.wrongKind, of: "reading the root") { try await backend.read(.root) }
+        try await trial.requireError(.wrongKind, of: "writing a file where a directory is") {
+            try await backend.write([2], to: directory, when: .always)
+        }
+        try await trial.requireError(.alreadyExists, of: "creating a file where a directory is") {
+            try await backend.write([2], to: directory, when: .ifAbsent)
+        }
+        try await trial.requireError(.wrongKind, of: "copying a directory") {
+            try await backend.copy(directory, to: RemotePath("copy"), when: .always)
+        }
+        try await trial.requireError(.invalidPath, of: "writing the root") {
+            try await backend.write([2], to: .root, when: .always)
+        }
+        try await trial.requireError(.invalidPath, of: "removing the root") { try await backend.remove(.root) }
+        try await trial.requireBytes([1], at: file, "after refused requests")
+        try await trial.requireNames(["directory", "file"], in: .root, "after refused requests")
+    }
+
+    /// Replacing what is being read.
+    public static let oneVersion = BackendCheck(
+        "what is read is one version, even if it is replaced or removed meanwhile"
+    ) { trial in
+        let path = try RemotePath("file")
+        let versions = [pattern(300_000, 1), pattern(300_001, 2)]
+        try await trial.backend.write(versions[0], to: path, when: .always)
+        let first = try await trial.backend.read(path)
+        try await trial.backend.write(versions[1], to: path, when: .always)
+        let second = try await trial.backend.read(path)
+        try await trial.backend.remove(path)
+        for (content, version) in zip([first, second], versions) {
+            do {
+                let bytes = try await content?.bytes(upTo: 1 << 20)
+                try trial.require(
+                    bytes == version,
+                    "a file that was replaced while it was read gave a mixture, or nothing"
+                )
+            } catch let error as RemoteError where error.code == .unavailable {
+                // Without an end, so that nobody takes it for whole.
+            }
+        }
+        try trial.require(try await trial.backend.read(path) == nil, "a removed file is still there")
+    }
+
+    /// Going on with a write that was cut off.
+    public static let resumption = BackendCheck(
+        "a write that is repeated after it was cut off holds nothing of the first one"
+    ) { trial in
+        let path = try RemotePath("file")
+        try await trial.requireContentFailure(of: "a write") {
+            try await trial.backend.write(.failing(after: 200_000), to: path, when: .ifAbsent)
+        }
+        let bytes = pattern(200_001)
+        try await trial.backend.write(bytes, to: path, when: .ifAbsent)
+        try await trial.requireBytes(bytes, at: path, "written after a write that failed")
+    }
+}

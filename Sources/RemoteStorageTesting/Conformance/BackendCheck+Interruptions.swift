@@ -1,0 +1,185 @@
+import RemoteStorage
+
+// What is cut off leaves nothing, and holds up nobody.
+extension BackendCheck {
+    private static let old = pattern(150_000, 1)
+    private static let new = pattern(150_000, 2)
+
+    /// Looking in the middle of a write.
+    public static let unfinishedWrites = BackendCheck(
+        "nobody sees a file before all of it is written"
+    ) { trial in
+        let backend = trial.backend
+        let (directory, path) = (try RemotePath("directory"), try RemotePath("directory/file"))
+        for (state, condition) in [("a new file", WriteCondition.ifAbsent), ("a file", .always)] {
+            let before: [UInt8]? = condition == .always ? old : nil
+            if let before { try await backend.write(before, to: path, when: .always) }
+            let content = RemoteContent(
+                Array(new.prefix(100_000)),
+                then: {
+                    try await trial.requireBytes(before, at: path, "\(state) in the middle of being written")
+                    let listed = try await backend.list(directory) ?? []
+                    let sizes = listed.map { "\($0.name): \($0.size)" }
+                    let expected = before.map { ["file: \($0.count)"] } ?? []
+                    try trial.requireEqual(sizes, expected, "in the middle of writing \(state), the list is")
+                    let status = try await backend.status(of: path)
+                    try trial.requireEqual(status?.size, before.map { Int64($0.count) }, "\(state) has a size of")
+                },
+                Array(new.dropFirst(100_000))
+            )
+            try await backend.write(content, to: path, when: condition)
+            try await trial.requireBytes(new, at: path, "\(state) after it was written")
+            try await backend.remove(path)
+        }
+    }
+
+    /// Contents that throw.
+    public static let failingContent = BackendCheck(
+        "a write whose content fails throws that error and leaves everything as it was"
+    ) { trial in
+        let backend = trial.backend
+        let (directory, path) = (try RemotePath("directory"), try RemotePath("directory/file"))
+        for condition in [WriteCondition.always, .ifAbsent] {
+            for count in [0, 3, 200_000] {
+                try await trial.requireContentFailure(of: "a write") {
+                    try await backend.write(.failing(after: count), to: path, when: condition)
+                }
+                try trial.requireEqual(try await backend.list(directory)?.map(\.name) ?? [], [], "after a failed write")
+            }
+        }
+        try await backend.write(old, to: path, when: .always)
+        for count in [0, 3, 200_000] {
+            try await trial.requireContentFailure(of: "a write") {
+                try await backend.write(.failing(after: count), to: path, when: .always)
+            }
+            try await trial.requireBytes(old, at: path, "after a failed write")
+        }
+        try await trial.requireNames(["file"], in: directory, "after failed writes")
+    }
+
+    /// Writes that are cancelled in the middle.
+    public static let cancelledWrite = BackendCheck(
+        "a write that is cancelled in the middle leaves everything as it was"
+    ) { trial in
+        let backend = trial.backend
+        let (directory, path) = (try RemotePath("directory"), try RemotePath("directory/file"))
+        for before in [nil, old] {
+            if let before { try await backend.write(before, to: path, when: .always) }
+            for count in [3, 200_000] {
+                let (started, signal) = AsyncStream<Never>.makeStream()
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        try await backend.write(.endless(after: count, reached: signal), to: path, when: .always)
+                    }
+                    for await _ in started {}
+                    group.cancelAll()
+                    do {
+                        try await group.waitForAll()
+                        throw BackendTrial.Violation(words: "a write that was cancelled in the middle succeeded")
+                    } catch is CancellationError {
+                    }
+                }
+                try await trial.requireBytes(before, at: path, "after a cancelled write")
+                try trial.requireEqual(
+                    try await backend.list(directory)?.map(\.name) ?? [],
+                    before == nil ? [] : ["file"],
+                    "after a cancelled write, the list is"
+                )
+            }
+        }
+    }
+
+    /// Reading that is cancelled in the middle.
+    public static let cancelledReading = BackendCheck(
+        "what is read by a cancelled task never ends early"
+    ) { trial in
+        let path = try RemotePath("file")
+        let bytes = pattern(3 * RemoteContent.chunkSize + 5)
+        try await trial.backend.write(bytes, to: path, when: .always)
+        let content = try await trial.backend.read(path)
+        let read = try await withThrowingTaskGroup(of: Int?.self) { group in
+            group.addTask {
+                var count = 0
+                do {
+                    for try await chunk in content ?? RemoteContent([]) {
+                        count += chunk.count
+                        withUnsafeCurrentTask { $0?.cancel() }
+                    }
+                } catch is CancellationError {
+                    return nil
+                }
+                return count
+            }
+            return try await group.next() ?? nil
+        }
+        try trial.require(
+            read == nil || read == bytes.count,
+            "reading in a cancelled task ended after \(read ?? 0) of \(bytes.count) bytes as if that were all"
+        )
+    }
+
+    /// Tasks that are cancelled from the start.
+    public static let cancelledTask = BackendCheck(
+        "a request of a task that is cancelled already does nothing"
+    ) { trial in
+        let backend = trial.backend
+        let (path, other) = (try RemotePath("file"), try RemotePath("other"))
+        try await backend.write([1], to: path, when: .always)
+        let requests: [(String, @Sendable () async throws -> Void)] = [
+            ("status", { _ = try await backend.status(of: path) }), ("list", { _ = try await backend.list(.root) }),
+            ("read", { _ = try await backend.read(path) }),
+            ("createDirectory", { try await backend.createDirectory(at: other) }),
+            ("write", { try await backend.write([2], to: other, when: .always) }),
+            ("write if absent", { try await backend.write([2], to: other, when: .ifAbsent) }),
+            ("copy", { try await backend.copy(path, to: other, when: .always) }),
+            ("move", { try await backend.move(path, to: other) }), ("remove", { try await backend.remove(path) }),
+        ]
+        for (name, request) in requests {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    withUnsafeCurrentTask { $0?.cancel() }
+                    do {
+                        try await request()
+                    } catch is CancellationError {
+                        return
+                    } catch {
+                        throw BackendTrial.Violation(words: "\(name) of a cancelled task threw \(error)")
+                    }
+                    throw BackendTrial.Violation(words: "\(name) of a cancelled task succeeded")
+                }
+                try await group.waitForAll()
+            }
+        }
+        try await trial.requireNames(["file"], in: .root, "after requests of cancelled tasks")
+    }
+
+    /// Requests beside a write that takes its time.
+    public static let sideBySide = BackendCheck(
+        "no request waits for another"
+    ) { trial in
+        let backend = trial.backend
+        let writers = trial.effort.racers
+        // Each write goes on when all have begun: one that waited for another would never end.
+        let meeting = Meeting(of: writers)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<writers {
+                group.addTask {
+                    let content = RemoteContent(
+                        [1],
+                        then: {
+                            await meeting.arrive(number)
+                            try await backend.createDirectory(at: RemotePath("beside \(number)"))
+                            _ = try await backend.list(.root)
+                        },
+                        [2]
+                    )
+                    try await backend.write(content, to: RemotePath("file \(number)"), when: .always)
+                }
+            }
+            try await group.waitForAll()
+        }
+        for number in 0..<writers {
+            try await trial.requireBytes([1, 2], at: RemotePath("file \(number)"), "written beside others")
+        }
+    }
+}

@@ -1,0 +1,175 @@
+import RemoteStorage
+
+/// One backend that is tested, and short forms for testing it.
+struct BackendTrial: Sendable {
+    /// What was seen instead of what was promised.
+    struct Violation: Error {
+        let words: String
+    }
+
+    /// What a content of ours throws, which no backend knows.
+    struct ContentFailure: Error {}
+
+    let backend: any RemoteBackend
+    let claimed: RemoteCapabilities
+    let effort: BackendCheck.Effort
+
+    // MARK: Seeing
+
+    func require(_ condition: Bool, _ words: @autoclosure () -> String) throws {
+        guard condition else { throw Violation(words: words()) }
+    }
+
+    func requireEqual<Value: Equatable>(_ value: Value, _ expected: Value, _ subject: String) throws {
+        try require(value == expected, "\(subject): \(short(value)), not \(short(expected))")
+    }
+
+    /// Requires that `body` throws a ``RemoteError`` of one of these codes.
+    func requireError(
+        _ codes: RemoteError.Code...,
+        of subject: String,
+        _ body: () async throws -> some Any
+    ) async throws {
+        let expected = codes.map(\.description).joined(separator: " or ")
+        do {
+            _ = try await body()
+        } catch let error as RemoteError where codes.contains(error.code) {
+            return
+        } catch {
+            throw Violation(words: "\(subject) threw \(error), not \(expected)")
+        }
+        throw Violation(words: "\(subject) succeeded instead of throwing \(expected)")
+    }
+
+    /// Requires that a file holds these bytes.
+    func requireBytes(_ bytes: [UInt8]?, at path: RemotePath, _ subject: String) async throws {
+        let found = try await backend.bytes(at: path, upTo: 1 << 26)
+        try require(found == bytes, "\(subject): “\(path)” holds \(short(found)), not \(short(bytes))")
+    }
+
+    /// Requires that a directory holds just these names.
+    func requireNames(_ names: [String]?, in path: RemotePath, _ subject: String) async throws {
+        let found = try await backend.list(path)?.map(\.name)
+        try require(found == names, "\(subject): “\(path)” lists \(short(found)), not \(short(names))")
+    }
+
+    /// Requires that `body` throws what a content of ours did.
+    func requireContentFailure(of subject: String, _ body: () async throws -> some Any) async throws {
+        do {
+            _ = try await body()
+        } catch is ContentFailure {
+            return
+        } catch {
+            throw Violation(words: "\(subject) threw \(error) instead of what its content threw")
+        }
+        throw Violation(words: "\(subject) succeeded although its content failed")
+    }
+
+    private func short(_ value: some Any) -> String {
+        if let bytes = value as? [UInt8], bytes.count > 16 { return "\(bytes.count) bytes from \(bytes.prefix(8)) on" }
+        return String("\(value)".prefix(400))
+    }
+
+    // MARK: Racing
+
+    /// Runs `attempt` by as many tasks at once as the effort says.
+    ///
+    /// Returns those that weren't told that the name is taken.
+    func winners(_ attempt: @escaping @Sendable (Int) async throws -> Void) async throws -> [Int] {
+        try await withThrowingTaskGroup(of: Int?.self) { group in
+            for number in 0..<effort.racers {
+                group.addTask {
+                    do {
+                        try await attempt(number)
+                        return number
+                    } catch let error as RemoteError where [.alreadyExists, .preconditionFailed].contains(error.code) {
+                        return nil
+                    }
+                }
+            }
+            return try await group.reduce(into: []) { winners, number in winners += [number].compactMap(\.self) }
+        }
+    }
+}
+
+/// Where some tasks wait for each other, each as often as it likes.
+actor Meeting {
+    private let size: Int
+    private var arrived: Set<Int> = []
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    init(of size: Int) {
+        self.size = size
+    }
+
+    func arrive(_ number: Int) async {
+        arrived.insert(number)
+        guard arrived.count == size else { return await withCheckedContinuation { waiting.append($0) } }
+        let all = waiting
+        waiting = []
+        for continuation in all { continuation.resume() }
+    }
+}
+
+extension RemoteContent {
+    /// Bytes in chunks of a size, without or with their number announced.
+    init(_ bytes: [UInt8], chunkSize: Int, announces length: Bool = true) {
+        self.init(length: length ? Int64(bytes.count) : nil) {
+            var offset = 0
+            return {
+                guard offset < bytes.count else { return nil }
+                defer { offset += chunkSize }
+                return Array(bytes[offset..<Swift.min(offset + chunkSize, bytes.count)])
+            }
+        }
+    }
+
+    /// Bytes in two chunks, between which something happens.
+    init(_ first: [UInt8], then body: @escaping @Sendable () async throws -> Void, _ second: [UInt8]) {
+        self.init(length: Int64(first.count + second.count)) {
+            var step = 0
+            return {
+                step += 1
+                switch step {
+                case 1: return first
+                case 2:
+                    try await body()
+                    return second
+                default: return nil
+                }
+            }
+        }
+    }
+
+    /// A chunk, then an error.
+    static func failing(after count: Int) -> RemoteContent {
+        RemoteContent([UInt8](repeating: 7, count: count), then: { throw BackendTrial.ContentFailure() }, [7])
+    }
+
+    /// A chunk, then nothing until the task is cancelled, then the end as if all were well.
+    static func endless(after count: Int, reached: AsyncStream<Never>.Continuation) -> RemoteContent {
+        let never = AsyncStream<Never>.makeStream()
+        return RemoteContent(length: nil) {
+            var rest: [UInt8]? = [UInt8](repeating: 7, count: count)
+            return {
+                if let chunk = rest.take() { return chunk }
+                reached.finish()
+                for await _ in never.stream {}
+                never.continuation.finish()
+                return nil
+            }
+        }
+    }
+}
+
+/// Bytes that differ from place to place and from seed to seed.
+func pattern(_ count: Int, _ seed: Int = 0) -> [UInt8] {
+    [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+        var value = UInt32(truncatingIfNeeded: seed &* 2_654_435_761 &+ 12345)
+        for index in 0..<count {
+            value = value &* 1_664_525 &+ 1_013_904_223
+            buffer[index] = UInt8(truncatingIfNeeded: value >> 24)
+        }
+        initialized = count
+    }
+}

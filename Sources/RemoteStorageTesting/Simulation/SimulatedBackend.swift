@@ -1,0 +1,274 @@
+import Foundation
+public import OperationsTesting
+public import RemoteStorage
+
+/// A device's connection to a place in memory, with the faults that a seed decides.
+///
+/// Several connections to one ``InMemoryBackend`` are several devices at one storage, each with faults of its own. In a
+/// `Simulation`, whose seed decides the order of requests, the same two seeds give the same faults:
+///
+/// ```swift
+/// try await Simulation.run(seed: 7) { simulation in
+///     let backend = SimulatedBackend(.apache, faults: .network(0.1), seed: 7, clock: simulation.clock)
+///     // Whatever synchronizes through it.
+/// }
+/// ```
+///
+/// Without faults it keeps every promise of ``RemoteBackend``. Faults that a backend can tell are thrown as
+/// ``RemoteError/Code/unavailable``, as a backend throws them that has given up trying again.
+public actor SimulatedBackend: RemoteBackend {
+    /// How a place is gone.
+    public enum Disappearance: Sendable {
+        /// Nothing answers.
+        case unreachable
+        /// Something answers, and is empty: a share that isn't mounted, a bucket that was made anew.
+        case empty
+    }
+
+    /// The place's name, the same for all connections to it.
+    public nonisolated let identity: String
+    let server: SimulatedServer
+    private let place: InMemoryBackend
+    private let clock: SimulatedClock?
+    private var faults: FaultModel
+    private var generator: SplitMix64
+    private var disappearance: Disappearance?
+    private var requestsUntilDeath: Int?
+    /// What the place was at this connection's last requests.
+    private var past: [InMemoryBackend] = []
+    /// Changes that are carried out once more, and after how many requests.
+    private var duplicates: [(requests: Int, change: @Sendable (InMemoryBackend) async throws -> Void)] = []
+    /// How many requests were sent.
+    public private(set) var requestCount = 0
+    /// What went wrong, in order: which request, and how.
+    public private(set) var log: [String] = []
+
+    /// Connects to a place.
+    ///
+    /// - Parameters:
+    ///   - server: What kind of storage it is.
+    ///   - faults: How it misbehaves.
+    ///   - seed: Decides which requests do.
+    ///   - place: What is there, which several connections may share; a new one where it is `nil`.
+    ///   - clock: The simulation's, for latency; without one, requests take no time.
+    public init(
+        _ server: SimulatedServer = .aws,
+        faults: FaultModel = .none,
+        seed: UInt64 = 0,
+        place: InMemoryBackend? = nil,
+        clock: SimulatedClock? = nil
+    ) {
+        self.server = server
+        self.faults = faults
+        self.place = place ?? InMemoryBackend(identity: "simulated:\(server.name)")
+        identity = self.place.identity
+        self.clock = clock
+        generator = SplitMix64(seed: seed)
+    }
+
+    // MARK: What a test decides
+
+    /// Changes how the storage misbehaves from now on.
+    public func set(_ faults: FaultModel) { self.faults = faults }
+
+    /// Makes the place vanish, for this connection, until ``reappear()``.
+    public func vanish(_ how: Disappearance) { disappearance = how }
+
+    /// Brings the place back.
+    public func reappear() { disappearance = nil }
+
+    /// Makes the device die: after this many more requests none is sent.
+    public func die(afterRequests count: Int) { requestsUntilDeath = count }
+
+    /// Brings the device back to life.
+    public func revive() { requestsUntilDeath = nil }
+
+    // MARK: Requests
+
+    /// What the kind of storage guarantees.
+    public func capabilities() async throws -> RemoteCapabilities { server.capabilities }
+
+    /// What is at a path.
+    public func status(of path: RemotePath) async throws -> RemoteItem? {
+        let view = try await look("status of \(path)", faults.lateVisibility)
+        return try await view.status(of: path).map(skewed)
+    }
+
+    /// What is in a directory.
+    public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+        let view = try await look("list of \(directory)", faults.staleListing)
+        return try await view.list(directory)?.map(skewed)
+    }
+
+    /// The bytes that a file has.
+    public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        let view = try await look("read of \(path)", faults.lateVisibility)
+        guard let content = try await view.read(path, range: range) else { return nil }
+        guard chance(faults.abortedStream) else { return content }
+        note("aborted stream", "read of \(path)")
+        let bytes = try await content.bytes(upTo: .max)
+        let cut = Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)
+        return RemoteContent(length: content.length) {
+            var rest: [UInt8]? = Array(bytes.prefix(cut))
+            return {
+                guard let chunk = rest.take() else {
+                    throw RemoteError(.unavailable, "“\(path)” broke off after \(cut) bytes. Try again.", path: path)
+                }
+                return chunk
+            }
+        }
+    }
+
+    /// Makes a directory and those above it.
+    public func createDirectory(at path: RemotePath) async throws {
+        try await change("directory \(path)") { try await $0.createDirectory(at: path) }
+    }
+
+    /// Writes a file.
+    @discardableResult
+    public func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        if case .ifMatches = condition, !server.capabilities.contains(.conditionalReplace) {
+            throw RemoteError.lacks(.conditionalReplace, at: path)
+        }
+        let name = "write of \(path)"
+        let isAtomic = server.capabilities.contains(.atomicReplace)
+        if !isAtomic, condition == .always, chance(faults.tornWrite) {
+            try await begin(name)
+            let bytes = try await content.bytes(upTo: .max)
+            let part = Array(bytes.prefix(Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)))
+            try await place.write(part, to: path, when: .always)
+            throw unavailable("torn write", name)
+        }
+        let exclusive = server.capabilities.contains(.exclusiveCreate)
+        return try await change(name) { [place] target in
+            guard condition == .ifAbsent, !exclusive, target === place else {
+                return try await target.write(content, to: path, when: condition)
+            }
+            // As a server does that looks first and writes then: others come between.
+            if try await place.status(of: path) != nil { throw RemoteError.alreadyExists(path) }
+            let bytes = try await content.bytes(upTo: .max)
+            return try await place.write(bytes, to: path, when: .always)
+        }
+    }
+
+    /// Copies a file.
+    public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        if case .ifMatches = condition, !server.capabilities.contains(.conditionalReplace) {
+            throw RemoteError.lacks(.conditionalReplace, at: destination)
+        }
+        try await change("copy to \(destination)") { try await $0.copy(source, to: destination, when: condition) }
+    }
+
+    /// Moves a file or directory; file by file where the storage can't do it at once.
+    public func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        let name = "move to \(destination)"
+        guard !server.movesAtOnce, chance(faults.lostReply) else {
+            return try await change(name) { try await $0.move(source, to: destination) }
+        }
+        try await begin(name)
+        // It broke off in the middle: some files are at both places.
+        let files = try await place.copy().files(in: source)
+        guard try await place.status(of: destination) == nil else { throw RemoteError.alreadyExists(destination) }
+        for file in files.prefix(files.count / 2) {
+            let rest = file.components.dropFirst(source.components.count)
+            let copy = try RemotePath(components: destination.components + rest)
+            try await place.copy(file, to: copy, when: .always)
+        }
+        throw unavailable("half a move", name)
+    }
+
+    /// Removes a file, or a directory with all that is in it.
+    public func remove(_ path: RemotePath) async throws {
+        try await change("removal of \(path)") { try await $0.remove(path) }
+    }
+
+    // MARK: Faults
+
+    private func chance(_ probability: Double) -> Bool {
+        probability > 0 && Double.random(in: 0..<1, using: &generator) < probability
+    }
+
+    private func note(_ fault: String, _ request: String) { log.append("\(requestCount) \(request): \(fault)") }
+
+    private func unavailable(_ fault: String, _ request: String, cause: (any Error)? = nil) -> RemoteError {
+        note(fault, request)
+        return RemoteError(.unavailable, "The storage can't be reached (\(fault)). Try again.", cause: cause)
+    }
+
+    private func skewed(_ item: RemoteItem) -> RemoteItem {
+        var item = item
+        item.modified = item.modified.map { $0 + Double(faults.clockSkew.components.seconds) }
+        return item
+    }
+
+    /// What comes before every request: time, death, disappearance, what was delayed, and what never arrives.
+    private func begin(_ name: String) async throws {
+        try Task.checkCancellation()
+        requestCount += 1
+        if let count = requestsUntilDeath {
+            guard count > 0 else { throw unavailable("the device is dead", name) }
+            requestsUntilDeath = count - 1
+        }
+        if disappearance == .unreachable { throw unavailable("the place has vanished", name) }
+        // Each decision is drawn whether or not another comes first, so that one chance changed changes no other.
+        let delay = Double.random(in: 0..<1, using: &generator)
+        let (isLost, isRefused) = (chance(faults.lostRequest), chance(faults.refusal))
+        if let clock {
+            let latency = faults.latency.lowerBound + (faults.latency.upperBound - faults.latency.lowerBound) * delay
+            if latency > .zero { try await clock.sleep(for: latency) }
+        }
+        for index in duplicates.indices { duplicates[index].requests -= 1 }
+        let due = duplicates.filter { $0.requests <= 0 }
+        duplicates.removeAll { $0.requests <= 0 }
+        // A change that is refused by now is refused, to nobody.
+        for duplicate in due { try? await duplicate.change(place) }
+        if isLost { throw unavailable("the request was lost", name) }
+        if isRefused, let refusal = faults.refusals.randomElement(using: &generator) {
+            throw unavailable("\(refusal)", name, cause: refusal)
+        }
+    }
+
+    /// The place as this request sees it.
+    private func look(_ name: String, _ staleness: Double) async throws -> InMemoryBackend {
+        try await begin(name)
+        if disappearance == .empty { return InMemoryBackend(identity: identity) }
+        guard faults.staleListing > 0 || faults.lateVisibility > 0 else { return place }
+        past = await past.suffix(4) + [place.copy()]
+        guard chance(staleness), let view = past.randomElement(using: &generator) else { return place }
+        note("answered from the past", name)
+        return view
+    }
+
+    /// Carries out a change; perhaps twice, perhaps without saying so.
+    private func change<Result: Sendable>(
+        _ name: String,
+        _ body: @escaping @Sendable (InMemoryBackend) async throws -> Result
+    ) async throws -> Result {
+        try await begin(name)
+        let (isDuplicated, isReplyLost) = (chance(faults.duplicateDelivery), chance(faults.lostReply))
+        guard disappearance == nil else { return try await body(InMemoryBackend(identity: identity)) }
+        let result = try await body(place)
+        if isDuplicated {
+            note("is delivered twice", name)
+            let requests = Int.random(in: 1...10, using: &generator)
+            duplicates.append((requests, { _ = try await body($0) }))
+        }
+        if isReplyLost { throw unavailable("the reply was lost", name) }
+        return result
+    }
+}
+
+extension InMemoryBackend {
+    /// Every file in a directory, at any depth; the file itself if it is one.
+    fileprivate func files(in path: RemotePath) async throws -> [RemotePath] {
+        guard let item = try await status(of: path) else { return [] }
+        guard item.kind == .directory else { return [path] }
+        var files: [RemotePath] = []
+        for item in try await list(path) ?? [] { files += try await self.files(in: path.appending(item.name)) }
+        return files
+    }
+}

@@ -1,0 +1,63 @@
+import Foundation
+
+/// How a user shows who it is: found out by what the server asks, and kept.
+///
+/// Nothing is sent before the server has asked, so a server that asks for a digest is never told the password.
+struct Authorization: Sendable {
+    private enum Scheme {
+        case none
+        case basic
+        case digest(DigestChallenge, count: UInt32)
+    }
+
+    private let credentials: WebDAVCredentials?
+    private var scheme = Scheme.none
+
+    init(_ credentials: WebDAVCredentials?) {
+        self.credentials = credentials
+    }
+
+    /// The value of the `Authorization` header for one request; `nil` for none.
+    mutating func header(method: String, target: String, clientNonce: @autoclosure () -> String) -> String? {
+        guard let credentials else { return nil }
+        switch scheme {
+        case .none: return nil
+        case .basic:
+            return "Basic " + Data("\(credentials.user):\(credentials.password)".utf8).base64EncodedString()
+        case .digest(let challenge, let count):
+            scheme = .digest(challenge, count: count &+ 1)
+            return challenge.authorization(
+                credentials,
+                method: method,
+                target: target,
+                count: count &+ 1,
+                clientNonce: clientNonce()
+            )
+        }
+    }
+
+    /// What to do about an answer that asks for credentials.
+    ///
+    /// - Parameters:
+    ///   - sent: What the request had as its `Authorization`.
+    ///   - challenges: What the server asks for.
+    /// - Returns: Whether it is worth sending the request again.
+    mutating func challenged(after sent: String?, _ challenges: [AuthenticationChallenge]) -> Bool {
+        guard credentials != nil else { return false }
+        // The strongest that we know: a server names them all.
+        let digests = challenges.compactMap { DigestChallenge($0) }
+        let digest = digests.first { $0.algorithm == .sha256 || $0.algorithm == .sha256Session } ?? digests.first
+        if let digest {
+            // The same password is as wrong with another nonce, unless the former one had only grown old.
+            guard sent?.hasPrefix("Digest ") != true || digest.isStale else { return false }
+            if case .digest(let current, _) = scheme, current.nonce == digest.nonce { return true }
+            scheme = .digest(digest, count: 0)
+            return true
+        }
+        // A server that has asked for a digest before isn't told the password now.
+        if case .digest = scheme { return false }
+        guard challenges.contains(where: { $0.scheme == "basic" }), sent == nil else { return false }
+        scheme = .basic
+        return true
+    }
+}

@@ -1,0 +1,164 @@
+import Crypto
+import Foundation
+
+/// What a server wants to know of a user's password without being told it.
+///
+/// RFC 7616, and RFC 2617 before it.
+struct DigestChallenge: Equatable, Sendable {
+    enum Algorithm: String, CaseIterable, Sendable {
+        case md5 = "MD5"
+        case md5Session = "MD5-sess"
+        case sha256 = "SHA-256"
+        case sha256Session = "SHA-256-sess"
+
+        var isSession: Bool { self == .md5Session || self == .sha256Session }
+
+        func hash(_ text: String) -> String {
+            let bytes = Array(text.utf8)
+            let digest: [UInt8] =
+                switch self {
+                case .md5, .md5Session: Array(Insecure.MD5.hash(data: bytes))
+                case .sha256, .sha256Session: Array(SHA256.hash(data: bytes))
+                }
+            return digest.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+        }
+    }
+
+    var realm: String
+    var nonce: String
+    var opaque: String?
+    var algorithm: Algorithm
+    var usesQuality: Bool
+    var isStale: Bool
+
+    /// Reads a challenge.
+    ///
+    /// Returns `nil` for one of another kind, or that can't be answered.
+    init?(_ challenge: AuthenticationChallenge) {
+        guard challenge.scheme == "digest", let nonce = challenge.parameters["nonce"] else { return nil }
+        let name = challenge.parameters["algorithm"] ?? Algorithm.md5.rawValue
+        guard let algorithm = Algorithm.allCases.first(where: { $0.rawValue.lowercased() == name.lowercased() }) else {
+            return nil
+        }
+        let qualities = challenge.parameters["qop"].map {
+            $0.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces).lowercased() }
+        }
+        if let qualities, !qualities.contains("auth") { return nil }
+        realm = challenge.parameters["realm"] ?? ""
+        self.nonce = nonce
+        opaque = challenge.parameters["opaque"]
+        self.algorithm = algorithm
+        usesQuality = qualities != nil
+        isStale = challenge.parameters["stale"]?.lowercased() == "true"
+    }
+
+    /// Answers the challenge for one request.
+    ///
+    /// - Parameters:
+    ///   - credentials: Who asks.
+    ///   - method: The request's method.
+    ///   - target: The request's path as it is sent.
+    ///   - count: How many requests there were with this nonce, this one included.
+    ///   - clientNonce: Random characters.
+    /// - Returns: The value of the `Authorization` header.
+    func authorization(
+        _ credentials: WebDAVCredentials,
+        method: String,
+        target: String,
+        count: UInt32,
+        clientNonce: String
+    ) -> String {
+        var secret = algorithm.hash("\(credentials.user):\(realm):\(credentials.password)")
+        if algorithm.isSession { secret = algorithm.hash("\(secret):\(nonce):\(clientNonce)") }
+        let request = algorithm.hash("\(method):\(target)")
+        let digits = String(count, radix: 16)
+        let counter = String(repeating: "0", count: 8 - digits.count) + digits
+        let response = algorithm.hash(
+            usesQuality
+                ? "\(secret):\(nonce):\(counter):\(clientNonce):auth:\(request)" : "\(secret):\(nonce):\(request)"
+        )
+        var fields = [
+            "username=\"\(quoted(credentials.user))\"", "realm=\"\(quoted(realm))\"", "nonce=\"\(quoted(nonce))\"",
+            "uri=\"\(quoted(target))\"", "response=\"\(response)\"", "algorithm=\(algorithm.rawValue)",
+        ]
+        if let opaque { fields.append("opaque=\"\(quoted(opaque))\"") }
+        if usesQuality { fields += ["qop=auth", "nc=\(counter)", "cnonce=\"\(clientNonce)\""] }
+        return "Digest " + fields.joined(separator: ", ")
+    }
+
+    private func quoted(_ text: String) -> String {
+        text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
+    }
+}
+
+/// One challenge of a `WWW-Authenticate` header.
+struct AuthenticationChallenge: Equatable, Sendable {
+    /// The scheme, in lower case.
+    var scheme: String
+    /// The parameters, by their names in lower case.
+    var parameters: [String: String] = [:]
+
+    /// Reads the challenges of a header's values, of which each may hold several.
+    static func read(_ values: [String]) -> [AuthenticationChallenge] {
+        values.flatMap { value in
+            var challenges: [AuthenticationChallenge] = []
+            var scanner = Scanner(rest: Substring(value))
+            while let word = scanner.word() {
+                if scanner.takeEquals() {
+                    challenges.mutateLast { $0.parameters[word.lowercased()] = scanner.value() }
+                } else {
+                    challenges.append(AuthenticationChallenge(scheme: word.lowercased()))
+                }
+            }
+            return challenges
+        }
+    }
+
+    private struct Scanner {
+        var rest: Substring
+
+        mutating func word() -> String? {
+            rest = rest.drop { $0 == "," || $0.isWhitespace }
+            let word = rest.prefix { $0 != "," && $0 != "=" && !$0.isWhitespace }
+            rest = rest.dropFirst(word.count)
+            // What begins with an equals sign is no word of anything; skip it rather than stand still.
+            guard !word.isEmpty else {
+                rest = rest.dropFirst()
+                return rest.isEmpty ? nil : self.word()
+            }
+            return String(word)
+        }
+
+        mutating func takeEquals() -> Bool {
+            let after = rest.drop { $0 == " " || $0 == "\t" }
+            guard after.first == "=" else { return false }
+            rest = after.dropFirst().drop { $0 == " " || $0 == "\t" }
+            return true
+        }
+
+        mutating func value() -> String {
+            guard rest.first == "\"" else {
+                let token = rest.prefix { $0 != "," && !$0.isWhitespace }
+                rest = rest.dropFirst(token.count)
+                return String(token)
+            }
+            rest = rest.dropFirst()
+            var value = ""
+            while let character = rest.popFirst(), character != "\"" {
+                if character == "\\", let escaped = rest.popFirst() {
+                    value.append(escaped)
+                } else {
+                    value.append(character)
+                }
+            }
+            return value
+        }
+    }
+}
+
+extension Array {
+    fileprivate mutating func mutateLast(_ body: (inout Element) -> Void) {
+        guard !isEmpty else { return }
+        body(&self[count - 1])
+    }
+}

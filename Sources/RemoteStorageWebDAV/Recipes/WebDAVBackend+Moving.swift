@@ -1,0 +1,142 @@
+import NIOHTTP1
+public import RemoteStorage
+
+// Copies and moves.
+extension WebDAVBackend {
+    /// Copies a file at the server; onto one that is there through this device, where only PUT replaces atomically.
+    public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        try Task.checkCancellation()
+        guard destination != .root else { throw RemoteError.isRoot() }
+        let profile = try await serverProfile()
+        async let sourceStatus = status(of: source)
+        async let destinationStatus = status(of: destination)
+        let (item, existing) = try await (sourceStatus, destinationStatus)
+        guard let item else { throw RemoteError.notFound(source) }
+        guard item.kind == .file else { throw RemoteError.notAFile(source) }
+        try condition.check(existing, at: destination)
+        guard source != destination else { return }
+        if profile.keepsConditions || profile.putsAtomically && existing != nil {
+            try await write(reread(source, length: item.size), to: destination, when: condition)
+        } else if condition == .ifAbsent {
+            let content = reread(source, length: item.size)
+            try await create(destination, content) { try await self.copyFile(source, to: $0) }
+        } else {
+            try await putAside(replacing: existing, at: destination) { try await self.copyFile(source, to: $0) }
+        }
+    }
+
+    /// A file's bytes, asked for anew by every pass.
+    private func reread(_ path: RemotePath, length: Int64) -> RemoteContent {
+        RemoteContent(length: length) { [self] in
+            var iterator: RemoteContent.AsyncIterator?
+            return {
+                if iterator == nil {
+                    guard let content = try await self.read(path, range: nil) else { throw RemoteError.notFound(path) }
+                    iterator = content.makeAsyncIterator()
+                }
+                return try await iterator?.next()
+            }
+        }
+    }
+
+    /// Copies to a name that nobody else takes.
+    private func copyFile(_ source: RemotePath, to destination: RemotePath) async throws {
+        // Sent again it may find its own copy; that is replaced.
+        let outcome = try await sendMove(.copy, source, to: destination, isDirectory: false, overwrites: true)
+        guard case .refused(let response) = outcome else { return }
+        guard try await status(of: source) != nil else { throw RemoteError.notFound(source) }
+        throw error(response, at: destination)
+    }
+
+    /// Moves a file or directory, never onto something.
+    public func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        try Task.checkCancellation()
+        guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
+        _ = try await serverProfile()
+        async let sourceStatus = status(of: source)
+        async let destinationStatus = status(of: destination)
+        let (item, existing) = try await (sourceStatus, destinationStatus)
+        guard let item else { throw RemoteError.notFound(source) }
+        guard destination == source || !destination.isEqualToOrInside(source) else {
+            throw RemoteError.isInsideItself(source, destination)
+        }
+        // Looked at beforehand too: some servers move a file into the directory that they were to refuse.
+        guard existing == nil else { throw RemoteError.alreadyExists(destination) }
+        try await makeSure(of: parent)
+        let isDirectory = item.kind == .directory
+        forget(source)
+        for isLast in [false, true] {
+            let outcome = try await sendMove(
+                .move,
+                source,
+                to: destination,
+                isDirectory: isDirectory,
+                overwrites: false
+            )
+            guard case .refused(let response) = outcome else { return }
+            guard try await status(of: destination) == nil else { throw RemoteError.alreadyExists(destination) }
+            guard try await status(of: source) != nil else { throw RemoteError.notFound(source) }
+            guard !isLast, try await status(of: parent) == nil else { throw error(response, at: source) }
+            forgetDirectories(above: destination)
+            try await makeSure(of: parent)
+        }
+    }
+
+    // MARK: Probing
+
+    /// Tries whether a server that isn't known moves collections exclusively: at most, it can disprove that.
+    func probe() async throws -> Bool {
+        let place = try RemotePath(".storesync-probe-\(UInt64.random(in: .min ... .max)).tmp")
+        do {
+            let result = try await probe(in: place)
+            await removeLeftover(place, isDirectory: true)
+            return result
+        } catch {
+            await removeLeftover(place, isDirectory: true)
+            throw error
+        }
+    }
+
+    private func probe(in place: RemotePath) async throws -> Bool {
+        let racers = 4
+        for round in 0..<3 {
+            let destination = try place.appending("destination \(round)")
+            for racer in 0..<racers {
+                try await createDirectory(at: place.appending("\(round) \(racer)").appending("\(racer)"))
+            }
+            let winners = try await withThrowingTaskGroup(of: Int?.self) { group in
+                for racer in 0..<racers {
+                    group.addTask {
+                        let outcome = try await self.sendMove(
+                            .move,
+                            place.appending("\(round) \(racer)"),
+                            to: destination,
+                            isDirectory: true,
+                            overwrites: false
+                        )
+                        guard case .moved = outcome else { return nil }
+                        return racer
+                    }
+                }
+                var winners: [Int] = []
+                for try await racer in group { winners += [racer].compactMap(\.self) }
+                return winners
+            }
+            guard winners.count == 1, try await list(destination)?.map(\.name) == winners.map({ "\($0)" }) else {
+                return false
+            }
+            // And once more, when nobody else does anything.
+            let late = try place.appending("late \(round)")
+            try await createDirectory(at: late.appending("late"))
+            let outcome = try await sendMove(.move, late, to: destination, isDirectory: true, overwrites: false)
+            guard case .refused = outcome, try await list(late)?.count == 1,
+                try await list(destination)?.map(\.name) == winners.map({ "\($0)" })
+            else { return false }
+        }
+        return true
+    }
+}
+
+extension WebDAVMoveMethod {
+    var httpMethod: HTTPMethod { self == .copy ? .COPY : .MOVE }
+}

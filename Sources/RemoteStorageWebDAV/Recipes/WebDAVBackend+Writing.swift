@@ -1,0 +1,228 @@
+import Foundation
+import NIOHTTP1
+public import RemoteStorage
+
+// How files are written, by what the server can be trusted with.
+extension WebDAVBackend {
+    /// Writes a file by the recipe that is safe on this server, and looks whether all of it arrived.
+    @discardableResult
+    public func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        try Task.checkCancellation()
+        guard path != .root else { throw RemoteError.isRoot() }
+        let profile = try await serverProfile()
+        switch condition {
+        case .always where profile.putsAtomically:
+            try await put(content, to: path)
+        case .always:
+            let existing = try await status(of: path)
+            try condition.check(existing, at: path)
+            try await putAside(replacing: existing, at: path) { try await self.put(content, to: $0) }
+        case .ifAbsent:
+            try condition.check(try await status(of: path), at: path)
+            if profile.keepsConditions {
+                try await put(content, to: path, header: ("If-None-Match", "*"), otherwise: .alreadyExists(path))
+            } else {
+                try await create(path, content) { try await self.put(content, to: $0) }
+            }
+        case .ifMatches(let tag):
+            try condition.check(try await status(of: path), at: path)
+            guard profile.keepsConditions else {
+                return try await write(content, to: path, when: .always)
+            }
+            let header = ("If-Match", tag.rawValue)
+            try await put(content, to: path, header: header, otherwise: .preconditionFailed(path))
+        }
+        return try await written(path, content.length)
+    }
+
+    /// What was written, as the server has it.
+    private func written(_ path: RemotePath, _ length: Int64?) async throws -> RemoteItem {
+        guard let item = try await status(of: path) else {
+            throw RemoteError(.unavailable, "“\(path)” was written, and isn't there. Try again.", path: path)
+        }
+        return item
+    }
+
+    // MARK: PUT
+
+    /// Puts a content at a path, and makes the directories above it.
+    ///
+    /// Nothing is known about it if this throws, where a PUT isn't atomic.
+    ///
+    /// - Parameters:
+    ///   - content: The bytes.
+    ///   - path: Where to.
+    ///   - header: A condition that this server keeps.
+    ///   - refusal: What it means when the server says that the condition doesn't hold.
+    /// - Throws: The refusal; what the content throws; ``RemoteError``.
+    func put(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        header: (String, String)? = nil,
+        otherwise refusal: RemoteError? = nil
+    ) async throws {
+        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        for isLast in [false, true] {
+            try await makeSureInFile(of: parent, for: path)
+            let response = try await transport.send(
+                HTTPRequest(
+                    method: .PUT,
+                    target: location.target(path),
+                    headers: header.map { [$0] } ?? [],
+                    body: .content(content, path)
+                )
+            )
+            await response.discard()
+            if response.isSuccess { return try await checkArrival(of: content, at: path) }
+            if response.status == 412, let refusal {
+                // The condition may not hold any more because an earlier request of ours was carried out.
+                if response.wasRepeated, try await holds(content, at: path) { return }
+                throw refusal
+            }
+            if try await status(of: path)?.kind == .directory { throw RemoteError.notAFile(path) }
+            guard try await status(of: parent)?.kind != .directory, !isLast else { throw error(response, at: path) }
+            // The directory that was seen is gone.
+            forgetDirectories(above: path)
+        }
+    }
+
+    /// Makes the directory that a file is to be in; where a file stands in the way, that is said of the file's path.
+    private func makeSureInFile(of parent: RemotePath, for path: RemotePath) async throws {
+        do {
+            try await makeSure(of: parent)
+        } catch let error as RemoteError where error.code == .wrongKind {
+            throw RemoteError.notADirectory(path)
+        }
+    }
+
+    /// Looks whether a server has as many bytes as it was sent; a proxy may have cut them off.
+    private func checkArrival(of content: RemoteContent, at path: RemotePath) async throws {
+        guard let length = content.length, let item = try await status(of: path), item.size != length else { return }
+        throw RemoteError(
+            .unavailable,
+            "Of “\(path)”, \(item.size) of \(length) bytes arrived. Another device may write it, or a proxy cuts it. Try again.",
+            path: path
+        )
+    }
+
+    /// Whether a file holds just these bytes.
+    func holds(_ content: RemoteContent, at path: RemotePath) async throws -> Bool {
+        guard let remote = try await read(path, range: nil) else { return false }
+        if let length = content.length, let other = remote.length, length != other { return false }
+        var rest: [UInt8] = []
+        var theirs = remote.makeAsyncIterator()
+        for try await chunk in content {
+            while rest.count < chunk.count, let more = try await theirs.next() { rest += more }
+            guard rest.starts(with: chunk) else { return false }
+            rest.removeFirst(chunk.count)
+        }
+        while rest.isEmpty, let more = try await theirs.next() { rest += more }
+        return rest.isEmpty
+    }
+
+    // MARK: Aside
+
+    /// A name that nobody else takes, hidden, in the directory of a file.
+    func temporaryName(beside path: RemotePath) throws -> RemotePath {
+        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        return try parent.appending(".storesync-\(UUID().uuidString).tmp")
+    }
+
+    /// Writes a file into a temporary directory and moves it to its own name.
+    ///
+    /// Not beside it: rclone lists a directory only up to a file that is being written there. Where something has the name
+    /// already, the server removes it first: a reader may see none.
+    func putAside(
+        replacing existing: RemoteItem?,
+        at path: RemotePath,
+        _ place: (RemotePath) async throws -> Void
+    ) async throws {
+        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        try await makeSureInFile(of: parent, for: path)
+        let aside = try temporaryName(beside: path)
+        let temporary = try aside.appending("content")
+        do {
+            try await createDirectory(at: aside)
+            try await place(temporary)
+            var overwrites = existing != nil
+            while case .refused(let response) = try await moveFile(temporary, to: path, overwrites: overwrites) {
+                // Somebody else wrote it meanwhile; then this one comes later, and replaces it.
+                guard !overwrites, try await status(of: path)?.kind == .file else { throw error(response, at: path) }
+                overwrites = true
+            }
+        } catch {
+            await removeLeftover(aside, isDirectory: true)
+            throw error
+        }
+        await removeLeftover(aside, isDirectory: true)
+    }
+
+    /// How a move ended.
+    enum MoveOutcome {
+        case moved
+        case refused(HTTPResponse)
+    }
+
+    /// Moves a file of ours, whose name nobody else takes.
+    func moveFile(_ source: RemotePath, to destination: RemotePath, overwrites: Bool) async throws -> MoveOutcome {
+        try await sendMove(.move, source, to: destination, isDirectory: false, overwrites: overwrites)
+    }
+
+    /// Sends a COPY or MOVE.
+    ///
+    /// A MOVE that was sent twice is known by its source: nobody else moves it.
+    func sendMove(
+        _ method: WebDAVMoveMethod,
+        _ source: RemotePath,
+        to destination: RemotePath,
+        isDirectory: Bool,
+        overwrites: Bool
+    ) async throws -> MoveOutcome {
+        var request = HTTPRequest(
+            method: method.httpMethod,
+            target: location.target(source, isDirectory: isDirectory),
+            headers: [
+                ("Destination", transport.origin + location.target(destination, isDirectory: isDirectory)),
+                ("Overwrite", overwrites ? "T" : "F"),
+            ]
+        )
+        // Some servers begin by removing the destination, which may be what an earlier request has moved there.
+        request.mayBeRepeated = !(method == .move && overwrites)
+        var response: HTTPResponse?
+        var attempts = 0
+        while response == nil {
+            do {
+                response = try await transport.send(request)
+            } catch let failure as RemoteError where failure.code == .unavailable && !request.mayBeRepeated {
+                attempts += 1
+                if try await status(of: source) == nil, try await status(of: destination) != nil { return .moved }
+                guard attempts < transport.configuration.retries.attempts else { throw failure }
+            }
+        }
+        guard let response else { throw CancellationError() }
+        await response.discard()
+        if response.isWholeSuccess { return .moved }
+        if method == .move, response.wasRepeated, try await status(of: source) == nil,
+            try await status(of: destination) != nil
+        {
+            return .moved
+        }
+        return .refused(response)
+    }
+
+    /// Removes something unfinished of ours, also when the task is cancelled; if that fails it stays, hidden.
+    func removeLeftover(_ path: RemotePath, isDirectory: Bool) async {
+        let request = HTTPRequest(method: .DELETE, target: location.target(path, isDirectory: isDirectory))
+        // A task of its own isn't cancelled with this one, which waits for it.
+        await Task { [transport] in await (try? transport.sendOnceIfPossible(request))?.discard() }.value
+    }
+}
+
+/// The two methods that have a destination.
+enum WebDAVMoveMethod {
+    case copy, move
+}

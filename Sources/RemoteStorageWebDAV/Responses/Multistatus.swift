@@ -1,0 +1,114 @@
+import Foundation
+
+#if canImport(FoundationXML)
+import FoundationXML
+#endif
+
+/// A server's answer about several resources (RFC 4918, 14.16).
+///
+/// Read as it comes by Foundation's own parser: XMLCoder stands on the same one, and would build a tree of thousands of
+/// elements between. That parser crashes on what isn't UTF-8, and takes a document that broke off for a whole one; both is
+/// looked for here.
+struct Multistatus: Equatable, Sendable {
+    /// What is said of one resource.
+    struct Resource: Equatable, Sendable {
+        var reference = ""
+        var isCollection = false
+        var contentLength: Int64?
+        var modified: Date?
+        var entityTag: String?
+    }
+
+    /// An answer that isn't one.
+    struct Malformed: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    var resources: [Resource]
+
+    /// Reads an answer.
+    ///
+    /// - Parameter bytes: An XML document. One with a document type is refused: entities could grow without end.
+    /// - Throws: ``Malformed``.
+    init(_ bytes: [UInt8]) throws {
+        guard !bytes.contains(0), String(validating: bytes, as: UTF8.self) != nil else {
+            throw Malformed(description: "it isn't UTF-8")
+        }
+        let reader = Reader()
+        let parser = XMLParser(data: Data(bytes))
+        parser.shouldProcessNamespaces = true
+        parser.shouldResolveExternalEntities = false
+        parser.delegate = reader
+        guard !Data(bytes).contains(sequence: "<!DOCTYPE") else {
+            throw Malformed(description: "it has a document type")
+        }
+        guard parser.parse(), reader.isComplete else {
+            throw Malformed(description: parser.parserError.map { "\($0)" } ?? "it is no multistatus")
+        }
+        resources = reader.resources
+    }
+
+    private final class Reader: NSObject, XMLParserDelegate {
+        var resources: [Resource] = []
+        /// Whether the outermost element, a multistatus, has ended.
+        var isComplete = false
+        /// The names of the elements that are open, with a slash between each two.
+        private var path = ""
+        private var depth = 0
+        private var text = ""
+        private var resource = Resource()
+        /// What a `propstat` says, until its status is known.
+        private var found = Resource()
+
+        func parser(
+            _ parser: XMLParser,
+            didStartElement name: String,
+            namespaceURI: String?,
+            qualifiedName: String?,
+            attributes: [String: String]
+        ) {
+            let name = namespaceURI == "DAV:" ? name : "other:\(name)"
+            guard depth < 64 else { return parser.abortParsing() }
+            depth += 1
+            path += path.isEmpty ? name : "/" + name
+            text = ""
+            switch path {
+            case "multistatus/response": resource = Resource()
+            case "multistatus/response/propstat": found = Resource()
+            case "multistatus/response/propstat/prop/resourcetype/collection": found.isCollection = true
+            default: break
+            }
+        }
+
+        func parser(_ parser: XMLParser, foundCharacters string: String) { text += string }
+
+        func parser(_ parser: XMLParser, foundCDATA block: Data) { text += String(decoding: block, as: UTF8.self) }
+
+        func parser(_ parser: XMLParser, didEndElement: String, namespaceURI: String?, qualifiedName: String?) {
+            let value = text.trimmingCharacters(in: .whitespacesAndNewlines)
+            switch path {
+            case "multistatus/response/href": resource.reference = value
+            case "multistatus/response/propstat/prop/getcontentlength": found.contentLength = Int64(value)
+            case "multistatus/response/propstat/prop/getlastmodified": found.modified = HTTPDate(value)?.date
+            case "multistatus/response/propstat/prop/getetag": found.entityTag = value.isEmpty ? nil : value
+            case "multistatus/response/propstat/status":
+                // What a server doesn't have is in a propstat of its own, with another status.
+                guard value.split(separator: " ").dropFirst().first == "200" else { break }
+                resource.isCollection = resource.isCollection || found.isCollection
+                resource.contentLength = found.contentLength ?? resource.contentLength
+                resource.modified = found.modified ?? resource.modified
+                resource.entityTag = found.entityTag ?? resource.entityTag
+            case "multistatus/response": resources.append(resource)
+            case "multistatus": isComplete = true
+            default: break
+            }
+            depth -= 1
+            path = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? ""
+            text = ""
+        }
+    }
+}
+
+extension Data {
+    fileprivate func contains(sequence: String) -> Bool { range(of: Data(sequence.utf8)) != nil }
+}

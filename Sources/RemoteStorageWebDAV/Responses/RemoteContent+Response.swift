@@ -1,0 +1,107 @@
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import RemoteStorage
+
+extension RemoteContent {
+    /// The bytes of an answer, as they arrive.
+    ///
+    /// - Parameters:
+    ///   - response: With the status 200 or 206.
+    ///   - path: What was asked for.
+    ///   - range: What was asked for; a server may send more, and all.
+    ///   - place: What the server is called.
+    /// - Throws: ``RemoteError/Code/unavailable`` for an answer to another question.
+    init(_ response: HTTPResponse, of path: RemotePath, range: Range<Int64>?, _ place: String) throws {
+        let announced = response.headers.first(name: "Content-Length").flatMap { Int64($0) }
+        var skipped: Int64 = 0
+        var length = announced
+        if let range {
+            if response.status == 206 {
+                let sent = response.headers.first(name: "Content-Range").flatMap { ContentRange($0) }
+                guard let sent, sent.range.lowerBound == range.lowerBound, sent.range.upperBound <= range.upperBound
+                else {
+                    throw RemoteError(
+                        .unavailable,
+                        "\(place) sent another part of “\(path)” than was asked for. Try again later.",
+                        path: path
+                    )
+                }
+                length = sent.range.upperBound - sent.range.lowerBound
+            } else {
+                skipped = range.lowerBound
+                length = announced.map { Int64(range.clamped(to: 0..<$0).count) }
+            }
+        }
+        self.init(
+            response.body,
+            skipping: skipped,
+            length: length,
+            limit: range?.upperBound,
+            path,
+            place
+        )
+    }
+
+    private init(
+        _ body: HTTPClientResponse.Body,
+        skipping skipped: Int64,
+        length: Int64?,
+        limit: Int64?,
+        _ path: RemotePath,
+        _ place: String
+    ) {
+        self.init(length: length) {
+            var source = body.makeAsyncIterator()
+            var toSkip = skipped
+            var left = length ?? limit.map { $0 - skipped }
+            return {
+                while left != 0 {
+                    try Task.checkCancellation()
+                    let buffer: ByteBuffer?
+                    do {
+                        buffer = try await source.next(isolation: #isolation)
+                    } catch {
+                        try Task.checkCancellation()
+                        throw Self.brokenOff(path, place, cause: error)
+                    }
+                    guard var buffer else {
+                        guard length == nil else { throw Self.brokenOff(path, place, cause: nil) }
+                        return nil
+                    }
+                    let skips = Int(Swift.min(toSkip, Int64(buffer.readableBytes)))
+                    buffer.moveReaderIndex(forwardBy: skips)
+                    toSkip -= Int64(skips)
+                    let count = Int(Swift.min(left ?? .max, Int64(buffer.readableBytes)))
+                    left = left.map { $0 - Int64(count) }
+                    guard count > 0 else { continue }
+                    return Array(buffer.readableBytesView.prefix(count))
+                }
+                return nil
+            }
+        }
+    }
+
+    private static func brokenOff(_ path: RemotePath, _ place: String, cause: (any Error)?) -> RemoteError {
+        RemoteError(
+            .unavailable,
+            "“\(path)” broke off while it was read from \(place). Try again.",
+            path: path,
+            cause: cause
+        )
+    }
+}
+
+/// The header that says which part of a file is sent: `bytes 0-499/1234`.
+struct ContentRange: Equatable {
+    var range: Range<Int64>
+
+    init?(_ header: String) {
+        let words = header.split { $0 == " " || $0 == "-" || $0 == "/" }
+        guard words.count == 4, words[0].lowercased() == "bytes", let first = Int64(words[1]),
+            let last = Int64(words[2]),
+            first >= 0, first <= last, last < .max
+        else { return nil }
+        range = first..<last + 1
+    }
+}

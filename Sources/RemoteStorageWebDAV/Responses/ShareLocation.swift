@@ -1,0 +1,74 @@
+import Foundation
+import RemoteStorage
+
+/// Where a share is on its server, and how its paths are written in URLs.
+struct ShareLocation: Sendable {
+    /// The names from the server's root to the share, as bytes: a server may call them otherwise than UTF-8.
+    private let base: [[UInt8]]
+
+    init(_ url: URL) {
+        let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath ?? ""
+        base = Self.components(of: path) ?? []
+    }
+
+    /// The path of something as it is sent in a request, percent-encoded.
+    func target(_ path: RemotePath, isDirectory: Bool = false) -> String {
+        let names = base + path.components.map { Array($0.utf8) }
+        let slash = isDirectory || path == .root
+        return "/" + names.map { Self.encoded($0) }.joined(separator: "/") + (slash && !names.isEmpty ? "/" : "")
+    }
+
+    /// What a server's reference leads to: a path in the share; `nil` for anything else.
+    func path(of reference: String) -> RemotePath? {
+        var encoded = Substring(reference)
+        if let scheme = reference.range(of: "://") {
+            let rest = reference[scheme.upperBound...]
+            encoded = rest[(rest.firstIndex(of: "/") ?? rest.endIndex)...]
+        }
+        guard let components = Self.components(of: String(encoded)), components.starts(with: base) else { return nil }
+        let names = components.dropFirst(base.count).map { String(validating: $0, as: UTF8.self) }
+        guard !names.contains(nil) else { return nil }
+        return try? RemotePath(components: names.compactMap(\.self))
+    }
+
+    /// The decoded names of an encoded path.
+    ///
+    /// Returns `nil` where it isn't encoded correctly.
+    private static func components(of path: String) -> [[UInt8]]? {
+        var components: [[UInt8]] = []
+        for part in path.utf8.split(separator: UInt8(ascii: "/")) {
+            var bytes: [UInt8] = []
+            var rest = part[...]
+            while let byte = rest.popFirst() {
+                guard byte == UInt8(ascii: "%") else {
+                    bytes.append(byte)
+                    continue
+                }
+                let digits = rest.prefix(2)
+                guard digits.count == 2, let value = UInt8(String(decoding: digits, as: UTF8.self), radix: 16) else {
+                    return nil
+                }
+                bytes.append(value)
+                rest = rest.dropFirst(2)
+            }
+            components.append(bytes)
+        }
+        return components
+    }
+
+    /// A name with everything encoded but RFC 3986's unreserved characters.
+    private static func encoded(_ name: [UInt8]) -> String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var bytes: [UInt8] = []
+        for byte in name {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                UInt8(ascii: "~"):
+                bytes.append(byte)
+            default: bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

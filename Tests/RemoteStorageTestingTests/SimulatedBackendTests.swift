@@ -1,0 +1,122 @@
+import Foundation
+import OperationsTesting
+import RemoteStorage
+import RemoteStorageTesting
+import Testing
+
+@Suite("A simulated storage", .timeLimit(.minutes(30)))
+struct SimulatedBackendTests {
+    @Test("without faults keeps every promise", arguments: SimulatedServer.all, BackendCheck.all)
+    func conforms(server: SimulatedServer, check: BackendCheck) async throws {
+        let effort = BackendCheck.Effort(rounds: 3, racers: 4, listedFiles: 50)
+        try await Simulation.run(seed: 1) { simulation in
+            try await check.run(on: SimulatedBackend(server, clock: simulation.clock), effort: effort)
+        }
+    }
+
+    /// What happens to a fixed series of requests: the answers, the faults, and the time that passes.
+    private static func story(_ server: SimulatedServer, seed: UInt64, chance: Double) async throws -> [String] {
+        try await Simulation.run(seed: seed) { simulation in
+            let backend = SimulatedBackend(server, faults: server.faults(chance), seed: seed, clock: simulation.clock)
+            var story: [String] = []
+            for number in 0..<30 {
+                let path = try RemotePath("directory/\(number % 7)")
+                do {
+                    try await backend.write([UInt8](repeating: UInt8(number), count: 100), to: path, when: .always)
+                    story.append("\(try await backend.list(RemotePath("directory"))?.map(\.name) ?? [])")
+                    story.append("\(try await backend.bytes(at: path)?.count ?? -1)")
+                    if number % 5 == 4 { try await backend.move(path, to: RemotePath("moved \(number)")) }
+                } catch let error as RemoteError {
+                    story.append("\(error)")
+                }
+            }
+            return story + (await backend.log) + ["\(simulation.clock.now)"]
+        }
+    }
+
+    @Test("does the same under the same seed, and another thing under another", arguments: SimulatedServer.all)
+    func replays(server: SimulatedServer) async throws {
+        var stories: Set<[String]> = []
+        for seed in 0..<5 as Range<UInt64> {
+            let story = try await Self.story(server, seed: seed, chance: 0.1)
+            #expect(try await Self.story(server, seed: seed, chance: 0.1) == story)
+            stories.insert(story)
+        }
+        #expect(stories.count == 5)
+    }
+
+    /// Faults of which every one is seen in some story.
+    private static let expected = [
+        "the request was lost", "the reply was lost", "HTTP status 423", "HTTP status 429", "HTTP status 500",
+        "HTTP status 503", "Retry-After", "aborted stream", "torn write", "is delivered twice",
+        "answered from the past",
+        "half a move",
+    ]
+
+    @Test("has every fault of its model")
+    func everyFault() async throws {
+        var log = ""
+        for server in SimulatedServer.all {
+            for seed in 0..<10 as Range<UInt64> {
+                log += try await Self.story(server, seed: seed, chance: 0.15).joined(separator: "\n")
+            }
+        }
+        for fault in Self.expected { #expect(log.contains(fault), "\(fault)") }
+    }
+
+    @Test("keeps what happened before a reply was lost, and nothing of a request that was")
+    func lostReply() async throws {
+        let place = InMemoryBackend()
+        let path = try RemotePath("file")
+        var faults = FaultModel.none
+        faults.lostReply = 1
+        let backend = SimulatedBackend(faults: faults, place: place)
+        await #expect(throws: RemoteError.self) { try await backend.write([1], to: path, when: .ifAbsent) }
+        #expect(try await place.bytes(at: path) == [1])
+        faults = .none
+        faults.lostRequest = 1
+        await backend.set(faults)
+        await #expect(throws: RemoteError.self) { try await backend.remove(path) }
+        #expect(try await place.bytes(at: path) == [1])
+    }
+
+    @Test("shows old answers, repeats changes, and has another year on its clock")
+    func time() async throws {
+        let place = InMemoryBackend()
+        var faults = FaultModel.none
+        (faults.staleListing, faults.clockSkew) = (1, FaultModel.year)
+        let backend = SimulatedBackend(faults: faults, seed: 3, place: place)
+        _ = try await backend.list(.root)
+        try await backend.write([1], to: RemotePath("file"), when: .always)
+        var seen: Set<Int> = []
+        for _ in 0..<20 { seen.insert(try await backend.list(.root)?.count ?? -1) }
+        #expect(seen == [0, 1])
+        let modified = try #require(try await backend.status(of: RemotePath("file"))?.modified)
+        #expect(modified.timeIntervalSinceNow > 300 * 86_400)
+
+        faults = .none
+        faults.duplicateDelivery = 1
+        await backend.set(faults)
+        try await backend.write([1], to: RemotePath("file"), when: .always)
+        await backend.set(.none)
+        try await backend.write([2], to: RemotePath("file"), when: .always)
+        for _ in 0..<10 { _ = try await backend.status(of: .root) }
+        #expect(try await place.bytes(at: RemotePath("file")) == [1])
+    }
+
+    @Test("vanishes in two ways, and a device dies after so many requests")
+    func vanishes() async throws {
+        let place = InMemoryBackend()
+        let backend = SimulatedBackend(place: place)
+        try await backend.write([1], to: RemotePath("file"), when: .always)
+        await backend.vanish(.empty)
+        #expect(try await backend.list(.root) == [])
+        await backend.vanish(.unreachable)
+        await #expect(throws: RemoteError.self) { try await backend.list(.root) }
+        await backend.reappear()
+        await backend.die(afterRequests: 1)
+        #expect(try await backend.list(.root)?.count == 1)
+        await #expect(throws: RemoteError.self) { try await backend.list(.root) }
+        #expect(try await SimulatedBackend(place: place).list(.root)?.count == 1)
+    }
+}

@@ -1,0 +1,171 @@
+import Foundation
+import NIOHTTP1
+import RemoteStorage
+import Testing
+
+@testable import RemoteStorageWebDAV
+
+@Suite("What WebDAV servers answer")
+struct ResponseTests {
+    private func resources(_ xml: String) throws -> [Multistatus.Resource] {
+        try Multistatus(Array(xml.utf8)).resources
+    }
+
+    @Test("is read whatever prefixes and extras it has")
+    func multistatus() throws {
+        let found = try resources(
+            """
+            <?xml version="1.0"?><x:multistatus xmlns:x="DAV:" xmlns:o="urn:other">
+            <x:response><x:href> /a%20b/ </x:href><x:propstat><x:prop><x:resourcetype><x:collection/></x:resourcetype>
+            <o:getcontentlength>9</o:getcontentlength></x:prop><x:status>HTTP/1.1 200 OK</x:status></x:propstat>
+            <x:propstat><x:prop><x:getetag>"no"</x:getetag></x:prop><x:status>HTTP/1.1 404 Not Found</x:status></x:propstat>
+            </x:response>
+            <response xmlns="DAV:"><href><![CDATA[/a]]></href><propstat><prop><resourcetype/>
+            <getcontentlength>12</getcontentlength><getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT</getlastmodified>
+            <getetag>W/"x&amp;y"</getetag></prop><status>HTTP/1.1 200</status></propstat></response></x:multistatus>
+            """
+        )
+        #expect(found.map(\.reference) == ["/a%20b/", "/a"])
+        #expect(found.map(\.isCollection) == [true, false])
+        #expect(found.map(\.contentLength) == [nil, 12])
+        #expect(found.map(\.entityTag) == [nil, "W/\"x&y\""])
+        #expect(found[1].modified == Date(timeIntervalSince1970: 784_111_777))
+    }
+
+    @Test(
+        "is refused where it is something else",
+        arguments: [
+            "", "<", "<html/>", "<multistatus xmlns='DAV:'>", "<multistatus/>", "\u{0}",
+            "<multistatus xmlns='DAV:'/>\u{0}",
+            "<!DOCTYPE x [<!ENTITY a 'aaaa'>]><multistatus xmlns='DAV:'>&a;</multistatus>",
+        ]
+    )
+    func malformed(xml: String) {
+        #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
+    }
+
+    @Test("is refused or read, and never crashes, whichever byte is changed or missing")
+    func fuzzed() throws {
+        let xml = Array(
+            """
+            <?xml version="1.0"?><D:multistatus xmlns:D="DAV:"><D:response><D:href>/f</D:href><D:propstat><D:prop>\
+            <D:getcontentlength>6</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>\
+            </D:response></D:multistatus>
+            """.utf8
+        )
+        for index in xml.indices {
+            _ = try? Multistatus(Array(xml[..<index]))
+            for byte in [0, 0x3C, 0x26, 0xFF] as [UInt8] {
+                var changed = xml
+                changed[index] = byte
+                _ = try? Multistatus(changed)
+            }
+        }
+    }
+
+    @Test(
+        "leads to paths in the share, and nowhere else",
+        arguments: [
+            ("/dav/a%20share/x/y%2Fz", nil), ("/dav/a%20share/x/y", "x/y"), ("http://other/dav/a%20share/x", "x"),
+            ("/dav/a share/%C3%BC", "ü"), ("/dav/a%20share/", "/"), ("/dav/a%20share/../x", nil), ("/dav/other", nil),
+            ("/dav/a%20share/%FF", nil), ("/dav/a%20share/%2", nil), ("/dav/a%20share/%2e%2e", nil),
+            ("/dav/a%20share/%00", nil), ("//dav//a%20share//x//", "x"), ("", nil),
+        ]
+    )
+    func references(reference: String, expected: String?) throws {
+        let location = ShareLocation(try #require(URL(string: "https://host/dav/a%20share/")))
+        #expect(location.path(of: reference)?.description == expected)
+    }
+
+    @Test("is asked for by paths of which nothing is left to be decoded twice")
+    func targets() throws {
+        let location = ShareLocation(try #require(URL(string: "https://host/dav")))
+        let path = try RemotePath(components: ["a b", "100%", "%2e", "#?+", "ü"])
+        #expect(location.target(path) == "/dav/a%20b/100%25/%252e/%23%3F%2B/%C3%BC")
+        #expect(location.target(.root) == "/dav/")
+        #expect(location.path(of: location.target(path)) == path)
+    }
+
+    @Test("about dates is read as HTTP writes them")
+    func dates() {
+        #expect(HTTPDate("Thu, 01 Jan 1970 00:00:00 GMT")?.date.timeIntervalSince1970 == 0)
+        #expect(HTTPDate("Thu, 29 Feb 2024 23:59:59 GMT")?.date.timeIntervalSince1970 == 1_709_251_199)
+        #expect(HTTPDate("Sat, 21 Nov 2026 15:54:46 GMT")?.date.timeIntervalSince1970 == 1_795_276_486)
+        for wrong in ["", "yesterday", "Thu, 32 Jan 1970 00:00:00 GMT", "Thu, 01 Jan 1970 25:00:00 GMT", "1"] {
+            #expect(HTTPDate(wrong) == nil)
+        }
+        let now = Date(timeIntervalSince1970: 0)
+        #expect(RetrySchedule.retryAfter("120", now: now) == .seconds(120))
+        #expect(RetrySchedule.retryAfter("Thu, 01 Jan 1970 00:01:00 GMT", now: now) == .seconds(60))
+        #expect(RetrySchedule.retryAfter("-1", now: now) == nil)
+        #expect(RetrySchedule.retryAfter("99999999999999999999", now: now) == nil)
+        #expect(RetrySchedule.retryAfter(nil, now: now) == nil)
+    }
+
+    @Test("that they are busy makes tries rarer, and ends them")
+    func schedule() {
+        var schedule = RetrySchedule(
+            WebDAVConfiguration.Retries(attempts: 4, delay: .seconds(1), longestDelay: .seconds(3))
+        )
+        var delays: [Duration?] = []
+        for _ in 0..<4 {
+            schedule.begin()
+            delays.append(schedule.delay(retryAfter: nil, random: 0.5))
+        }
+        #expect(delays == [.seconds(1), .seconds(2), .seconds(3), nil])
+        schedule = RetrySchedule(WebDAVConfiguration.Retries())
+        schedule.begin()
+        #expect(schedule.delay(retryAfter: .seconds(60), random: 0) == .seconds(60))
+        #expect(schedule.delay(retryAfter: .seconds(61), random: 0) == nil)
+    }
+
+    @Test("about who asks is answered as RFC 7616 shows, and RFC 2617 before it")
+    func digests() throws {
+        let fields =
+            #"realm="http-auth@example.org", qop="auth, auth-int", nonce="7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v", opaque="FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS""#
+        let credentials = WebDAVCredentials(user: "Mufasa", password: "Circle of Life")
+        let expected = [
+            "MD5": "8ca523f5e9506fed4657c9700eebdbec",
+            "SHA-256": "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1",
+        ]
+        for (algorithm, response) in expected {
+            let challenges = AuthenticationChallenge.read(["Digest \(fields), algorithm=\(algorithm)"])
+            let challenge = try #require(challenges.first.flatMap { DigestChallenge($0) })
+            let header = challenge.authorization(
+                credentials,
+                method: "GET",
+                target: "/dir/index.html",
+                count: 1,
+                clientNonce: "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ"
+            )
+            #expect(header.contains("response=\"\(response)\""), "\(header)")
+        }
+        let old = AuthenticationChallenge.read([
+            #"Basic realm="x", Digest realm="testrealm@host.com", nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093""#
+        ])
+        #expect(old.map(\.scheme) == ["basic", "digest"])
+        #expect(old.compactMap { DigestChallenge($0) }.first?.usesQuality == false)
+        #expect(AuthenticationChallenge.read(["", "=", "Digest =", "Digest nonce=", #"Digest nonce=""#]).count >= 0)
+    }
+
+    @Test("by their name and what they can say who they are")
+    func recognition() {
+        #expect(ServerProfile.recognise(["Server": "Apache/2.4.1", "DAV": "1,2"]) == nil)
+        #expect(
+            ServerProfile.recognise(["Server": "Apache", "DAV": "1, 2, <http://apache.org/dav/propset/fs/1>"])
+                == .apache
+        )
+        #expect(ServerProfile.recognise(["Server": "nginx", "DAV": "1, 3, extended-mkcol"]) == nil)
+        #expect(ServerProfile.recognise(["Server": "nginx/1.2", "DAV": "2"]) == .nginx)
+        #expect(ServerProfile.recognise([:]) == nil)
+    }
+
+    @Test("of a part of a file says which")
+    func ranges() {
+        #expect(ContentRange("bytes 0-499/1234")?.range == 0..<500)
+        #expect(ContentRange("bytes 0-499/*")?.range == 0..<500)
+        for wrong in ["", "bytes */10", "bytes 5-4/10", "bytes 0-9223372036854775807/1", "lines 1-2/3"] {
+            #expect(ContentRange(wrong) == nil)
+        }
+    }
+}

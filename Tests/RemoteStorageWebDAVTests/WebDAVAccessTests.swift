@@ -1,0 +1,166 @@
+import Foundation
+import RemoteStorage
+import RemoteStorageWebDAV
+import Testing
+import WebDAVServers
+
+extension WebDAVTests {
+    @Suite("Access to a WebDAV share")
+    struct AccessTests {
+        private static let secret = "correct horse"
+
+        @Test(
+            "is refused without the right password, and nothing that is printed holds it",
+            arguments: [
+                ServerKind.apache, .apacheDigest, .lighttpd, .nginx, .rclone, .apacheTLS,
+            ].filter(\.isInstalled)
+        )
+        func passwords(kind: ServerKind) async throws {
+            let server = try await WebDAVServer(kind)
+            for credentials in [
+                nil, WebDAVCredentials(user: "user", password: "wrong"), WebDAVCredentials(user: "x", password: ""),
+            ] {
+                let backend = WebDAVBackend(try server.configuration(credentials: credentials))
+                for request in Self.requests {
+                    do {
+                        try await request(backend)
+                        Issue.record("\(kind) let somebody in")
+                    } catch let error as RemoteError {
+                        #expect(error.code == .unauthorized, "\(error)")
+                        #expect(!"\(error)".contains("wrong"), "\(error)")
+                    }
+                }
+            }
+            #expect(try await server.backend().list(.root) == [])
+        }
+
+        private static let requests: [@Sendable (WebDAVBackend) async throws -> Void] = [
+            { _ = try await $0.status(of: .root) }, { _ = try await $0.list(.root) },
+            { _ = try await $0.read(RemotePath("file")) }, { _ = try await $0.capabilities() },
+            { try await $0.write([1], to: RemotePath("file"), when: .always) },
+            { try await $0.remove(RemotePath("file")) }, { try await $0.createDirectory(at: RemotePath("d")) },
+            { try await $0.move(RemotePath("file"), to: RemotePath("d")) },
+        ]
+
+        @Test("by a digest never tells the password, and by neither kind before the server asks")
+        func digest() async throws {
+            let server = try await WebDAVServer(.apacheDigest)
+            let proxy = try FaultProxy(to: server.port) { _, _ in .none }
+            let backend = WebDAVBackend(try server.configuration(port: proxy.port))
+            try await backend.write([1, 2, 3], to: RemotePath("a b/ü"), when: .ifAbsent)
+            #expect(try await backend.bytes(at: RemotePath("a b/ü")) == [1, 2, 3])
+            let heads = proxy.requests
+            #expect(!heads[0].contains("Authorization"))
+            #expect(heads.contains { $0.contains("Authorization: Digest") })
+            let basic = Data("user:\(Self.secret)".utf8).base64EncodedString()
+            #expect(!heads.contains { $0.contains(basic) || $0.contains(Self.secret) || $0.contains("Basic") })
+        }
+
+        @Test("to a server that asks for a digest, and then for the password, doesn't tell it")
+        func downgrade() async throws {
+            let proxy = try FaultProxy(to: 9) { number, _ in
+                .answer(
+                    401,
+                    headers: [
+                        number < 1
+                            ? #"WWW-Authenticate: Digest realm="r", nonce="n", qop="auth""#
+                            : #"WWW-Authenticate: Basic realm="r""#
+                    ]
+                )
+            }
+            let url = try #require(URL(string: "http://127.0.0.1:\(proxy.port)/"))
+            let credentials = WebDAVCredentials(user: "user", password: Self.secret)
+            let backend = WebDAVBackend(try WebDAVConfiguration(url: url, credentials: credentials))
+            await #expect(throws: RemoteError.self) { try await backend.list(.root) }
+            #expect(!proxy.requests.contains { $0.contains("Basic") })
+            #expect(proxy.requests.count == 2)
+        }
+
+        @Test("isn't begun with credentials in the clear to another machine")
+        func plaintext() async throws {
+            let credentials = WebDAVCredentials(user: "user", password: Self.secret)
+            let url = try #require(URL(string: "http://share.example.invalid/dav"))
+            let backend = WebDAVBackend(try WebDAVConfiguration(url: url, credentials: credentials))
+            do {
+                _ = try await backend.list(.root)
+                Issue.record("credentials were sent in the clear")
+            } catch let error as RemoteError {
+                #expect(error.code == .notAllowed)
+                #expect(error.message.contains("https"))
+            }
+            #expect(
+                !"\(credentials)\(credentials.debugDescription)\(String(reflecting: credentials))".contains(Self.secret)
+            )
+            var dumped = ""
+            dump(try WebDAVConfiguration(url: url, credentials: credentials), to: &dumped)
+            #expect(!dumped.contains(Self.secret) && dumped.contains("user"))
+        }
+
+        @Test(
+            "isn't configured by URLs that can't be a share's",
+            arguments: [
+                "ftp://host/path", "https:///path", "https://user:password@host/", "https://host/?query",
+                "https://host/#fragment",
+                "file:///path",
+            ]
+        )
+        func urls(string: String) throws {
+            let url = try #require(URL(string: string))
+            let error = try #require(throws: RemoteError.self) { try WebDAVConfiguration(url: url) }
+            #expect(error.code == .invalidPath)
+            #expect(!error.message.contains("password@"))
+        }
+
+        @Test("has one identity, by whatever way it is named")
+        func identity() throws {
+            let ways = [
+                "https://Host.example/a%20b", "https://host.example:443/a%20b/", "webdavs://user@host.example/a%20b//",
+            ]
+            let identities = try ways.map { way in
+                WebDAVBackend(try WebDAVConfiguration(url: try #require(URL(string: way)))).identity
+            }
+            #expect(Set(identities) == ["webdavs://host.example/a%20b"])
+        }
+
+        @Test("to what isn't there, or is no share, is an error and makes nothing")
+        func missing() async throws {
+            let server = try await WebDAVServer(.apache)
+            var url = server.url
+            url.append(path: "absent")
+            var configuration = try WebDAVConfiguration(url: url, credentials: WebDAVServer.credentials)
+            configuration.retries = .none
+            let backend = WebDAVBackend(configuration)
+            for request in Self.requests {
+                do {
+                    try await request(backend)
+                    Issue.record("a share that isn't there answered")
+                } catch let error as RemoteError {
+                    #expect(error.code == .unavailable, "\(error)")
+                }
+            }
+            #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
+            let nobody = try freePort()
+            configuration = try WebDAVConfiguration(url: try #require(URL(string: "http://127.0.0.1:\(nobody)/")))
+            configuration.retries = .none
+            let unreachable = WebDAVBackend(configuration)
+            for request in Self.requests {
+                do {
+                    try await request(unreachable)
+                    Issue.record("nobody answered")
+                } catch let error as RemoteError {
+                    #expect(error.code == .unavailable, "\(error)")
+                }
+            }
+        }
+
+        @Test("by TLS needs a certificate that is trusted")
+        func untrusted() async throws {
+            let server = try await WebDAVServer(.apacheTLS)
+            var configuration = try server.configuration()
+            configuration.trustedCertificates = []
+            configuration.retries = .none
+            let backend = WebDAVBackend(configuration)
+            await #expect(throws: RemoteError.self) { try await backend.list(.root) }
+        }
+    }
+}

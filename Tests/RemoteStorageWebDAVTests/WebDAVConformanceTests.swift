@@ -1,0 +1,115 @@
+import Foundation
+import RemoteStorage
+import RemoteStorageTesting
+import RemoteStorageWebDAV
+import Testing
+import WebDAVServers
+
+extension WebDAVTests {
+    @Suite("A WebDAV share keeps the promises of every backend")
+    struct ConformanceTests {
+        /// Fewer rounds than in memory, since each is many requests; `STORESYNC_RACE_ROUNDS` says how many.
+        private static let effort = BackendCheck.Effort(
+            rounds: ProcessInfo.processInfo.environment["STORESYNC_RACE_ROUNDS"].flatMap { Int($0) } ?? 4,
+            racers: 8,
+            listedFiles: 100
+        )
+
+        @Test("on a server", arguments: ServerKind.plainInstalled, BackendCheck.all)
+        func conforms(kind: ServerKind, check: BackendCheck) async throws {
+            // nginx shows no such names; that they can be written and read is among its other checks.
+            guard kind != .nginx || check != .dottedNames else { return }
+            let server = try await WebDAVServer(kind)
+            try await check.run(on: server.backend(), effort: Self.effort)
+        }
+
+        @Test(
+            "with a digest, and by TLS",
+            arguments: [ServerKind.apacheDigest, .apacheTLS].filter(\.isInstalled),
+            [BackendCheck.roundTrip, .plainNames, .moving, .exclusiveCreate, .cancelledWrite]
+        )
+        func protected(kind: ServerKind, check: BackendCheck) async throws {
+            let server = try await WebDAVServer(kind)
+            try await check.run(on: server.backend(), effort: Self.effort)
+        }
+
+        @Test("and lists thousands", arguments: ServerKind.plainInstalled)
+        func thousands(kind: ServerKind) async throws {
+            let server = try await WebDAVServer(kind)
+            let names = (0..<2000).map { "a file with the number \($0)" }
+            for name in names { try Data([1, 2]).write(to: server.share.appending(component: name)) }
+            let items = try await server.backend().list(.root) ?? []
+            #expect(items.map(\.name) == names.sorted())
+            #expect(items.allSatisfy { $0.kind == .file && $0.size == 2 && $0.modified != nil })
+        }
+
+        @Test("and says what it can rely on", arguments: ServerKind.plainInstalled)
+        func capabilities(kind: ServerKind) async throws {
+            let server = try await WebDAVServer(kind)
+            let backend = try server.backend()
+            let known = try await backend.knownCapabilities()
+            let needed: RemoteCapabilities = [.exclusiveCreate, .exclusiveDirectoryMove, .rangedRead]
+            // rclone doesn't say who it is, so it is tried out; looking alone writes nothing.
+            #expect((known == nil) == (kind == .rclone))
+            #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
+            let capabilities = try await backend.capabilities()
+            #expect(capabilities.isSuperset(of: needed))
+            #expect(capabilities.contains(.atomicReplace) == (kind != .rclone))
+            #expect(capabilities.contains(.conditionalReplace) == (kind == .lighttpd))
+            // The probe takes away what it made.
+            #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
+        }
+
+        @Test(
+            "and leaves nothing hidden behind after creating and replacing files",
+            arguments: ServerKind.plainInstalled
+        )
+        func leavesNothing(kind: ServerKind) async throws {
+            let server = try await WebDAVServer(kind)
+            let backend = try server.backend()
+            let path = try RemotePath("directory/file")
+            for number in 0..<3 {
+                try await backend.write([1], to: path, when: .ifAbsent)
+                await #expect(throws: RemoteError.self) { try await backend.write([2], to: path, when: .ifAbsent) }
+                try await backend.copy(path, to: RemotePath("directory/copy \(number)"), when: .ifAbsent)
+                try await backend.copy(path, to: RemotePath("directory/copy 0"), when: .always)
+                try await backend.write([3], to: path, when: .always)
+                try await backend.remove(path)
+            }
+            let left = try FileManager.default.contentsOfDirectory(
+                atPath: server.share.appending(path: "directory").path
+            )
+            #expect(left.filter { $0 != ".DAV" }.sorted() == ["copy 0", "copy 1", "copy 2"])
+        }
+
+        @Test(
+            "and completes what somebody created, and died before it had its name",
+            arguments: [ServerKind.apache, .nginx, .rclone].filter(\.isInstalled)
+        )
+        func completes(kind: ServerKind) async throws {
+            let server = try await WebDAVServer(kind)
+            let path = try RemotePath("directory/file")
+            let first = try server.backend()
+            try await first.write([1], to: path, when: .ifAbsent)
+            // As it was between the two moves: found out by cutting the second one off, with no more tries.
+            try await first.remove(path)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                line.hasPrefix("MOVE") && line.contains("content") ? .loseRequest : .none
+            }
+            var configuration = try server.configuration(port: proxy.port)
+            configuration.retries = .none
+            let dying = WebDAVBackend(configuration)
+            await #expect(throws: RemoteError.self) { try await dying.write([2], to: path, when: .ifAbsent) }
+            #expect(try await first.bytes(at: path) == nil)
+            // Whoever comes next is refused, and what was won is there.
+            do {
+                try await first.write([3], to: path, when: .ifAbsent)
+                Issue.record("it was created a second time")
+            } catch let error as RemoteError {
+                #expect(error.code == .alreadyExists)
+            }
+            #expect(try await first.bytes(at: path) == [2])
+            #expect(try await first.list(RemotePath("directory"))?.map(\.name) == ["file"])
+        }
+    }
+}

@@ -1,0 +1,206 @@
+import Foundation
+import RemoteStorage
+import RemoteStorageTesting
+import RemoteStorageWebDAV
+import Testing
+import ThreadSupport
+import WebDAVServers
+
+extension WebDAVTests {
+    @Suite("A WebDAV share behind a bad network")
+    struct FaultTests {
+        /// One request of every kind; what it leaves is the same whatever got lost on the way.
+        private static func everyKind(of backend: WebDAVBackend) async throws -> [String] {
+            let (directory, file) = (try RemotePath("directory"), try RemotePath("directory/file"))
+            var story: [String] = []
+            try await backend.createDirectory(at: RemotePath("directory/deep/empty"))
+            try await backend.write([UInt8](repeating: 1, count: 100_000), to: file, when: .always)
+            try await backend.write([UInt8](repeating: 2, count: 100_001), to: file, when: .always)
+            try await backend.write([3, 3], to: RemotePath("directory/created"), when: .ifAbsent)
+            do {
+                try await backend.write([4], to: RemotePath("directory/created"), when: .ifAbsent)
+                story.append("created twice")
+            } catch let error as RemoteError where error.code == .alreadyExists {
+                story.append("refused")
+            }
+            try await backend.copy(file, to: RemotePath("directory/copy"), when: .ifAbsent)
+            try await backend.copy(RemotePath("directory/created"), to: RemotePath("directory/copy"), when: .always)
+            try await backend.write([5], to: RemotePath("staging/x"), when: .always)
+            try await backend.move(RemotePath("staging"), to: RemotePath("published"))
+            try await backend.move(RemotePath("directory/deep"), to: RemotePath("moved"))
+            try await backend.remove(RemotePath("directory/copy"))
+            story.append("\(try await backend.list(directory)?.map { "\($0.name) \($0.size)" } ?? [])")
+            story.append("\(try await backend.list(.root)?.map(\.name) ?? [])")
+            story.append("\(try await backend.bytes(at: file)?.count ?? -1)")
+            story.append("\(try await backend.bytes(at: RemotePath("published/x")) ?? [])")
+            story.append("\(try await backend.read(file, range: 99_999..<200_000)?.bytes(upTo: 9) ?? [])")
+            story.append("\(try await backend.bytes(at: RemotePath("directory/absent"))?.count ?? -1)")
+            return story
+        }
+
+        /// Whether each request has its accident, on every server; else every eleventh on two of them.
+        private static let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_REQUEST"] != nil
+
+        /// What happens to one request, and how often it is tried afterwards.
+        enum Accident: String, CaseIterable, Sendable {
+            case lostReply, lostRequest, cutReply, cutRequest, busy, busyWithTime, locked
+
+            var fault: FaultProxy.Fault {
+                switch self {
+                case .lostReply: .loseReply
+                case .lostRequest: .loseRequest
+                case .cutReply: .cutReply(after: 60)
+                case .cutRequest: .cutRequest(after: 1)
+                case .busy: .answer(503)
+                case .busyWithTime: .answer(429, headers: ["Retry-After: 0"])
+                case .locked: .answer(423)
+                }
+            }
+        }
+
+        @Test(
+            "does every request right although any one of them had an accident",
+            arguments: (isLong ? ServerKind.plain : [.apache, .rclone]).filter(\.isInstalled),
+            Accident.allCases
+        )
+        func everyRequest(kind: ServerKind, accident: Accident) async throws {
+            let server = try await WebDAVServer(kind)
+            let undisturbed = try FaultProxy(to: server.port) { _, _ in .none }
+            let expected = try await Self.everyKind(of: WebDAVBackend(server.configuration(port: undisturbed.port)))
+            let count = undisturbed.lines.count
+            #expect(count > 40)
+            let first = Accident.allCases.firstIndex(of: accident) ?? 0
+            for number in stride(from: Self.isLong ? 0 : first, to: count, by: Self.isLong ? 1 : 11) {
+                // Not behind the server's back: rclone remembers what it has seen.
+                let janitor = try server.backend()
+                for item in try await janitor.list(.root) ?? [] { try await janitor.remove(RemotePath(item.name)) }
+                let proxy = try FaultProxy(to: server.port) { index, _ in index == number ? accident.fault : .none }
+                do {
+                    let story = try await Self.everyKind(of: WebDAVBackend(server.configuration(port: proxy.port)))
+                    let line = proxy.lines.indices.contains(number) ? proxy.lines[number] : "none"
+                    #expect(story == expected, "\(accident) at request \(number): \(line)")
+                } catch {
+                    let line = proxy.lines.indices.contains(number) ? proxy.lines[number] : "none"
+                    Issue.record("\(accident) at request \(number), \(line): \(error)")
+                }
+            }
+        }
+
+        @Test("never takes a torn answer for a whole file", arguments: [0, 1, 200, 50_000, 199_999])
+        func tornAnswers(count: Int) async throws {
+            let server = try await WebDAVServer(.apache)
+            let path = try RemotePath("file")
+            try await server.backend().write([UInt8](repeating: 7, count: 200_000), to: path, when: .always)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                line.hasPrefix("GET") ? .cutReply(after: count) : .none
+            }
+            let backend = WebDAVBackend(try server.configuration(port: proxy.port))
+            do {
+                _ = try await backend.read(path)?.bytes(upTo: 1 << 20)
+                Issue.record("a torn answer was taken for whole")
+            } catch let error as RemoteError {
+                #expect(error.code == .unavailable)
+            }
+        }
+
+        @Test("reads what comes in trickles, and gives up on what never comes")
+        func slowness() async throws {
+            let server = try await WebDAVServer(.apache)
+            let path = try RemotePath("file")
+            try await server.backend().write([UInt8](repeating: 7, count: 3000), to: path, when: .always)
+            let slow = try FaultProxy(to: server.port) { _, line in
+                line.hasPrefix("GET") ? .trickle(bytes: 500, milliseconds: 5) : .none
+            }
+            let patient = WebDAVBackend(try server.configuration(port: slow.port))
+            #expect(try await patient.bytes(at: path) == [UInt8](repeating: 7, count: 3000))
+
+            let silent = try FaultProxy(to: server.port) { _, _ in .silence }
+            var configuration = try server.configuration(port: silent.port)
+            configuration.retries = .none
+            configuration.timeouts.read = .milliseconds(100)
+            let backend = WebDAVBackend(configuration)
+            do {
+                _ = try await backend.status(of: path)
+                Issue.record("a server that says nothing was waited for")
+            } catch let error as RemoteError {
+                #expect(error.code == .unavailable)
+            }
+        }
+
+        @Test("waits as long as a server asks, and not longer than it may")
+        func retryAfter() async throws {
+            let server = try await WebDAVServer(.apache)
+            let waits = Locked<[Duration]>([])
+            for (header, isPatient) in [("Retry-After: 7", true), ("Retry-After: 3600", false)] {
+                let proxy = try FaultProxy(to: server.port) { number, _ in
+                    number == 0 ? .answer(503, headers: [header]) : .none
+                }
+                var configuration = try server.configuration(port: proxy.port)
+                configuration.clock = RecordingClock(waits: waits)
+                let backend = WebDAVBackend(configuration)
+                do {
+                    #expect(try await backend.list(.root) == [])
+                    #expect(isPatient)
+                } catch let error as RemoteError {
+                    #expect(!isPatient && error.code == .unavailable && error.message.contains("3600 s"), "\(error)")
+                }
+            }
+            let all = waits.withLock { $0 }
+            #expect(all.count == 1)
+            #expect(all.allSatisfy { $0 >= .seconds(7) && $0 < .seconds(8) }, "\(all)")
+        }
+
+        @Test("follows redirects on the same server, and takes its credentials nowhere else")
+        func redirects() async throws {
+            let server = try await WebDAVServer(.apache)
+            let stranger = try FaultProxy(to: server.port) { _, _ in .answer(404) }
+            let proxy = try FaultProxy(to: server.port) { number, line in
+                switch number {
+                case 0: .answer(302, headers: ["Location: /dav/a%20share/"])
+                case 3...: .answer(302, headers: ["Location: http://localhost:\(stranger.port)/dav/"])
+                default: .none
+                }
+            }
+            let backend = WebDAVBackend(try server.configuration(port: proxy.port))
+            #expect(try await backend.list(.root) == [])
+            do {
+                _ = try await backend.list(.root)
+                Issue.record("a redirect to another server was followed")
+            } catch let error as RemoteError {
+                #expect(error.code == .notAllowed)
+            }
+            #expect(stranger.lines.isEmpty)
+        }
+
+        @Test("uses a connection again, and many at once")
+        func connections() async throws {
+            let server = try await WebDAVServer(.lighttpd)
+            let backend = try server.backend()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<50 {
+                    group.addTask {
+                        let path = try RemotePath("\(number % 5)/\(number)")
+                        try await backend.write([UInt8](repeating: UInt8(number), count: 5000), to: path, when: .always)
+                        #expect(try await backend.bytes(at: path)?.first == UInt8(number))
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+    }
+}
+
+/// A clock on which nobody waits, and that says for how long somebody would have.
+struct RecordingClock: Clock {
+    typealias Instant = ContinuousClock.Instant
+
+    let waits: Locked<[Duration]>
+
+    var now: Instant { .now }
+    var minimumResolution: Duration { .nanoseconds(1) }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        let wait = now.duration(to: deadline)
+        waits.withLock { $0.append(wait) }
+    }
+}

@@ -1,0 +1,5 @@
+import Testing
+
+/// What starts servers: one after the other, since each is several processes.
+@Suite("WebDAV", .serialized, .timeLimit(.minutes(30)))
+enum WebDAVTests {}

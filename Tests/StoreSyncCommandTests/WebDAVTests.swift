@@ -1,0 +1,112 @@
+import Foundation
+import Testing
+import WebDAVServers
+
+extension CommandTests {
+    @Suite("A WebDAV share as the remote")
+    struct WebDAVTests {
+        private static let password = "correct horse"
+
+        /// The share's URL with a user, as the command takes it.
+        private func remote(_ server: WebDAVServer, user: String = "user") -> String {
+            let scheme = server.kind == .apacheTLS ? "webdavs" : "webdav"
+            return "\(scheme)://\(user)@localhost:\(server.port)/dav/a%20share"
+        }
+
+        private func run(_ device: Device, _ server: WebDAVServer, _ arguments: [String]) async throws -> CommandResult
+        {
+            let result = try await device.world.run(
+                arguments + [
+                    "--remote", remote(server), "--app", "org.example.notes", "--state", device.state.path, "--json",
+                ],
+                environment: ["STORESYNC_WEBDAV_PASSWORD": Self.password, "STORESYNC_PASSWORD": "sealed under this"]
+            )
+            #expect(!"\(result)".contains(Self.password), "\(result)")
+            return result
+        }
+
+        @Test(
+            "D18: registers, pushes, pulls, shows and verifies, encrypted, between two devices",
+            arguments: [ServerKind.apache, .apacheDigest, .apacheTLS].filter(\.isInstalled)
+        )
+        func twoDevices(kind: ServerKind) async throws {
+            let server = try await WebDAVServer(kind)
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let trusting = kind == .apacheTLS ? ["--certificate", server.folder.path + "/certificate.pem"] : []
+            try laptop.write("a canary", bytes: 300_000)
+            let registered = try await run(laptop, server, ["register", "--encrypt"] + trusting)
+            #expect(registered.status == 0, "\(registered)")
+            #expect(try registered.json()["created"]?.boolean == true)
+            let document = ["--document", "notes"] + trusting
+            let push = try await run(laptop, server, ["push", laptop.store.path] + document)
+            #expect(push.status == 0, "\(push)")
+            #expect(try push.json()["encrypted"]?.boolean == true)
+            let pull = try await run(desktop, server, ["pull", desktop.store.path] + document)
+            #expect(pull.status == 0, "\(pull)")
+            #expect(try desktop.notes() == ["a canary"])
+
+            try desktop.write("another")
+            #expect(try await run(desktop, server, ["push", desktop.store.path] + document).status == 0)
+            #expect(try await run(laptop, server, ["pull", laptop.store.path] + document).status == 0)
+            #expect(try laptop.notes() == ["a canary", "another"])
+
+            let status = try await run(laptop, server, ["status"] + trusting)
+            let remote = try status.json()["remote"]
+            #expect(
+                remote?["identity"]?.string?.hasSuffix("://localhost:\(server.port)/dav/a%20share") == true,
+                "\(status)"
+            )
+            #expect(remote?["capabilities"]?.array?.contains(.string("exclusiveDirectoryMove")) == true, "\(status)")
+            #expect(try status.json()["clients"]?.array?.count == 2)
+            let verify = try await run(laptop, server, ["verify"] + trusting)
+            #expect(verify.status == 0, "\(verify)")
+            #expect(try verify.json()["problems"] == .array([]), "\(verify)")
+            #expect(try verify.json()["warnings"] == .array([]), "\(verify)")
+            for path in try Listing(of: server.share).paths {
+                let file = server.share.appending(path: path)
+                guard let data = try? Data(contentsOf: file) else { continue }
+                #expect(data.range(of: Data("a canary".utf8)) == nil, "\(path)")
+            }
+        }
+
+        @Test("takes its password from a file too, and tells what it lacks")
+        func passwords() async throws {
+            let server = try await WebDAVServer(.apache)
+            let world = try World()
+            let device = try world.device("laptop")
+            let file = world.folder.appending(path: "webdav password")
+            try Data("\(Self.password)\n".utf8).write(to: file)
+            let options = [
+                "register", "--no-encrypt", "--app", "org.example.notes", "--state", device.state.path, "--json",
+            ]
+            let found = try await world.run(
+                options + ["--remote", remote(server), "--remote-password-file", file.path]
+            )
+            #expect(found.status == 0, "\(found)")
+
+            let missing = try await world.run(options + ["--remote", remote(server)])
+            #expect(missing.status == 77, "\(missing)")
+            #expect(try missing.errorCode() == "remoteUnauthorized")
+            #expect(try missing.errorMessage().contains("STORESYNC_WEBDAV_PASSWORD"))
+
+            let wrong = try await world.run(
+                options + ["--remote", remote(server, user: "somebody")],
+                environment: ["STORESYNC_WEBDAV_PASSWORD": Self.password]
+            )
+            #expect(wrong.status == 77, "\(wrong)")
+            #expect(try wrong.errorCode() == "remoteUnauthorized")
+
+            let inURL = try await world.run(options + ["--remote", "webdav://user:hidden@localhost:\(server.port)/"])
+            #expect(inURL.status == 64, "\(inURL)")
+            #expect(!"\(inURL)".contains("hidden"))
+
+            let clear = try await world.run(
+                options + ["--remote", "webdav://user@share.example.invalid/dav"],
+                environment: ["STORESYNC_WEBDAV_PASSWORD": Self.password]
+            )
+            #expect(try clear.errorMessage().contains("TLS"), "\(clear)")
+            #expect(clear.status != 0)
+        }
+    }
+}

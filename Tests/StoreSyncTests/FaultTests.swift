@@ -1,0 +1,218 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import RemoteStorageTesting
+import Testing
+
+@testable import StoreSync
+
+/// Every kind of storage with its faults, and devices that die in the middle.
+///
+/// What happens follows from a seed. `STORESYNC_FAULT_SEEDS` says how many are tried; a failure names its own.
+@Suite("On a storage that misbehaves", .timeLimit(.minutes(30)))
+struct FaultTests {
+    private static let seeds = ProcessInfo.processInfo.environment["STORESYNC_FAULT_SEEDS"].flatMap { UInt64($0) } ?? 1
+
+    /// Those that don't choose capabilities themselves: here the storage has its own.
+    static let scenarios = CrashTests.scenarios.filter { $0.capabilities == nil }
+
+    /// Storage that lacks what publishing safely takes.
+    private static func refuses(_ server: SimulatedServer) -> Bool {
+        !server.capabilities.contains(.exclusiveCreate)
+    }
+
+    @Test(
+        "F2 F10 F20 D10 D13: whatever gets lost and whoever dies, the former state or the new one is there, and run again it completes",
+        arguments: SimulatedServer.all,
+        scenarios
+    )
+    func dying(server: SimulatedServer, scenario: CrashTests.Scenario) async throws {
+        // Deriving keys takes far longer than all the rest.
+        let seeds = scenario.isSealed ? max(1, Self.seeds / 4) : Self.seeds
+        for seed in 0..<seeds {
+            try await Simulation.run(seed: seed) { simulation in
+                let run = try FaultRun(server, scenario, seed, simulation)
+                if Self.refuses(server) { try await run.isRefused() } else { try await run.dieAndRunAgain() }
+            }
+        }
+    }
+
+    @Test(
+        "D16 D17: no order of pushes and pulls under faults loses a note that was pushed",
+        arguments: SimulatedServer.all
+    )
+    func histories(server: SimulatedServer) async throws {
+        guard !Self.refuses(server) else { return }
+        for seed in 0..<3 * Self.seeds {
+            try await Simulation.run(seed: seed) { simulation in
+                try await FaultHistory(server, seed, simulation).run()
+            }
+        }
+    }
+
+    @Test("D16: a place that has vanished is never taken for an empty one by a device that knows it")
+    func vanishing() async throws {
+        for how in [SimulatedBackend.Disappearance.empty, .unreachable] {
+            let place = InMemoryBackend()
+            let world = try World(isVolatile: true, place: place)
+            let backend = SimulatedBackend(.aws, place: place)
+            let device = try world.device("a", backend: backend)
+            try device.write("one")
+            _ = try await device.push().value
+            try device.write("two")
+            await backend.vanish(how)
+            let expected: StoreSyncError.Code = how == .empty ? .applicationMissing : .remoteUnavailable
+            #expect(await code { try await device.push().value } == expected)
+            #expect(await code { try await device.pull(overwrite: true).value } == expected)
+            #expect(try device.notes() == ["one", "two"])
+            await backend.reappear()
+            #expect(try await device.push().value.generation == 2)
+        }
+    }
+}
+
+/// One scenario on one kind of storage, under one seed.
+private struct FaultRun {
+    let world: World
+    let scenario: CrashTests.Scenario
+    let backend: SimulatedBackend
+    let faults: FaultModel
+    let comment: String
+    private var generator: SplitMix64
+
+    init(
+        _ server: SimulatedServer,
+        _ scenario: CrashTests.Scenario,
+        _ seed: UInt64,
+        _ simulation: Simulation
+    ) throws {
+        let place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
+        world = try World(
+            password: scenario.isSealed ? "correct horse" : nil,
+            isVolatile: true,
+            place: place,
+            simulation: simulation
+        )
+        self.scenario = scenario
+        backend = SimulatedBackend(server, seed: seed, place: place, clock: simulation.clock)
+        var faults = server.faults([0.02, 0, 0.05, 0.01][Int(seed % 4)])
+        faults.clockSkew = seed % 2 == 0 ? FaultModel.year : .zero
+        self.faults = faults
+        generator = SplitMix64(seed: seed &* 31 &+ UInt64(scenario.leastPoints))
+        comment = "\(server), \(scenario.testDescription), seed \(seed)"
+    }
+
+    /// Nothing is published where publishing isn't safe.
+    func isRefused() async throws {
+        let codes = await outcome(of: scenario.prepare)
+        let code = if let codes { codes } else { await outcome { _ in try await scenario.act(device()) } }
+        #expect(code == nil || code == .unsupportedStorage, "\(comment)")
+        #expect(code != nil || scenario.pulledAtEnd == nil, "\(comment)")
+    }
+
+    func dieAndRunAgain() async throws {
+        var generator = generator
+        try await scenario.prepare(world)
+        await backend.set(faults)
+        await backend.die(afterRequests: Int.random(in: 0..<scenario.leastPoints, using: &generator))
+        _ = await outcome { _ in try await scenario.act(device()) }
+        try await CrashTests().look(at: world, scenario, comment)
+        await backend.set(.none)
+        await backend.revive()
+        do {
+            try await scenario.act(device())
+        } catch {
+            Issue.record("\(comment): run again it failed: \(error)\n\(await backend.log.joined(separator: "\n"))")
+            return
+        }
+        try await checkEnd()
+    }
+
+    private func device() throws -> Device { try world.device("a", backend: backend) }
+
+    /// The code of the error that is thrown, which is one of ours.
+    private func outcome(of body: (World) async throws -> Void) async -> StoreSyncError.Code? {
+        do {
+            try await body(world)
+            return nil
+        } catch let error as StoreSyncError {
+            return error.code
+        } catch {
+            Issue.record("\(comment): \(error)")
+            return nil
+        }
+    }
+
+    private func checkEnd() async throws {
+        let a = try device()
+        _ = try await a.verify(repairs: true).value
+        let report = try await a.verify().value
+        #expect(report.problems.isEmpty, "\(comment): \(report)")
+        if let expected = scenario.inStoreAtEnd { #expect(try a.notes() == expected, "\(comment)") }
+        guard let expected = scenario.pulledAtEnd else { return }
+        let latecomer = try world.device("latecomer")
+        _ = try await latecomer.pull().value
+        #expect(try latecomer.notes() == expected, "\(comment)")
+    }
+}
+
+/// Two devices that push and pull in a random order, each over a connection with faults of its own.
+private struct FaultHistory {
+    let world: World
+    let comment: String
+    private let connections: [SimulatedBackend]
+    private let server: SimulatedServer
+    private let seed: UInt64
+
+    init(_ server: SimulatedServer, _ seed: UInt64, _ simulation: Simulation) throws {
+        let place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
+        world = try World(isVolatile: true, place: place, simulation: simulation)
+        connections = (0..<2).map {
+            SimulatedBackend(server, seed: seed &* 2 &+ $0, place: place, clock: simulation.clock)
+        }
+        (self.server, self.seed) = (server, seed)
+        comment = "\(server), seed \(seed)"
+    }
+
+    func run() async throws {
+        var generator = SplitMix64(seed: seed)
+        let devices = try zip(["a", "b"], connections).map { try world.device($0, backend: $1) }
+        for connection in connections { await connection.set(server.faults(0.03)) }
+        /// What each device has, and what others may find of it: what it last pushed, or tried to since.
+        var local: [Set<String>] = [[], []]
+        var published: [[Set<String>]] = [[], []]
+        var clients: [RemoteIdentifier?] = [nil, nil]
+        for step in 0..<8 {
+            let number = Int.random(in: 0...1, using: &generator)
+            let device = devices[number]
+            if Bool.random(using: &generator) || local[number].isEmpty {
+                try device.write("note \(step)")
+                local[number].insert("note \(step)")
+                do {
+                    clients[number] = try await device.push().value.client
+                    published[number] = [local[number]]
+                } catch is StoreSyncError {
+                    published[number].append(local[number])
+                }
+            } else {
+                let before = try device.notes()
+                do {
+                    _ = try await device.pull().value
+                    #expect(try device.notes().isSuperset(of: before), "\(comment): a pull lost a note")
+                } catch is StoreSyncError {
+                    #expect(try device.notes() == before, "\(comment): a pull that failed changed the store")
+                }
+                local[number] = try device.notes()
+            }
+        }
+        for connection in connections { await connection.set(.none) }
+        for (client, published) in zip(clients, published) {
+            guard let client else { continue }
+            let reader = try world.device("reader of \(client)")
+            _ = try await reader.pull(from: client).value
+            let notes = try reader.notes()
+            #expect(published.contains(notes), "\(comment): \(notes), not of \(published)")
+        }
+    }
+}

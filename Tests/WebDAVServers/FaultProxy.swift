@@ -1,0 +1,138 @@
+import Foundation
+import Synchronization
+
+/// Stands between a client and a server, and does to single requests what networks do.
+///
+/// Each connection carries one request, so that what is done is done to one.
+package final class FaultProxy: Sendable {
+    /// What is done to a request.
+    package enum Fault: Sendable {
+        /// Passed on, as if there were no proxy.
+        case none
+        /// Answered with a status instead of being passed on.
+        case answer(Int, headers: [String] = [])
+        /// Passed on and carried out, and the answer thrown away.
+        case loseReply
+        /// Never passed on: the connection ends.
+        case loseRequest
+        /// The connection ends after so many bytes of the request's body.
+        case cutRequest(after: Int)
+        /// The connection ends after so many bytes of the answer.
+        case cutReply(after: Int)
+        /// The answer comes in pieces of so many bytes, with pauses of some milliseconds.
+        case trickle(bytes: Int, milliseconds: UInt32)
+        /// Nothing is answered, until the client gives up.
+        case silence
+    }
+
+    package let port: Int
+    private let listener: LoopbackSocket
+    private let upstream: Int
+    private let decide: @Sendable (Int, String) -> Fault
+    private let heads = Mutex<[String]>([])
+
+    /// Starts a proxy.
+    ///
+    /// - Parameters:
+    ///   - upstream: The server's port.
+    ///   - decide: What is done to a request, by its number and its first line.
+    /// - Throws: What keeps it from listening.
+    package init(to upstream: Int, _ decide: @escaping @Sendable (Int, String) -> Fault) throws {
+        listener = try LoopbackSocket.listening()
+        port = listener.port
+        self.upstream = upstream
+        self.decide = decide
+        Thread.detachNewThread { [listener, weak self] in
+            while let connection = listener.accept() {
+                Thread.detachNewThread { self?.serve(connection) }
+            }
+        }
+    }
+
+    deinit {
+        listener.end()
+    }
+
+    /// The heads of all requests, in the order in which they came.
+    package var requests: [String] { heads.withLock { $0 } }
+
+    /// The first lines of all requests.
+    package var lines: [String] { requests.map { String($0.prefix { $0 != "\r\n" }) } }
+
+    private func serve(_ client: LoopbackSocket) {
+        var received: [UInt8] = []
+        var end: Int?
+        while end == nil {
+            let more = client.read()
+            guard !more.isEmpty else { return }
+            received += more
+            end = received.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound
+        }
+        guard let end else { return }
+        let head = String(decoding: received[..<end], as: UTF8.self)
+        let body = Array(received[end...])
+        let number = heads.withLock { heads in
+            heads.append(head)
+            return heads.count - 1
+        }
+        switch decide(number, String(head.prefix { $0 != "\r\n" })) {
+        case .answer(let status, let headers):
+            let lines = ["HTTP/1.1 \(status) Fault", "Content-Length: 0", "Connection: close"] + headers
+            client.send(Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8))
+            client.finish()
+        case .loseRequest: client.end()
+        case .silence: while !client.read().isEmpty {}
+        case .cutRequest(let count): forward(client, head, body, bodyLimit: count)
+        case .loseReply: forward(client, head, body, replyLimit: 0)
+        case .cutReply(let count): forward(client, head, body, replyLimit: count)
+        case .trickle(let bytes, let milliseconds): forward(client, head, body, pieces: bytes, milliseconds)
+        case .none: forward(client, head, body)
+        }
+    }
+
+    private func forward(
+        _ client: LoopbackSocket,
+        _ head: String,
+        _ body: [UInt8],
+        bodyLimit: Int? = nil,
+        replyLimit: Int? = nil,
+        pieces: Int? = nil,
+        _ milliseconds: UInt32 = 0
+    ) {
+        guard let server = try? LoopbackSocket.connected(to: upstream) else { return client.end() }
+        server.send(Array((head.dropLast(1) + "Connection: close\r\n\r\n").utf8))
+        Thread.detachNewThread {
+            var sent = 0
+            var chunk = body
+            repeat {
+                if let bodyLimit, sent + chunk.count >= bodyLimit {
+                    server.send(chunk.prefix(bodyLimit - sent))
+                    server.end()
+                    return client.end()
+                }
+                guard server.send(chunk) else { return }
+                sent += chunk.count
+                chunk = client.read()
+            } while !chunk.isEmpty
+        }
+        var left = replyLimit ?? .max
+        while true {
+            let reply = server.read(upTo: pieces ?? 1 << 16)
+            guard !reply.isEmpty else { break }
+            // What is thrown away is waited for: the request has been carried out when the connection ends.
+            if left > 0 { client.send(reply.prefix(left)) }
+            left = left == .max ? left : max(0, left - reply.count)
+            if milliseconds > 0 { usleep(milliseconds * 1000) }
+        }
+        server.end()
+        client.end()
+    }
+}
+
+extension LoopbackSocket {
+    /// Ends a connection after what was sent has arrived: reads what the client still sends.
+    fileprivate func finish() {
+        shutdown(descriptor, Int32(SHUT_WR))
+        while !read().isEmpty {}
+    }
+}

@@ -1,0 +1,114 @@
+import Foundation
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// A socket on loopback that is closed with the last reference.
+final class LoopbackSocket: Sendable {
+    let descriptor: Int32
+
+    init(_ descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    /// A socket that takes connections on a port; any free one where it is 0.
+    static func listening(on port: Int = 0) throws -> LoopbackSocket {
+        let socket = try LoopbackSocket.make()
+        var address = loopback(port)
+        let bound = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(socket.descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard bound == 0, listen(socket.descriptor, 64) == 0 else { throw POSIXError(.EADDRINUSE) }
+        return socket
+    }
+
+    /// A connection to a port; `nil` if nothing listens there.
+    static func connected(to port: Int) throws -> LoopbackSocket? {
+        let socket = try LoopbackSocket.make()
+        var address = loopback(port)
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(socket.descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        return result == 0 ? socket : nil
+    }
+
+    private static func make() throws -> LoopbackSocket {
+        #if canImport(Darwin)
+        let descriptor = socket(AF_INET, SOCK_STREAM, 0)
+        #else
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        #endif
+        guard descriptor >= 0 else { throw POSIXError(.EMFILE) }
+        return LoopbackSocket(descriptor)
+    }
+
+    private static func loopback(_ port: Int) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        return address
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    var port: Int {
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        _ = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
+        }
+        return Int(in_port_t(bigEndian: address.sin_port))
+    }
+
+    func accept() -> LoopbackSocket? {
+        #if canImport(Darwin)
+        let connection = Darwin.accept(descriptor, nil, nil)
+        #else
+        let connection = Glibc.accept(descriptor, nil, nil)
+        #endif
+        return connection >= 0 ? LoopbackSocket(connection) : nil
+    }
+
+    /// Some bytes; none at the end.
+    func read(upTo count: Int = 1 << 16) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            initialized = max(0, recv(descriptor, buffer.baseAddress, count, 0))
+        }
+    }
+
+    /// Whether all was sent.
+    @discardableResult
+    func send(_ bytes: some Collection<UInt8>) -> Bool {
+        var rest = Array(bytes)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { buffer in
+                #if canImport(Darwin)
+                Darwin.send(descriptor, buffer.baseAddress, buffer.count, 0)
+                #else
+                Glibc.send(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
+                #endif
+            }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+
+    /// Ends both directions, which wakes whoever waits at this socket.
+    func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+}
+
+/// A port on which nothing listens now.
+package func freePort() throws -> Int { try LoopbackSocket.listening().port }
+
+func isListening(_ port: Int) -> Bool { ((try? LoopbackSocket.connected(to: port)) ?? nil) != nil }
