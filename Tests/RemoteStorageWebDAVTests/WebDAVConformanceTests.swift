@@ -6,7 +6,7 @@ import Testing
 import WebDAVServers
 
 extension WebDAVTests {
-    @Suite("A WebDAV share keeps the promises of every backend")
+    @Suite("D14: A WebDAV share keeps the promises of every backend")
     struct ConformanceTests {
         /// Fewer rounds than in memory, since each is many requests; `STORESYNC_RACE_ROUNDS` says how many.
         private static let effort = BackendCheck.Effort(

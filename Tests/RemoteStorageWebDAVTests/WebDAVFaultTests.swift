@@ -7,7 +7,7 @@ import ThreadSupport
 import WebDAVServers
 
 extension WebDAVTests {
-    @Suite("A WebDAV share behind a bad network")
+    @Suite("D11 D14: A WebDAV share behind a bad network")
     struct FaultTests {
         /// One request of every kind; what it leaves is the same whatever got lost on the way.
         private static func everyKind(of backend: WebDAVBackend) async throws -> [String] {

@@ -73,7 +73,8 @@ package final class WebDAVServer: Sendable {
 
     deinit {
         guard process.isRunning else { return cleanUp(folder) }
-        process.terminate()
+        // With its workers: it leads a group of its own. It may have been started with other signals blocked.
+        kill(-process.processIdentifier, SIGKILL)
     }
 
     /// What the server serves.
