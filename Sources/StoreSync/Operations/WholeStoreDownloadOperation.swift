@@ -11,9 +11,9 @@ import ThreadSupport
 /// as a whole before the local store is touched, and the local store survives every failure.
 public actor WholeStoreDownloadOperation: Operation {
     private let request: WholeStoreDownloadRequest
-    private let document: DocumentRegistration
-    private let hierarchy: DocumentHierarchy
-    private let hooks: any WholeStoreDownloadHooks
+    let document: DocumentRegistration
+    let hierarchy: DocumentHierarchy
+    let hooks: any WholeStoreDownloadHooks
     private let state: StateDirectory
     private let key: DocumentKey
     /// Called at every step of the replacement: where tests look at what a crash would leave.
@@ -220,28 +220,8 @@ public actor WholeStoreDownloadOperation: Operation {
         try? context.fileManager.removeItem(at: arrival)
     }
 
-    /// Downloads the store, and puts it together where it's not a whole copy.
-    private func fetchStore(
-        from source: StoreSource,
-        to url: URL,
-        _ progress: TransferProgress,
-        _ context: OperationContext
-    ) async throws -> ContentRoot {
-        guard let chain = source.chain, !chain.deltas.isEmpty else {
-            return try await fetch(.store, from: source, to: url, progress, context)
-        }
-        let assembler = StoreAssembler(
-            hierarchy: hierarchy,
-            seal: document.application.seal,
-            identity: document.identity,
-            progress: progress,
-            open: { [hooks] in try await hooks.downloadFile(at: $0) }
-        )
-        return try await assembler.assemble(chain, at: url, context)
-    }
-
     /// Downloads one file and checks that it is what was uploaded.
-    private func fetch(
+    func fetch(
         _ file: WholeStoreFile,
         from source: StoreSource,
         to url: URL,

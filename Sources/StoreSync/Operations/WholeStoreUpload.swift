@@ -8,7 +8,7 @@ public struct WholeStoreUpload: Sendable, Hashable {
     public let generation: Int
     /// The store's size in bytes.
     public let bytes: Int64
-    /// What it takes on the remote, in bytes.
+    /// What it takes on the remote, in bytes; without the former uploads that it builds on, where only changes were pushed.
     public let storedBytes: Int64
     /// Whether it's sealed there.
     public let isEncrypted: Bool
