@@ -3,7 +3,7 @@ import SystemPackage
 #if canImport(Darwin)
 import Darwin
 #else
-import Glibc
+import Foundation
 #endif
 
 /// A folder of the file system whose insides have ``RemotePath``s.
@@ -13,21 +13,25 @@ struct Folder: Sendable {
 
     /// Whether the file system is this device's own, as far as that is known: not a network's, nor a program's.
     var isOnThisDevice: Bool {
-        var status = statfs()
-        guard statfs(path, &status) == 0 else { return false }
         #if canImport(Darwin)
-        return status.f_flags & UInt32(MNT_LOCAL) != 0
+        var status = statfs()
+        return statfs(path, &status) == 0 && status.f_flags & UInt32(MNT_LOCAL) != 0
         #else
-        return !Self.remoteFileSystems.contains(UInt32(truncatingIfNeeded: status.f_type))
+        guard let mounts = try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8) else { return false }
+        // The innermost counts, and of several at one place the last.
+        var innermost: (point: String, type: Substring)?
+        for line in mounts.split(separator: "\n") {
+            let fields = line.split(separator: " ")
+            guard fields.count > 2 else { continue }
+            let point = String(fields[1].replacing("\\040", with: " "))
+            let isAround = path == point || path.hasPrefix(point.hasSuffix("/") ? point : point + "/")
+            if isAround, point.count >= innermost?.point.count ?? 0 { innermost = (point, fields[2]) }
+        }
+        guard let type = innermost?.type else { return false }
+        let remote: Set<Substring> = ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "coda", "davfs"]
+        return !remote.contains(type) && !type.hasPrefix("fuse")
         #endif
     }
-
-    #if !canImport(Darwin)
-    /// NFS, SMB, CIFS, SMB 2, FUSE, 9P, AFS, Ceph, Coda, by the numbers that statfs(2) names.
-    private static let remoteFileSystems: Set<UInt32> = [
-        0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x6573_5546, 0x0102_1997, 0x5346_414F, 0x00C3_6400, 0x7375_7245,
-    ]
-    #endif
 
     /// Opens the folder itself.
     func open() throws -> Directory {
