@@ -1,4 +1,5 @@
 import RemoteStorage
+import SyncCryptography
 import Testing
 import ThreadSupport
 
@@ -27,6 +28,25 @@ struct StateDirectoryMemoryTests {
         #expect(try fixture.open().peekClientIdentifier(for: notes) == identifier)
         #expect(try Set([notes, tasks, elsewhere].map(state.clientIdentifier)).count == 3)
         #expect(try state.replaceClientIdentifier(for: notes) != identifier)
+    }
+
+    @Test("F8: each application on each remote keeps its own key, and gives it up for the next epoch's")
+    func masterKeys() async throws {
+        let applications = [notes, tasks, elsewhere]
+        let keys = applications.map { _ in MasterKey() }
+        for (application, key) in zip(applications, keys) {
+            try await state.keep(key, for: application, epoch: "one", on: nil)
+        }
+        let reopened = try fixture.open()
+        for (application, key) in zip(applications, keys) {
+            #expect(try await reopened.masterKey(for: application, epoch: "one", on: nil) == key)
+            #expect(try await reopened.masterKey(for: application, epoch: "two", on: nil) == nil)
+        }
+        let next = MasterKey()
+        try await reopened.keep(next, for: notes, epoch: "two", on: nil)
+        #expect(try await state.masterKey(for: notes, epoch: "one", on: nil) == nil)
+        #expect(try await state.masterKey(for: notes, epoch: "two", on: nil) == next)
+        #expect(try await state.masterKey(for: tasks, epoch: "one", on: nil) == keys[1])
     }
 
     @Test(
