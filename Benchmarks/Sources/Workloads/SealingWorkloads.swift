@@ -64,6 +64,8 @@ func runSealing(_ workload: Workload, _ mebibytes: Int, workers count: Int?) asy
 /// Calls libsodium for each of so many MiB, on this thread: the cipher alone, or the plaintext's digest too, one after the other.
 func runSodium(_ workload: Workload, _ mebibytes: Int, digests: Bool) async -> Measurement? {
     guard workload == .seal || workload == .open else { return nil }
+    // Chooses the implementation for this processor; without it libsodium takes the slow one.
+    precondition(sodium_init() >= 0, "libsodium can't be used")
     let size = 1 << 20
     var plain = Noise(count: 1).block
     var sealed = [UInt8](repeating: 0, count: size + Int(crypto_aead_xchacha20poly1305_ietf_ABYTES))
