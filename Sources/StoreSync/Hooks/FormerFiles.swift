@@ -7,6 +7,9 @@ import SyncCryptography
 /// Others may be working in the new application, so nothing goes that is sealed for it, or that can't be told from what they
 /// are just making. A document of a former epoch holds its name until the last of it goes: nobody makes another one of
 /// that name before.
+///
+/// Somebody may make the application anew once more meanwhile. What is sealed for that epoch comes after its registration, so
+/// the registration is asked after a file was looked at and before it goes: if it's still this epoch's, the file is a former one's.
 struct FormerFiles: Sendable {
     let backend: any RemoteBackend
     let hierarchy: ApplicationHierarchy
@@ -28,6 +31,7 @@ struct FormerFiles: Sendable {
             try await remove(hierarchy.document(document))
         }
         let clients = try await clients()
+        guard try await isCurrent() else { return }
         for directory in try await directories(in: hierarchy.information) {
             // A directory of files of clients: those of the clients that go.
             for client in clients {
@@ -36,6 +40,7 @@ struct FormerFiles: Sendable {
         }
         for directory in [hierarchy.deletedDocuments, hierarchy.deletedClients] {
             for path in try await files(in: directory) where try await isFormer(path) == true {
+                guard try await isCurrent() else { return }
                 try await backend.remove(path)
             }
         }
@@ -43,19 +48,30 @@ struct FormerFiles: Sendable {
             guard path != hierarchy.successor(epoch),
                 path.lastComponent?.hasPrefix(ApplicationHierarchy.successorPrefix) == true
             else { continue }
+            // The proof of the next epoch comes before its registration.
+            let proof = try await backend.smallFile(at: path).flatMap { try? SuccessorProof($0) }
+            guard proof?.formerEpoch != epoch else { continue }
             try await backend.remove(path)
         }
+        guard try await isCurrent() else { return }
         for client in clients { try await backend.remove(hierarchy.clientDirectory(client)) }
     }
 
     private func remove(_ document: DocumentHierarchy) async throws {
-        guard try await isFormer(document.documentInfo) ?? true else { return }
+        guard try await isFormer(document.documentInfo) ?? true, try await isCurrent() else { return }
         for item in try await backend.list(document.root) ?? [] {
             let path = try document.root.appending(item.name)
             if path != document.documentInfo { try await backend.remove(path) }
         }
-        guard try await isFormer(document.documentInfo) ?? true else { return }
+        guard try await isFormer(document.documentInfo) ?? true, try await isCurrent() else { return }
         try await backend.remove(document.root)
+    }
+
+    /// Whether the application is still of this epoch.
+    private func isCurrent() async throws -> Bool {
+        let path = hierarchy.registration
+        let info = try await backend.smallFile(at: path).flatMap { try? RegistrationInfo($0, at: path) }
+        return info?.epoch == epoch.uuidString
     }
 
     /// Whether a file isn't sealed for this epoch; `nil` if it isn't there.

@@ -85,12 +85,24 @@ struct ReplacementTests {
             try await write(nil, path)
             if isKept { kept.append(path) } else { gone.append(path) }
         }
-        for path in [hierarchy.registration, hierarchy.readMe] { try await write(nil, path) }
+        try await write(nil, hierarchy.readMe)
+        // Whose proof comes before the registration.
+        let next = UUID()
+        let proof = SuccessorProof(former: now, successor: next, registration: [])
+        try await backend.write(proof.bytes, to: hierarchy.successor(next), when: .always)
+        kept.append(hierarchy.successor(next))
         let joining = try hierarchy.clientDirectory(RemoteIdentifier("joining"))
         try await backend.createDirectory(at: joining)
         let files = FormerFiles(backend: backend, hierarchy: hierarchy, epoch: now.epoch)
         #expect(try await files.clients().map(\.rawValue) == ["former", "plain"])
-        try await files.remove()
+        // Made anew once more meanwhile: then what isn't of this epoch may be the next one's.
+        for epoch in [next, now.epoch] {
+            let info = RegistrationInfo(epoch: epoch.uuidString, encryption: RegistrationInfo.sealed)
+            try await backend.write(info.xml, to: hierarchy.registration, when: .always)
+            try await files.remove()
+            guard epoch == next else { continue }
+            for path in gone { #expect(try await backend.status(of: path) != nil, "\(path)") }
+        }
         for path in gone { #expect(try await backend.status(of: path) == nil, "\(path)") }
         for path in kept + [joining] { #expect(try await backend.status(of: path) != nil, "\(path)") }
         #expect(try await files.clients().isEmpty)
