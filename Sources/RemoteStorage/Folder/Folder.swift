@@ -17,20 +17,29 @@ struct Folder: Sendable {
         var status = statfs()
         return statfs(path, &status) == 0 && status.f_flags & UInt32(MNT_LOCAL) != 0
         #else
-        guard let mounts = try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8) else { return false }
+        guard let mounts = try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8),
+            let type = Self.fileSystem(of: path, in: mounts)
+        else { return false }
+        return !Self.remoteFileSystems.contains(type) && !type.hasPrefix("fuse")
+        #endif
+    }
+
+    private static let remoteFileSystems: Set = [
+        "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "coda", "davfs",
+    ]
+
+    /// The type of the file system that a path is on, as `/proc/self/mounts` names it; `nil` if none is around it.
+    static func fileSystem(of path: String, in mounts: String) -> String? {
         // The innermost counts, and of several at one place the last.
-        var innermost: (point: String, type: Substring)?
+        var innermost: (point: String, type: String)?
         for line in mounts.split(separator: "\n") {
             let fields = line.split(separator: " ")
             guard fields.count > 2 else { continue }
-            let point = String(fields[1].replacing("\\040", with: " "))
+            let point = fields[1].replacing("\\040", with: " ")
             let isAround = path == point || path.hasPrefix(point.hasSuffix("/") ? point : point + "/")
-            if isAround, point.count >= innermost?.point.count ?? 0 { innermost = (point, fields[2]) }
+            if isAround, point.count >= innermost?.point.count ?? 0 { innermost = (String(point), String(fields[2])) }
         }
-        guard let type = innermost?.type else { return false }
-        let remote: Set<Substring> = ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "coda", "davfs"]
-        return !remote.contains(type) && !type.hasPrefix("fuse")
-        #endif
+        return innermost?.type
     }
 
     /// Opens the folder itself.

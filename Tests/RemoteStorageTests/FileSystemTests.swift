@@ -1,0 +1,39 @@
+#if os(Linux)
+import Foundation
+import Testing
+
+@testable import RemoteStorage
+
+@Suite("The file system that a folder is on", .timeLimit(.minutes(30)))
+struct FileSystemTests {
+    private static let mounts = """
+        /dev/vda / ext4 rw 0 0
+        tmpfs /mnt tmpfs rw 0 0
+        server:/a /mnt/a nfs4 rw 0 0
+        //server/b /mnt/my\\040share cifs rw 0 0
+        remote: /mnt/cloud fuse.rclone rw 0 0
+        /dev/vdb /mnt/a/b xfs rw 0 0
+        none /mnt/twice ext4 rw 0 0
+        none /mnt/twice nfs rw 0 0
+        """
+
+    @Test(
+        "is the innermost that is mounted around it, the last of several",
+        arguments: [
+            ("/", "ext4"), ("/home/x", "ext4"), ("/mnt", "tmpfs"), ("/mntx", "ext4"), ("/mnt/a", "nfs4"),
+            ("/mnt/ab", "tmpfs"), ("/mnt/a/x/y", "nfs4"), ("/mnt/a/b/c", "xfs"), ("/mnt/my share/x", "cifs"),
+            ("/mnt/cloud/x", "fuse.rclone"), ("/mnt/twice/x", "nfs"),
+        ]
+    )
+    func innermost(path: String, type: String) {
+        #expect(Folder.fileSystem(of: path, in: Self.mounts) == type)
+        #expect(Folder.fileSystem(of: path, in: "") == nil)
+    }
+
+    @Test("a folder of this device has this device's speed")
+    func local() async throws {
+        let backend = LocalFolderBackend(root: FileManager.default.temporaryDirectory)
+        #expect(try await backend.capabilities().contains(.localSpeed))
+    }
+}
+#endif
