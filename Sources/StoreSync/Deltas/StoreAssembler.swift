@@ -2,7 +2,6 @@ import Foundation
 import Operations
 import RemoteStorage
 import SyncCryptography
-import ThreadSupport
 
 /// Puts a store together on this device, of a whole copy and the deltas to it.
 ///
@@ -83,10 +82,7 @@ struct StoreAssembler: Sendable {
 
     private func check(_ root: ContentRoot, _ byteCount: Int64, _ manifest: StoreManifest) throws {
         guard root == manifest[.store]?.contentRoot, byteCount == manifest[.store]?.size else {
-            throw StoreSyncError(
-                .corrupt,
-                "\(manifest.path(of: .store, in: hierarchy)) on the remote isn't what was uploaded. Push the store again from a device that has it, or pull another client's with --from."
-            )
+            throw StoreSyncError.notAsUploaded(manifest.path(of: .store, in: hierarchy))
         }
     }
 
@@ -103,21 +99,15 @@ struct StoreAssembler: Sendable {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
         let context = seal.context(manifest.role(of: .store, in: identity))
-        let counted = content.counted(by: progress)
-        let summary = Locked<ContentSummary?>(nil)
         do {
-            try await SealingWorkers.withWorkers { workers in
-                let salt = manifest[.store]?.salt
-                try await body(
-                    key.opening(counted, as: context, salt: salt, on: workers) { pass in
-                        summary.withLock { $0 = pass }
-                    }
-                )
-            }
+            return try await key.pass(
+                over: content.counted(by: progress),
+                as: context,
+                salt: manifest[.store]?.salt,
+                body
+            )
         } catch let error as CryptographyError {
             throw StoreSyncError(error, at: path)
         }
-        guard let summary = summary.withLock({ $0 }) else { throw CancellationError() }
-        return summary
     }
 }

@@ -155,3 +155,13 @@ extension StoreManifest {
         file == .store && isDelta ? .delta(name, to: bases, of: document) : .file(file, name, of: document)
     }
 }
+
+extension StoreSyncError {
+    /// A store that opens isn't the one that its manifest names.
+    static func notAsUploaded(_ path: RemotePath) -> StoreSyncError {
+        StoreSyncError(
+            .corrupt,
+            "\(path) on the remote isn't what was uploaded. Push the store again from a device that has it, or pull another client's with --from."
+        )
+    }
+}

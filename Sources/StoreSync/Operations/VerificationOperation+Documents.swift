@@ -2,7 +2,6 @@ import Foundation
 import Operations
 import RemoteStorage
 import SyncCryptography
-import ThreadSupport
 
 /// What is in a document: its info and structure, its uploads, and what isn't published.
 extension VerificationOperation {
@@ -192,15 +191,9 @@ extension VerificationOperation {
             let digest = try await digest(of: content, progress)
             return (digest.root, digest.byteCount)
         }
-        let summary = Locked<ContentSummary?>(nil)
-        let (context, counted) = (seal.context(role), content.counted(by: progress))
-        try await SealingWorkers.withWorkers { workers in
-            let opening = key.opening(counted, as: context, salt: salt, on: workers) { pass in
-                summary.withLock { $0 = pass }
-            }
-            for try await _ in opening { try Task.checkCancellation() }
+        let summary = try await key.pass(over: content.counted(by: progress), as: seal.context(role), salt: salt) {
+            for try await _ in $0 { try Task.checkCancellation() }
         }
-        guard let summary = summary.withLock({ $0 }) else { preconditionFailure("a pass that ended has a summary") }
         return (summary.contentRoot, summary.sealedBytes)
     }
 

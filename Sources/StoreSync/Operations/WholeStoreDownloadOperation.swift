@@ -2,7 +2,6 @@ import Foundation
 public import Operations
 public import RemoteStorage
 import SyncCryptography
-import ThreadSupport
 
 /// Downloads the newest whole store of a document, or one client's, and puts it in the local store's place.
 ///
@@ -235,10 +234,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let received = try await receive(content.counted(by: progress), file, source, at: url, context)
         if let expected = source.manifest?[file] {
             guard received.root == expected.contentRoot, received.byteCount == expected.size else {
-                throw StoreSyncError(
-                    .corrupt,
-                    "\(path) on the remote isn't what was uploaded. Push the store again from a device that has it, or pull another client's with --from."
-                )
+                throw StoreSyncError.notAsUploaded(path)
             }
         }
         return received.root
@@ -264,20 +260,14 @@ public actor WholeStoreDownloadOperation: Operation {
             throw StoreSyncError(.tampered, "A store of an encrypted application has no manifest, so it isn't opened.")
         }
         let role = ApplicationSeal.Role.file(file, manifest.name, of: document.identity)
-        let summary = Locked<ContentSummary?>(nil)
         do {
-            try await SealingWorkers.withWorkers { workers in
-                let opening = key.opening(content, as: seal.context(role), salt: manifest[file]?.salt, on: workers) {
-                    pass in
-                    summary.withLock { $0 = pass }
-                }
-                try await FileReceiver.receive(opening, at: url, on: context)
+            let summary = try await key.pass(over: content, as: seal.context(role), salt: manifest[file]?.salt) {
+                try await FileReceiver.receive($0, at: url, on: context)
             }
+            return (summary.plainBytes, summary.contentRoot)
         } catch let error as CryptographyError {
             throw StoreSyncError(error, at: file.path(in: source.directory))
         }
-        guard let summary = summary.withLock({ $0 }) else { throw CancellationError() }
-        return (summary.plainBytes, summary.contentRoot)
     }
 
     private func fetchAppliedSets(
