@@ -64,20 +64,20 @@ struct StreamingTests {
     }
 
     @Test(
-        "compression takes less effort while the writer waits for chunks, more while they wait for it, and opens all the same"
+        "compression takes less effort while the workers are busy, more while they wait for the medium, and opens all the same"
     )
     func adaptiveCompression() async throws {
         var effort = CompressionEffort(.adaptive)
         #expect(effort.level == 1)
-        for _ in 0..<3 { effort.note(isLate: true) }
-        effort.note(isLate: false)
+        for _ in 0..<3 { effort.note(isIdle: false) }
+        effort.note(isIdle: true)
         #expect(effort.level == 1, "it takes several in a row")
-        for _ in 0..<100 { effort.note(isLate: true) }
+        for _ in 0..<100 { effort.note(isIdle: false) }
         #expect(effort.level == CompressionEffort.levels.first)
-        for _ in 0..<100 { effort.note(isLate: false) }
+        for _ in 0..<100 { effort.note(isIdle: true) }
         #expect(effort.level == CompressionEffort.levels.last)
         var fixed = CompressionEffort(.zstd(level: 7))
-        for _ in 0..<100 { fixed.note(isLate: true) }
+        for _ in 0..<100 { fixed.note(isIdle: false) }
         #expect(fixed.level == 7)
 
         let key = try Fixture.key()

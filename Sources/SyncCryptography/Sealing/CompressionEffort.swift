@@ -4,13 +4,13 @@
 /// waits for the medium, as with most servers, more effort does.
 struct CompressionEffort: Sendable {
     /// zstd's levels; the negative ones are its fast ones.
-    static let levels: [Int32] = [-3, -1, 1, 3]
+    static let levels: [Int32] = [-7, -3, -1, 1, 3]
     /// So many chunks in a row have to agree before it changes.
     static let patience = 4
 
     private let compression: SealingOptions.Compression
     private var index: Int
-    /// How many chunks in a row came late (negative: early).
+    /// How many times in a row workers were idle (negative: busy).
     private var run = 0
 
     /// Begins with what the options say.
@@ -22,13 +22,13 @@ struct CompressionEffort: Sendable {
     /// The level for the next chunk.
     var level: Int32 { compression.adapts ? Self.levels[index] : compression.level }
 
-    /// The writer wanted a chunk.
+    /// A chunk was read and another one written since the last time.
     ///
-    /// - Parameter isLate: Whether it had to wait for it.
-    mutating func note(isLate: Bool) {
-        run = isLate ? max(run, 0) + 1 : min(run, 0) - 1
+    /// - Parameter isIdle: Whether the workers had nothing left to do by then: the transfer waits for the medium.
+    mutating func note(isIdle: Bool) {
+        run = isIdle ? max(run, 0) + 1 : min(run, 0) - 1
         guard abs(run) == Self.patience else { return }
-        index = min(max(index - run.signum(), 0), Self.levels.count - 1)
+        index = min(max(index + run.signum(), 0), Self.levels.count - 1)
         run = 0
     }
 }

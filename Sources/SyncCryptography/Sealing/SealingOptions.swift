@@ -13,7 +13,7 @@ public struct SealingOptions: Hashable, Sendable {
         public static let none = Compression(number: 0, level: 0)
         /// With zstd, fast.
         public static let zstd = zstd(level: 1)
-        /// With zstd, as hard as there is time for: harder while chunks wait to be written, less while the writer waits for them.
+        /// With zstd, as hard as there is time for: harder while the medium is waited for, less while the processors are.
         ///
         /// For files that go through a pipeline; a file that is sealed in memory is compressed as with ``zstd``.
         public static let adaptive = Compression(number: 1, level: 1, adapts: true)

@@ -74,8 +74,8 @@ where Source.Element == [UInt8] {
                     tally.add(sealedBytes: content.codec.start.count)
                     return content.codec.start
                 }
+                if !window.isEmpty, !hasLast { effort.note(isIdle: window.isDone) }
                 while !window.isFull, !hasLast { try await submitChunk() }
-                if window.isFull { effort.note(isLate: !window.hasResult) }
                 guard let sealed = try await window.next() else {
                     isOver = true
                     content.onEnd?(tally.finalize())

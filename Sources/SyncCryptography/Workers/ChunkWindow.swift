@@ -18,8 +18,10 @@ final class ChunkWindow<Value: Sendable> {
 
     var isFull: Bool { tickets.count >= limit }
 
-    /// Whether the oldest is done.
-    var hasResult: Bool { tickets.first?.isDone == true }
+    var isEmpty: Bool { tickets.isEmpty }
+
+    /// Whether nobody works on any of them.
+    var isDone: Bool { tickets.allSatisfy(\.isDone) }
 
     func append(_ ticket: Ticket<Value>) {
         tickets.append(ticket)
