@@ -121,11 +121,13 @@ struct StoreReplacement {
     /// Compares the store, which nobody else can change while `db` reads it, with what was expected.
     func check(_ db: Database) throws {
         guard case .unchanged(let acceptable) = expectation else { return }
+        guard acceptable.contains(try DatabasePages.contentRoot(of: db) ?? copiedRoot(db)) else { throw localChanges }
+    }
+
+    private func copiedRoot(_ db: Database) throws -> ContentRoot {
         let copy = Self.temporaryURL(for: store)
         defer { try? FileManager.default.removeItem(at: copy) }
-        guard acceptable.contains(try StoreSnapshot.copy(db, of: store, to: copy).contentRoot) else {
-            throw localChanges
-        }
+        return try StoreSnapshot.copy(db, of: store, to: copy).contentRoot
     }
 
     // MARK: A database that nobody else has open

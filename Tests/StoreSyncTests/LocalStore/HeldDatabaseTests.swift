@@ -33,13 +33,14 @@ struct HeldDatabaseTests {
     @Test(
         "gives the bytes that a snapshot has",
         arguments: [512, 4096, 65536],
-        ["NONE", "FULL", "INCREMENTAL"]
+        ["NONE wal", "FULL wal", "INCREMENTAL wal", "NONE delete", "FULL persist", "INCREMENTAL truncate"]
     )
-    func equalsSnapshot(pageSize: Int, vacuum: String) throws {
+    func equalsSnapshot(pageSize: Int, modes: String) throws {
+        let modes = modes.split(separator: " ")
         let queue = try DatabaseQueue(path: store.url.path)
         try queue.inDatabase { db in
             try db.execute(
-                sql: "PRAGMA page_size = \(pageSize); PRAGMA auto_vacuum = \(vacuum); PRAGMA journal_mode = wal"
+                sql: "PRAGMA page_size = \(pageSize); PRAGMA auto_vacuum = \(modes[0]); PRAGMA journal_mode = \(modes[1])"
             )
             try db.execute(sql: "CREATE TABLE note (text TEXT NOT NULL); CREATE INDEX byText ON note (text)")
             try db.execute(
@@ -137,10 +138,35 @@ struct HeldDatabaseTests {
         #expect(newest == newest.sorted())
     }
 
-    @Test("a database without a log, one whose log is being read, and what isn't a database can't be held")
+    @Test("without a log writers wait meanwhile, and what one left that died is taken back first")
+    func withoutLog() throws {
+        try store.make("before", in: .killedInTransaction)
+        let held = try #require(HeldDatabase(local))
+        let writer = try DatabaseQueue(path: store.url.path)
+        defer { try? writer.close() }
+        #expect {
+            try writer.inDatabase { try $0.execute(sql: "UPDATE item SET value = 'after'") }
+        } throws: {
+            ($0 as? DatabaseError)?.resultCode == .SQLITE_BUSY
+        }
+        let read = try bytes(of: held)
+        try held.release()
+        let expected = try snapshot()
+        #expect(read == expected)
+        #expect(try store.content() == "before")
+        try writer.inDatabase { try $0.execute(sql: "UPDATE item SET value = 'after'") }
+        #expect(try store.content() == "after")
+    }
+
+    @Test("a database that is being written to, one whose log is being read, and what isn't a database can't be held")
     func cannotBeHeld() throws {
         try store.make("content", in: .closedInRollbackMode)
-        #expect(HeldDatabase(local) == nil)
+        let writer = try DatabaseQueue(path: store.url.path)
+        try writer.inTransaction(.exclusive) { _ in
+            #expect(HeldDatabase(local) == nil)
+            return .commit
+        }
+        try writer.close()
         try Store.setJournalMode("wal", of: store.url)
         let pool = try DatabasePool(path: store.url.path)
         try pool.write { try $0.execute(sql: "UPDATE item SET value = 'in the log'") }
