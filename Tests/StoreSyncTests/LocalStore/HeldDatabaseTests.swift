@@ -40,7 +40,9 @@ struct HeldDatabaseTests {
         let queue = try DatabaseQueue(path: store.url.path)
         try queue.inDatabase { db in
             try db.execute(
-                sql: "PRAGMA page_size = \(pageSize); PRAGMA auto_vacuum = \(modes[0]); PRAGMA journal_mode = \(modes[1])"
+                sql: """
+                    PRAGMA page_size = \(pageSize); PRAGMA auto_vacuum = \(modes[0]); PRAGMA journal_mode = \(modes[1]);
+                    """
             )
             try db.execute(sql: "CREATE TABLE note (text TEXT NOT NULL); CREATE INDEX byText ON note (text)")
             try db.execute(
