@@ -16,6 +16,8 @@ public actor InMemoryBackend: RemoteBackend {
     private let now: @Sendable () -> Date
     private var nodes: [RemotePath: Node]
     private var lastTag = 0
+    /// What came of writes that were cut off.
+    private var kept: [RemotePath: [UInt8]] = [:]
 
     /// Creates an empty place.
     ///
@@ -90,16 +92,47 @@ public actor InMemoryBackend: RemoteBackend {
         to path: RemotePath,
         when condition: WriteCondition
     ) async throws -> RemoteItem {
+        try await collect(content, to: path, when: condition)
+    }
+
+    /// Collects the content, and keeps what came of it if it fails, where the place claims to resume writes.
+    @discardableResult
+    public func resumeWrite(
+        to path: RemotePath,
+        when condition: WriteCondition,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws -> RemoteItem {
+        let former = kept.removeValue(forKey: path) ?? []
+        let rest = try await rest(Int64(former.count))
+        precondition((0...Int64(former.count)).contains(rest.offset), "nothing can follow on bytes that aren't kept")
+        let beginning = Array(former.prefix(Int(rest.offset)))
+        return try await collect(rest.content, after: beginning, to: path, when: condition) { [claimed] bytes in
+            if claimed.contains(.resumableWrite) { self.kept[path] = bytes }
+        }
+    }
+
+    private func collect(
+        _ content: RemoteContent,
+        after beginning: [UInt8] = [],
+        to path: RemotePath,
+        when condition: WriteCondition,
+        keeping keep: ([UInt8]) -> Void = { _ in }
+    ) async throws -> RemoteItem {
         try Task.checkCancellation()
         guard path != .root else { throw RemoteError.isRoot() }
         try condition.check(nodes[path]?.item, at: path)
-        var bytes: [UInt8] = []
-        for try await chunk in content {
-            try Task.checkCancellation()
-            bytes += chunk
+        var bytes = beginning
+        do {
+            for try await chunk in content {
+                try Task.checkCancellation()
+                bytes += chunk
+            }
+        } catch {
+            if !(error is CancellationError) { keep(bytes) }
+            throw error
         }
-        if let length = content.length, length != bytes.count {
-            throw RemoteError.wrongLength(path, announced: length, actual: Int64(bytes.count))
+        if let length = content.length, length != bytes.count - beginning.count {
+            throw RemoteError.wrongLength(path, announced: length, actual: Int64(bytes.count - beginning.count))
         }
         try Task.checkCancellation()
         // Others wrote while the content was read: only from here to the end is one step.

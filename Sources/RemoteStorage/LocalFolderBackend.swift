@@ -36,13 +36,14 @@ public actor LocalFolderBackend: RemoteBackend {
         self.executor = executor
     }
 
-    /// Everything but conditional replacement and resumable writes; the speed of this device where no network is in between.
+    /// Everything but conditional replacement; the speed of this device and resumable writes where no network is in between.
     public func capabilities() async throws -> RemoteCapabilities {
         let always: RemoteCapabilities = [
             .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .serverSideCopy, .rangedRead,
         ]
         let isLocal = try await runBlocking(on: executor) { [folder] in folder.isOnThisDevice }
-        return isLocal ? always.union(.localSpeed) : always
+        guard isLocal else { return always }
+        return always.union(PendingFile.canBeResumed ? [.localSpeed, .resumableWrite] : .localSpeed)
     }
 
     /// What is at a path, without following a link there.
@@ -75,29 +76,66 @@ public actor LocalFolderBackend: RemoteBackend {
         to path: RemotePath,
         when condition: WriteCondition
     ) async throws -> RemoteItem {
-        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
-        let (pending, file) = try await perform(path) { folder in
+        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        let pending = try await perform(path) { folder in
             try condition.check(folder.item(at: path), at: path)
-            let pending = PendingFile(in: try folder.makeDirectory(at: parent))
-            return (pending, try pending.create())
+            return try PendingFile.Writer(in: folder.makeDirectory(at: parent))
         }
         do {
-            var written: Int64 = 0
-            for try await chunk in content {
-                try await perform(path) { _ in try file.write(chunk) }
-                written += Int64(chunk.count)
-            }
-            if let length = content.length, length != written {
-                throw RemoteError.wrongLength(path, announced: length, actual: written)
-            }
-            return try await perform(path) { _ in
-                try file.synchronize()
-                return try pending.commit(as: name, at: path, when: condition)
-            }
+            return try await finish(pending, with: content, at: path, when: condition)
         } catch {
             // Not by `perform`: a cancelled task cleans up too.
-            try? await runBlocking(on: executor) { pending.discard() }
+            try? await runBlocking(on: executor) { pending.file.discard() }
             throw error
+        }
+    }
+
+    /// Writes a file under a temporary name that the next one finds again, unless the device was restarted in between: what
+    /// was not synchronized with the medium may be lost then.
+    @discardableResult
+    public func resumeWrite(
+        to path: RemotePath,
+        when condition: WriteCondition,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws -> RemoteItem {
+        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
+        let pending = try await perform(path) { folder in
+            try condition.check(folder.item(at: path), at: path)
+            let directory = try folder.makeDirectory(at: parent)
+            let resumed = folder.isOnThisDevice ? try PendingFile.Writer(resuming: name, in: directory) : nil
+            return try resumed ?? PendingFile.Writer(in: directory)
+        }
+        do {
+            let rest = try await rest(pending.keptBytes)
+            precondition((0...pending.keptBytes).contains(rest.offset), "nothing can follow on bytes that aren't kept")
+            try await perform(path) { _ in try pending.open.truncate(to: rest.offset) }
+            return try await finish(pending, with: rest.content, at: path, when: condition)
+        } catch {
+            if !pending.isKept || error is CancellationError {
+                try? await runBlocking(on: executor) { pending.file.discard() }
+            }
+            throw error
+        }
+    }
+
+    private func finish(
+        _ pending: PendingFile.Writer,
+        with content: RemoteContent,
+        at path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        guard let name = path.lastComponent else { throw RemoteError.isRoot() }
+        var written: Int64 = 0
+        for try await chunk in content {
+            try await perform(path) { _ in try pending.open.write(chunk) }
+            written += Int64(chunk.count)
+        }
+        if let length = content.length, length != written {
+            throw RemoteError.wrongLength(path, announced: length, actual: written)
+        }
+        return try await perform(path) { _ in
+            try pending.open.synchronize()
+            return try pending.file.commit(as: name, at: path, when: condition)
         }
     }
 

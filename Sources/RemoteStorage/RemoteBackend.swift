@@ -85,6 +85,25 @@ public protocol RemoteBackend: Actor {
     @discardableResult
     func write(_ content: RemoteContent, to path: RemotePath, when condition: WriteCondition) async throws -> RemoteItem
 
+    /// Writes a file as ``write(_:to:when:)`` does, but goes on where the last write of this kind to `path` was cut off.
+    ///
+    /// Where ``RemoteCapabilities/resumableWrite`` holds, what such a write has transferred is kept, unseen, when it fails or
+    /// its process dies; not when it's cancelled. Every backend has this: without that capability nothing is kept. Only one
+    /// may write to `path` this way at a time.
+    ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - condition: What must be so when the file is whole.
+    ///   - rest: Is told how many bytes are kept, and says what follows on all or some of them.
+    /// - Returns: The file that was written.
+    /// - Throws: What `rest` and ``write(_:to:when:)`` throw.
+    @discardableResult
+    func resumeWrite(
+        to path: RemotePath,
+        when condition: WriteCondition,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws -> RemoteItem
+
     /// Copies a file, and makes the directories above the destination.
     ///
     /// Source and destination may share their storage afterwards (a hard link): files are replaced, never changed.
@@ -113,4 +132,16 @@ public protocol RemoteBackend: Actor {
     /// - Parameter path: What to remove; that it isn't there is fine. Not the root.
     /// - Throws: ``RemoteError/Code/invalidPath`` for the root.
     func remove(_ path: RemotePath) async throws
+}
+
+extension RemoteBackend {
+    /// Writes from the beginning.
+    @discardableResult
+    public func resumeWrite(
+        to path: RemotePath,
+        when condition: WriteCondition,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws -> RemoteItem {
+        try await write(rest(0).content, to: path, when: condition)
+    }
 }

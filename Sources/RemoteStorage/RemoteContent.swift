@@ -78,3 +78,21 @@ public struct RemoteContent: AsyncSequence, Sendable {
         return bytes
     }
 }
+
+/// What follows on the first bytes of a file.
+public struct RemoteContentRest: Sendable {
+    /// How many bytes come before it.
+    public let offset: Int64
+    /// The bytes from there to the file's end.
+    public let content: RemoteContent
+
+    /// Creates a rest.
+    ///
+    /// - Parameters:
+    ///   - content: The bytes to the file's end.
+    ///   - offset: How many bytes come before them: not more than are kept.
+    public init(_ content: RemoteContent, after offset: Int64) {
+        self.content = content
+        self.offset = offset
+    }
+}

@@ -8,7 +8,7 @@ actor LyingBackend: RemoteBackend {
         case ignoresVersions, comparesThenReplaces, keepsTagOfSameSize, listsAThousand, listsTwice, listsWithoutSizes
         case moveOverwrites, moveLeavesSource, rangeOffByOne, rangeIgnored, decodesNames, foldsSpaces, absentIsEmpty
         case removesPrefix, losesLastByte, ignoresCancellation, endsEarlyWhenCancelled, oneAtATime, copyIgnoresCondition
-        case forgetsEmptyDirectories, writesOverDirectories, ignoresLength
+        case forgetsEmptyDirectories, writesOverDirectories, ignoresLength, keepsNothing, keepsTooMuch
     }
 
     private let base = InMemoryBackend()
@@ -169,6 +169,22 @@ actor LyingBackend: RemoteBackend {
         default: break
         }
         try await base.move(name(source), to: name(destination))
+    }
+
+    func resumeWrite(
+        to path: RemotePath,
+        when condition: WriteCondition,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws -> RemoteItem {
+        try await base.resumeWrite(to: name(path), when: condition) { [lie] kept in
+            switch lie {
+            case .keepsNothing: return try await rest(0)
+            case .keepsTooMuch:
+                let rest = try await rest(kept)
+                return RemoteContentRest(rest.content, after: max(rest.offset - 1, 0))
+            default: return try await rest(kept)
+            }
+        }
     }
 
     func remove(_ path: RemotePath) async throws {

@@ -19,6 +19,7 @@ struct LyingBackendTests {
         (.losesLastByte, .roundTrip), (.ignoresCancellation, .cancelledTask),
         (.endsEarlyWhenCancelled, .cancelledReading), (.copyIgnoresCondition, .copying),
         (.forgetsEmptyDirectories, .listing), (.writesOverDirectories, .wrongKinds), (.ignoresLength, .wrongLength),
+        (.keepsNothing, .resumption), (.keepsTooMuch, .resumption),
     ]
 
     @Test("is found, by the name of the promise that it breaks", arguments: lies)

@@ -54,6 +54,55 @@ struct LocalFolderBackendTests {
         }
     }
 
+    @Test("keeps a write that was cut off for the next one, but not for two at once, and not if it was cancelled")
+    func keptWrites() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            let path = try RemotePath("file")
+            let failing: @Sendable (any Error) -> RemoteContent = { error in
+                RemoteContent(length: nil) {
+                    var chunk: [UInt8]? = [1, 2, 3]
+                    return {
+                        guard let bytes = chunk.take() else { throw error }
+                        return bytes
+                    }
+                }
+            }
+            let cutOff = RemoteError(.unavailable, "cut off")
+            let names = { try FileManager.default.contentsOfDirectory(atPath: folder.path) }
+            await #expect(throws: RemoteError.self) {
+                try await backend.resumeWrite(to: path, when: .always) { _ in
+                    RemoteContentRest(failing(cutOff), after: 0)
+                }
+            }
+            #expect(try names().count == 1)
+            try await backend.resumeWrite(to: path, when: .always) { kept in
+                #expect(kept == 3)
+                try await backend.resumeWrite(to: path, when: .always) { kept in
+                    #expect(kept == 0, "the other one has what was kept")
+                    return RemoteContentRest(RemoteContent([9]), after: 0)
+                }
+                return RemoteContentRest(RemoteContent([7]), after: 2)
+            }
+            #expect(try Data(contentsOf: folder.appending(path: "file")) == Data([1, 2, 7]))
+            #expect(try names() == ["file"])
+            await #expect(throws: CancellationError.self) {
+                try await backend.resumeWrite(to: path, when: .always) { _ in
+                    RemoteContentRest(failing(CancellationError()), after: 0)
+                }
+            }
+            #expect(try names() == ["file"])
+            // A name for which there is no longer one.
+            let long = try RemotePath(String(repeating: "x", count: 250))
+            await #expect(throws: RemoteError.self) {
+                try await backend.resumeWrite(to: long, when: .always) { _ in
+                    RemoteContentRest(failing(cutOff), after: 0)
+                }
+            }
+            #expect(try names() == ["file"])
+        }
+    }
+
     @Test("holds no temporary file after any request")
     func noTemporaryFiles() async throws {
         try await withTemporaryFolder { folder in

@@ -53,6 +53,11 @@ struct Directory: Sendable {
         try open(name, O_WRONLY | O_CREAT | O_EXCL)
     }
 
+    /// Opens a file, which is made if it isn't there, to be written on at its end.
+    func openToAppend(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
+        try open(name, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK)
+    }
+
     private func open(_ name: UnsafePointer<CChar>, _ flags: CInt) throws(Errno) -> OpenFile {
         try OpenFile { openat(file.descriptor.rawValue, name, flags | O_NOFOLLOW | O_CLOEXEC, 0o666) }
     }

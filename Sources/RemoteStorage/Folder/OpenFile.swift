@@ -36,6 +36,16 @@ final class OpenFile: Sendable {
         try descriptor.writeAll(bytes)
     }
 
+    /// Takes the file for this process as long as it's open; returns whether nobody else has it.
+    func lock() -> Bool {
+        flock(descriptor.rawValue, LOCK_EX | LOCK_NB) == 0
+    }
+
+    /// Drops what stands after the first bytes.
+    func truncate(to count: Int64) throws(Errno) {
+        try retrying { ftruncate(descriptor.rawValue, off_t(count)) }
+    }
+
     /// Waits until what was written is on the medium, where the file system has a way to.
     func synchronize() throws(Errno) {
         do {

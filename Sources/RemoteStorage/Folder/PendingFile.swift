@@ -1,6 +1,10 @@
 import Foundation
 import SystemPackage
 
+#if canImport(Darwin)
+import Darwin
+#endif
+
 /// A file under a temporary name, until it is whole and gets its own.
 ///
 /// Until ``commit(as:at:when:)`` nobody sees it; whoever makes one commits or discards it.
@@ -14,16 +18,16 @@ struct PendingFile: Sendable {
     }
 
     private let directory: Directory
-    private let temporaryName = prefix + UUID().uuidString.lowercased() + suffix
+    private let temporaryName: String
 
     /// Chooses a name for a file that is to be in `directory`.
     init(in directory: Directory) {
-        self.directory = directory
+        self.init(in: directory, UUID().uuidString.lowercased())
     }
 
-    /// Makes the file, empty.
-    func create() throws(Errno) -> OpenFile {
-        try directory.create(temporaryName)
+    private init(in directory: Directory, _ name: String) {
+        self.directory = directory
+        temporaryName = Self.prefix + name + Self.suffix
     }
 
     /// Makes the file a second name of another one.
@@ -76,4 +80,60 @@ struct PendingFile: Sendable {
             try directory.renameExclusively(temporaryName, to: directory, name)
         }
     }
+}
+
+extension PendingFile {
+    /// A pending file that is being written.
+    struct Writer: Sendable {
+        let file: PendingFile
+        let open: OpenFile
+        /// How many bytes are there from the time before.
+        let keptBytes: Int64
+        /// Whether the next one finds it again.
+        let isKept: Bool
+
+        /// Makes a file, empty.
+        init(in directory: Directory) throws(Errno) {
+            file = PendingFile(in: directory)
+            open = try directory.create(file.temporaryName)
+            (keptBytes, isKept) = (0, false)
+        }
+
+        /// Finds the file again that is to be called `name`, or makes it; `nil` while another process writes it, or if this
+        /// device can't say when it was started.
+        init?(resuming name: String, in directory: Directory) throws(Errno) {
+            guard let session = Device.session else { return nil }
+            file = PendingFile(in: directory, "\(session)-\(name)")
+            do {
+                open = try directory.openToAppend(file.temporaryName)
+            } catch let error where error == .fileNameTooLong {
+                return nil
+            }
+            guard open.lock(), let named = try directory.status(file.temporaryName) else { return nil }
+            // Somebody may have given it its own name before the lock was there.
+            let status = try open.status()
+            guard named.inode == status.inode, status.type == .regular else { return nil }
+            (keptBytes, isKept) = (status.size, true)
+        }
+    }
+
+    /// Whether this device knows when it was started: what was written before may not be on the medium.
+    static var canBeResumed: Bool { Device.session != nil }
+}
+
+private enum Device {
+    /// What tells the time since this device was started from all others; `nil` if it doesn't say.
+    static let session: String? = {
+        #if canImport(Darwin)
+        var size = 0
+        guard sysctlbyname("kern.bootsessionuuid", nil, &size, nil, 0) == 0, size > 1 else { return nil }
+        var bytes = [UInt8](repeating: 0, count: size)
+        guard sysctlbyname("kern.bootsessionuuid", &bytes, &size, nil, 0) == 0 else { return nil }
+        let text = String(decoding: bytes.prefix(size - 1), as: UTF8.self)
+        #else
+        let path = "/proc/sys/kernel/random/boot_id"
+        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
+        #endif
+        return UUID(uuidString: text.trimmingCharacters(in: .whitespacesAndNewlines))?.uuidString.lowercased()
+    }()
 }

@@ -200,14 +200,49 @@ extension BackendCheck {
 
     /// Going on with a write that was cut off.
     public static let resumption = BackendCheck(
-        "a write that is repeated after it was cut off holds nothing of the first one"
+        "a write that is repeated after it was cut off holds nothing of the first one, and one that goes on all of it"
     ) { trial in
-        let path = try RemotePath("file")
+        let backend = trial.backend
+        let (path, directory) = (try RemotePath("directory/file"), try RemotePath("directory"))
         try await trial.requireContentFailure(of: "a write") {
-            try await trial.backend.write(.failing(after: 200_000), to: path, when: .ifAbsent)
+            try await backend.write(.failing(after: 200_000), to: path, when: .ifAbsent)
         }
-        let bytes = pattern(200_001)
-        try await trial.backend.write(bytes, to: path, when: .ifAbsent)
-        try await trial.requireBytes(bytes, at: path, "written after a write that failed")
+        let bytes = pattern(300_001)
+        let cutOff = { @Sendable (range: Range<Int>) in
+            RemoteContent(Array(bytes[range]), then: { throw BackendTrial.ContentFailure() }, [7])
+        }
+        let keeps = try await backend.capabilities().contains(.resumableWrite)
+        let checkKept = { @Sendable (kept: Int64, limit: Int) in
+            let range = keeps ? 1...Int64(limit) : 0...0
+            try trial.require(range.contains(kept), "\(kept) bytes are kept of \(limit), where it may be \(range)")
+        }
+        try await trial.requireContentFailure(of: "a write that may go on") {
+            try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
+                try trial.requireEqual(kept, 0, "kept before anything was written")
+                return RemoteContentRest(cutOff(0..<200_000), after: 0)
+            }
+        }
+        try await trial.requireContentFailure(of: "a write that goes on") {
+            try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
+                try checkKept(kept, 200_000)
+                // What follows on half of it is something else than before.
+                return RemoteContentRest(cutOff(Int(kept / 2)..<250_000), after: kept / 2)
+            }
+        }
+        let names = try await backend.list(directory)?.map(\.name) ?? []
+        try trial.requireEqual(names, [], "after writes that were cut off")
+        try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
+            try checkKept(kept, 250_000)
+            return RemoteContentRest(RemoteContent(Array(bytes[Int(kept)...])), after: kept)
+        }
+        try await trial.requireBytes(bytes, at: path, "written in three pieces")
+        try await trial.requireError(.alreadyExists, of: "going on with a file that is there, if absent") {
+            try await backend.resumeWrite(to: path, when: .ifAbsent) { _ in
+                RemoteContentRest(.failing(after: 1), after: 0)
+            }
+        }
+        try await backend.remove(path)
+        try await backend.write(bytes, to: path, when: .ifAbsent)
+        try await trial.requireBytes(bytes, at: path, "written after writes that failed")
     }
 }

@@ -51,14 +51,6 @@ extension PushedBlocks {
     /// Where a device keeps them, of one document.
     struct File: Sendable {
         let url: URL
-
-        init(_ parent: URL, document: DocumentKey) {
-            // Identifiers of storage hold characters that names can't.
-            let parts = [document.application.remote, document.application.application, document.document]
-            var hasher = ContentRootHasher()
-            hasher.update(Array(parts.joined(separator: "\0").utf8))
-            url = parent.appending(path: "\(hasher.finalize()).blocks")
-        }
     }
 }
 
@@ -84,22 +76,8 @@ extension PushedBlocks.File {
     ///
     /// Blocks.
     func write(_ blocks: PushedBlocks) {
-        let new = url.appendingPathExtension("new")
-        let parent = url.deletingLastPathComponent()
-        try? FileManager.default.removeItem(at: new)
-        do {
-            try FileManager.default.createDirectory(
-                at: parent,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
-            try LocalFile.create(new.path)
-            try Data(Self.encode(blocks)).write(to: new)
-            try LocalFile.rename(new.path, to: url.path)
-        } catch {
-            // What it says of the push before isn't believed any more, so it may stay.
-            try? FileManager.default.removeItem(at: new)
-        }
+        // What it says of the push before isn't believed any more, so that may stay.
+        try? LocalFile.replace(url, with: Self.encode(blocks))
     }
 
     static func encode(_ blocks: PushedBlocks) throws -> [UInt8] {

@@ -11,8 +11,19 @@ struct StoreAssembler: Sendable {
     let seal: ApplicationSeal
     let identity: DocumentIdentity
     let progress: TransferProgress
-    /// Opens a file of the remote; `nil` if it isn't there.
-    let open: @Sendable (RemotePath) async throws -> RemoteContent?
+    /// Opens a file of the remote, or a range of its bytes; `nil` if it isn't there.
+    let open: @Sendable (RemotePath, Range<Int64>?) async throws -> RemoteContent?
+    /// What it goes on by where it was cut off; it doesn't where that is `nil`.
+    var resuming: Resumption?
+
+    /// Where it's noted what has come of a whole copy, and for whom.
+    struct Resumption: Sendable {
+        var journal: TransferJournal.File
+        var document: DocumentKey
+        var integrityKey: String
+        /// The local store's path.
+        var store: String
+    }
 
     /// Makes a store.
     ///
@@ -24,7 +35,7 @@ struct StoreAssembler: Sendable {
     /// - Throws: ``StoreSyncError``: `noUploadedStore` if a file isn't there, `corrupt` if the store isn't what was uploaded,
     ///   and what the seals say; `CancellationError`.
     func assemble(_ chain: StoreChain, at url: URL, _ context: OperationContext) async throws -> ContentRoot {
-        let whole = try await opening(chain.whole) { try await FileReceiver.receive($0, at: url, on: context) }
+        let whole = try await receive(chain.whole, at: url, context)
         try check(whole.contentRoot, whole.plainBytes, chain.whole)
         var base = chain.whole
         for delta in chain.deltas {
@@ -32,6 +43,56 @@ struct StoreAssembler: Sendable {
             base = delta
         }
         return chain.deltas.isEmpty ? whole.contentRoot : try await check(base, at: url, context)
+    }
+
+    /// Downloads a whole copy, or the rest of it where that was cut off.
+    private func receive(
+        _ manifest: StoreManifest,
+        at url: URL,
+        _ context: OperationContext
+    ) async throws -> ContentSummary {
+        guard let resuming, let key = seal.key, let salt = manifest[.store]?.salt else {
+            return try await opening(manifest) { try await FileReceiver.receive($0, at: url, on: context) }
+        }
+        let subject = TransferJournal.Subject(
+            epoch: key.epoch,
+            document: resuming.document,
+            integrityKey: resuming.integrityKey,
+            client: manifest.name.client.rawValue,
+            upload: manifest.name.reference,
+            store: resuming.store,
+            salt: salt
+        )
+        let noted = try await context.blocking { resuming.journal.read() }
+        let chunks = noted.flatMap { $0.subject == subject ? $0.chunks : nil } ?? []
+        let prefix = try await received(chunks, of: manifest, at: url, context)
+        let journal = try await context.blocking {
+            try resuming.journal.begin(subject, after: chunks.prefix(prefix?.count ?? 0))
+        }
+        progress.add(Int(prefix?.sealedBytes ?? 0))
+        return try await opening(manifest, after: prefix) { index, chunk in
+            // What isn't noted is downloaded again.
+            try? await context.blocking { try journal.note(chunk, at: index) }
+        } body: { content in
+            try await FileReceiver.receive(content, at: url, after: prefix?.plainBytes ?? 0, on: context)
+        }
+    }
+
+    /// What stands at `url` of the chunks that were noted.
+    private func received(
+        _ chunks: [NotedChunk],
+        of manifest: StoreManifest,
+        at url: URL,
+        _ context: OperationContext
+    ) async throws -> ChunkPrefix? {
+        guard !chunks.isEmpty, FileManager.default.fileExists(atPath: url.path),
+            let start = try await open(manifest.path(of: .store, in: hierarchy), 0..<Int64(ChunkPrefix.startBytes))
+        else { return nil }
+        let bytes = try await start.bytes(upTo: ChunkPrefix.startBytes)
+        let content = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
+        return try await SealingWorkers.withWorkers {
+            try await ChunkPrefix.of(chunks, upTo: chunks.count, in: content, start: bytes, on: $0)
+        }
     }
 
     /// Makes of a store the one that builds on it.
@@ -86,16 +147,18 @@ struct StoreAssembler: Sendable {
         }
     }
 
-    /// Opens the file of a store, and returns what came when `body` has read it.
+    /// Opens the file of a store, or what comes after a part of it, and returns what came when `body` has read it.
     private func opening(
         _ manifest: StoreManifest,
-        _ body: (OpenedContent<RemoteContent>) async throws -> Void
+        after prefix: ChunkPrefix? = nil,
+        onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)? = nil,
+        body: (OpenedContent<RemoteContent>) async throws -> Void
     ) async throws -> ContentSummary {
         let path = manifest.path(of: .store, in: hierarchy)
         guard let key = seal.key else {
             throw StoreSyncError(.corrupt, "\(path) is a delta, and \(seal.application) isn't encrypted.")
         }
-        guard let content = try await open(path) else {
+        guard let content = try await open(path, prefix.map { $0.sealedBytes..<Int64.max }) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
         let context = seal.context(manifest.role(of: .store, in: identity))
@@ -104,6 +167,8 @@ struct StoreAssembler: Sendable {
                 over: content.counted(by: progress),
                 as: context,
                 salt: manifest[.store]?.salt,
+                after: prefix,
+                onChunk: onChunk,
                 body
             )
         } catch let error as CryptographyError {

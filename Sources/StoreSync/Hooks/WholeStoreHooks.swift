@@ -45,6 +45,17 @@ public protocol WholeStoreUploadHooks: WholeStoreHooks {
     /// Uploads one file of a whole store into its upload's folder.
     func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws
 
+    /// Uploads one file of a whole store as ``uploadFile(_:to:)`` does, unless it's there, going on where that was cut off.
+    ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - rest: Is told how many bytes of it are kept, and says what follows on all or some of them.
+    /// - Throws: `RemoteError` with `alreadyExists` if it's there; what `rest` and the backend throw.
+    func resumeUpload(
+        to path: RemotePath,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws
+
     /// Publishes an upload by its manifest, unless there is one of that name.
     ///
     /// - Returns: Whether this manifest stands there now.
@@ -61,6 +72,14 @@ extension WholeStoreUploadHooks {
     /// Writes the file.
     public func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws {
         try await backend.write(content, to: path, when: .always)
+    }
+
+    /// Writes the file where none is.
+    public func resumeUpload(
+        to path: RemotePath,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws {
+        try await backend.resumeWrite(to: path, when: .ifAbsent, rest)
     }
 
     /// Writes the manifest where none is; one that is there is read back, since it may be ours.
@@ -83,13 +102,13 @@ extension WholeStoreUploadHooks {
 
 /// The remote steps of ``WholeStoreDownloadOperation``.
 public protocol WholeStoreDownloadHooks: WholeStoreHooks {
-    /// Opens one file of a whole store; `nil` if it isn't there.
-    func downloadFile(at path: RemotePath) async throws -> RemoteContent?
+    /// Opens one file of a whole store, or a range of its bytes; `nil` if it isn't there.
+    func downloadFile(at path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent?
 }
 
 extension WholeStoreDownloadHooks {
     /// Opens the file.
-    public func downloadFile(at path: RemotePath) async throws -> RemoteContent? {
-        try await backend.read(path, range: nil)
+    public func downloadFile(at path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try await backend.read(path, range: range)
     }
 }

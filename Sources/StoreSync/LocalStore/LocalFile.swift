@@ -21,6 +21,27 @@ enum LocalFile {
         guard fsync(descriptor) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
     }
 
+    /// Writes a file that is this user's alone, in one step, and makes the directory that it's in.
+    ///
+    /// It needn't outlive a power cut.
+    static func replace(_ url: URL, with bytes: [UInt8]) throws {
+        let new = url.appendingPathExtension("new")
+        try FileManager.default.createDirectory(
+            at: url.deletingLastPathComponent(),
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+        unlink(new.path)
+        do {
+            try create(new.path)
+            try Data(bytes).write(to: new)
+            try rename(new.path, to: url.path)
+        } catch {
+            unlink(new.path)
+            throw error
+        }
+    }
+
     /// Gives a file another name, in place of what has it.
     static func rename(_ path: String, to newPath: String) throws {
         guard Foundation.rename(path, newPath) == 0 else { throw StoreSyncError(writing: newPath, errno: errno) }

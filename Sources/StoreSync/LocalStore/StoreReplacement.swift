@@ -39,15 +39,15 @@ struct StoreReplacement {
 
     private static func prefix(_ store: LocalStore) -> String { ".\(store.url.lastPathComponent).storesync-" }
 
-    /// A new name beside the store, for a download.
-    static func temporaryURL(for store: LocalStore) -> URL {
-        store.directory.appending(path: prefix(store) + UUID().uuidString)
+    /// A name beside the store for a download: a new one, or always the same for an upload.
+    static func temporaryURL(for store: LocalStore, of upload: UploadName? = nil) -> URL {
+        store.directory.appending(path: prefix(store) + (upload?.upload ?? UUID().uuidString))
     }
 
-    /// Removes downloads that a process left beside the store when it died.
-    static func removeLeftovers(of store: LocalStore) throws {
+    /// Removes downloads, but for one, that a process left beside the store when it died.
+    static func removeLeftovers(of store: LocalStore, but kept: URL? = nil) throws {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: store.directory.path)) ?? []
-        for name in names where name.hasPrefix(prefix(store)) {
+        for name in names where name.hasPrefix(prefix(store)) && name != kept?.lastPathComponent {
             try? FileManager.default.removeItem(at: store.directory.appending(path: name))
         }
     }

@@ -3,15 +3,16 @@ import Operations
 
 /// Writes what comes from the remote into a local file.
 enum FileReceiver {
-    /// Receives a file.
+    /// Receives a file, in the place of what is there, or what follows on the first bytes of that.
     ///
     /// It's durable when this returns; what a failure leaves is the caller's to remove.
     static func receive<Content: AsyncSequence & Sendable>(
         _ content: Content,
         at url: URL,
+        after start: Int64 = 0,
         on context: OperationContext
     ) async throws where Content.Element == [UInt8] {
-        let file = try await context.blocking { try DownloadFile(creatingAt: url) }
+        let file = try await context.blocking { try DownloadFile(at: url, after: start) }
         for try await chunk in content {
             try Task.checkCancellation()
             try await context.blocking { try file.write(chunk) }
@@ -25,11 +26,14 @@ private final class DownloadFile: Sendable {
     private let handle: FileHandle
     private let path: String
 
-    init(creatingAt url: URL) throws {
+    init(at url: URL, after start: Int64) throws {
         path = url.path
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        if start == 0 { unlink(path) }
+        let creating = start == 0 ? O_CREAT | O_EXCL : O_APPEND
+        let descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | creating, 0o600)
         guard descriptor >= 0 else { throw Self.failure(path, errno) }
         handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        guard ftruncate(descriptor, off_t(start)) == 0 else { throw Self.failure(path, errno) }
     }
 
     func write(_ chunk: [UInt8]) throws {

@@ -6,7 +6,7 @@ import ThreadSupport
 struct OutgoingFile: Sendable {
     let content: RemoteContent
     private let salt: [UInt8]?
-    private let summary = Locked<ContentSummary?>(nil)
+    private let summary: Locked<ContentSummary?>
 
     /// The digests of its blocks, once it has been uploaded, if they were asked for.
     var blocks: BlockDigests? { summary.withLock { $0?.blocks } }
@@ -20,24 +20,47 @@ struct OutgoingFile: Sendable {
         on workers: SealingWorkers
     ) {
         guard let key = seal.key else {
-            content = plain
-            salt = nil
+            self.init(plain, salt: nil, Locked(nil))
             return
         }
+        self.init(plain, as: seal.context(role), key, EpochKey.newSalt(), blockSize: blockSize, on: workers)
+    }
+
+    private init(_ content: RemoteContent, salt: [UInt8]?, _ summary: Locked<ContentSummary?>) {
+        self.content = content
+        self.salt = salt
+        self.summary = summary
+    }
+
+    /// What `plain` is sealed to, after what was sealed and sent before.
+    init(
+        _ plain: RemoteContent,
+        as context: SealedContext,
+        _ key: EpochKey,
+        _ salt: [UInt8],
+        after prefix: ChunkPrefix? = nil,
+        blockSize: Int?,
+        on workers: SealingWorkers,
+        onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)? = nil
+    ) {
+        let summary = Locked<ContentSummary?>(nil)
         var sealing = key.sealing(
             plain,
-            as: seal.context(role),
+            as: context,
             options: SealingOptions(compression: .adaptive),
+            salt: salt,
             on: workers
-        ) { [summary] pass in
+        ) { pass in
             summary.withLock { $0 = pass }
         }
         sealing.blockSize = blockSize
-        salt = sealing.salt
-        content = RemoteContent(length: nil) { [sealing] in
+        sealing.prefix = prefix
+        sealing.onChunk = onChunk
+        let content = RemoteContent(length: nil) { [sealing] in
             var iterator = sealing.makeAsyncIterator()
             return { try await iterator.next() }
         }
+        self.init(content, salt: salt, summary)
     }
 
     /// What the manifest says of the file once it has been uploaded.

@@ -102,7 +102,7 @@ extension VerificationOperation {
             seal: seal,
             identity: identity,
             progress: progress,
-            open: { [backend] in try await backend.read($0) }
+            open: { [backend] in try await backend.read($0, range: $1) }
         )
         let url = try await context.temporaryDirectory().appending(path: document.document.rawValue)
         var deltas = DeltaVerification(assembler, at: url)

@@ -8,10 +8,11 @@ extension WholeStoreDownloadOperation {
     func fetchStore(
         from source: StoreSource,
         to url: URL,
+        of store: LocalStore,
         _ progress: TransferProgress,
         _ context: OperationContext
     ) async throws -> ContentRoot {
-        guard let chain = source.chain, !chain.deltas.isEmpty else {
+        guard let chain = source.chain, document.application.isEncrypted else {
             return try await fetch(.store, from: source, to: url, progress, context)
         }
         let assembler = StoreAssembler(
@@ -19,7 +20,13 @@ extension WholeStoreDownloadOperation {
             seal: document.application.seal,
             identity: document.identity,
             progress: progress,
-            open: { [hooks] in try await hooks.downloadFile(at: $0) }
+            open: { [hooks] in try await hooks.downloadFile(at: $0, range: $1) },
+            resuming: StoreAssembler.Resumption(
+                journal: state.pullJournal(of: store.path, in: key),
+                document: key,
+                integrityKey: document.integrityKey,
+                store: store.path
+            )
         )
         return try await assembler.assemble(chain, at: url, context)
     }

@@ -13,8 +13,8 @@ public actor WholeStoreDownloadOperation: Operation {
     let document: DocumentRegistration
     let hierarchy: DocumentHierarchy
     let hooks: any WholeStoreDownloadHooks
-    private let state: StateDirectory
-    private let key: DocumentKey
+    let state: StateDirectory
+    let key: DocumentKey
     /// Called at every step of the replacement: where tests look at what a crash would leave.
     private let faultPoint: StoreReplacement.FaultPoint
 
@@ -61,9 +61,7 @@ public actor WholeStoreDownloadOperation: Operation {
     }
 
     private func download(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreDownload {
-        async let listed = PublishedStores.list(hooks, hierarchy)
-        try await context.blocking { try StoreReplacement.removeLeftovers(of: store) }
-        let published = try await listed
+        let published = try await PublishedStores.list(hooks, hierarchy)
         let client = document.application.client
         let certain = try await published.certain(of: client, key, state, hooks, document, context)
         let record = try await context.blocking { [state, key] in
@@ -77,6 +75,8 @@ public actor WholeStoreDownloadOperation: Operation {
             client: request.client
         )
         let source = try await choice.newest()
+        let arrival = StoreReplacement.temporaryURL(for: store, of: source.chain?.whole.name)
+        try await context.blocking { try StoreReplacement.removeLeftovers(of: store, but: arrival) }
         try await refuseRollback(source, choice, context)
         let local = try await localState(of: store, record, source, context)
         let warnings = choice.warnings
@@ -84,7 +84,7 @@ public actor WholeStoreDownloadOperation: Operation {
         if isUnchanged {
             try await fetchAppliedSets(source, store, nil, context)
         } else {
-            try await replace(store, with: source, local, record, context)
+            try await replace(store, with: source, arrivingAt: arrival, local, record, context)
         }
         // The new store is in its place: from here on nothing makes the download fail, a cancellation neither.
         let bytes = try await remember(source, store, record, context)
@@ -185,14 +185,15 @@ public actor WholeStoreDownloadOperation: Operation {
     private func replace(
         _ store: LocalStore,
         with source: StoreSource,
+        arrivingAt arrival: URL,
         _ local: LocalState,
         _ former: StoreRecord?,
         _ context: OperationContext
     ) async throws {
-        let arrival = StoreReplacement.temporaryURL(for: store)
+        let journal = state.pullJournal(of: store.path, in: key)
         do {
             let progress = TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
-            var root = try await fetchStore(from: source, to: arrival, progress, context)
+            var root = try await fetchStore(from: source, to: arrival, of: store, progress, context)
             try await fetchAppliedSets(source, store, progress, context)
             if source.manifest == nil {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")
@@ -213,10 +214,16 @@ public actor WholeStoreDownloadOperation: Operation {
                 )
             }
         } catch {
-            try? context.fileManager.removeItem(at: arrival)
+            // What was cut off goes on the next time.
+            if (error as? RemoteError)?.code != .unavailable { discard(arrival, journal, context) }
             throw error
         }
+        discard(arrival, journal, context)
+    }
+
+    private nonisolated func discard(_ arrival: URL, _ journal: TransferJournal.File, _ context: OperationContext) {
         try? context.fileManager.removeItem(at: arrival)
+        try? journal.remove()
     }
 
     /// Downloads one file and checks that it is what was uploaded.
@@ -228,7 +235,7 @@ public actor WholeStoreDownloadOperation: Operation {
         _ context: OperationContext
     ) async throws -> ContentRoot {
         let path = file.path(in: source.directory)
-        guard let content = try await hooks.downloadFile(at: path) else {
+        guard let content = try await hooks.downloadFile(at: path, range: nil) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
         let received = try await receive(content.counted(by: progress), file, source, at: url, context)

@@ -19,30 +19,44 @@ extension WholeStoreUploadOperation {
         let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes - saved)
         let executor = context.blockingExecutor
         let (hooks, seal, hierarchy, identity) = (hooks, seal, hierarchy, document.identity)
-        let sent = try await SealingWorkers.withWorkers { workers in
-            try await together(WholeStoreFile.allCases) { file in
-                let copy = snapshots.appliedSets[file]
-                let taken = copy.map(TakenStore.copied) ?? snapshots.store
-                let delta = copy == nil ? delta : nil
-                let content =
-                    if let delta {
-                        try await RemoteContent.file(at: delta.url, executor: executor)
-                    } else {
-                        try await taken.content(on: executor)
-                    }
-                let outgoing = OutgoingFile(
-                    content.counted(by: progress),
-                    as: manifest.role(of: file, in: identity),
-                    seal,
-                    // Those of the store, if they aren't known.
-                    blockSize: copy == nil && digests == nil ? DeltaPolicy.blockSize(taken.byteCount) : nil,
-                    on: workers
-                )
-                try await hooks.uploadFile(outgoing.content, to: manifest.path(of: file, in: hierarchy))
-                let root = copy?.contentRoot ?? digests?.contentRoot
-                return (try outgoing.stored(as: file, taken.byteCount, root, delta), outgoing.blocks)
-            }
+        return try await SealingWorkers.withWorkers { workers in
+            async let applied = sendAppliedSets(snapshots, manifest, progress, workers, executor)
+            let content =
+                if let delta {
+                    try await RemoteContent.file(at: delta.url, executor: executor)
+                } else {
+                    try await snapshots.store.content(on: executor)
+                }
+            let outgoing = OutgoingFile(
+                content.counted(by: progress),
+                as: manifest.role(of: .store, in: identity),
+                seal,
+                blockSize: digests == nil ? DeltaPolicy.blockSize(snapshots.store.byteCount) : nil,
+                on: workers
+            )
+            try await hooks.uploadFile(outgoing.content, to: manifest.path(of: .store, in: hierarchy))
+            let store = try outgoing.stored(as: .store, snapshots.store.byteCount, digests?.contentRoot, delta)
+            return ([store] + (try await applied), digests?.blocks ?? outgoing.blocks)
         }
-        return (sent.map(\.0), digests?.blocks ?? sent.compactMap(\.1).first)
+    }
+
+    func sendAppliedSets(
+        _ snapshots: Snapshots,
+        _ manifest: StoreManifest,
+        _ progress: TransferProgress,
+        _ workers: SealingWorkers,
+        _ executor: (any TaskExecutor)?
+    ) async throws -> [StoreManifest.File] {
+        let (hooks, seal, hierarchy, identity) = (hooks, seal, hierarchy, document.identity)
+        return try await together(WholeStoreFile.appliedSets.filter { snapshots.appliedSets[$0] != nil }) { file in
+            guard let copy = snapshots.appliedSets[file] else {
+                preconditionFailure("only those that are there are sent")
+            }
+            let content = try await TakenStore.copied(copy).content(on: executor)
+            let role = manifest.role(of: file, in: identity)
+            let outgoing = OutgoingFile(content.counted(by: progress), as: role, seal, blockSize: nil, on: workers)
+            try await hooks.uploadFile(outgoing.content, to: manifest.path(of: file, in: hierarchy))
+            return try outgoing.stored(as: file, copy.byteCount, copy.contentRoot, nil)
+        }
     }
 }

@@ -16,6 +16,8 @@ public actor WholeStoreUploadOperation: Operation {
     private let backend: any RemoteBackend
     let hooks: any WholeStoreUploadHooks
     let state: StateDirectory
+    /// What the backend guarantees, once it was asked.
+    private(set) var capabilities: RemoteCapabilities = []
 
     /// Creates an operation.
     ///
@@ -46,7 +48,7 @@ public actor WholeStoreUploadOperation: Operation {
     /// Uploads.
     public func main(_ context: OperationContext) async throws -> WholeStoreUpload {
         try await translatingErrors {
-            let capabilities = try await backend.capabilities()
+            capabilities = try await backend.capabilities()
             guard capabilities.contains(.exclusiveCreate) else {
                 throw StoreSyncError(
                     .unsupportedStorage,
@@ -127,7 +129,14 @@ public actor WholeStoreUploadOperation: Operation {
             return nil
         }
         let delta = try await plan.mapAsync { try await $0.write(from: snapshots.store, context) }
-        let name = try await name(for: client, published, context)
+        let canResume = delta == nil && canResumeTransfer(of: snapshots.store)
+        let cutOff = canResume ? try await cutOffTransfer(of: store, client, published, context) : nil
+        let name =
+            if let cutOff {
+                UploadName(client: client, cutOff.subject.upload)
+            } else {
+                try await name(for: client, published, context)
+            }
         var manifest = manifest(name, record.vector)
         manifest.bases = delta?.bases ?? []
         record.contentRoot = root?.description
@@ -138,7 +147,12 @@ public actor WholeStoreUploadOperation: Operation {
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         async let read = PublishedStores.readManifests(published.considered, hooks, document)
         let blocks: BlockDigests?
-        (manifest.files, blocks) = try await transfer(manifest, snapshots, digests, delta, context)
+        (manifest.files, blocks) =
+            if canResume {
+                try await resumeTransfer(manifest, snapshots, digests, store, cutOff, context)
+            } else {
+                try await transfer(manifest, snapshots, digests, delta, context)
+            }
         if delta == nil { try await context.blocking { try snapshots.store.release() } }
         if root == nil {
             // Known only now, and before anybody can see the upload.

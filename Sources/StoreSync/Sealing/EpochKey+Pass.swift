@@ -9,6 +9,8 @@ extension EpochKey {
     ///   - content: The sealed file.
     ///   - context: What it must be.
     ///   - salt: The salt that it must have, where that is known.
+    ///   - prefix: What of it was opened before: `content` is what comes after that.
+    ///   - onChunk: Is told of each chunk but the last before it's given.
     ///   - body: Reads what is given to its end.
     /// - Returns: What the pass came to.
     /// - Throws: What `body` throws, `CryptographyError`, and `CancellationError` where the pass was left before its end.
@@ -16,13 +18,18 @@ extension EpochKey {
         over content: RemoteContent,
         as context: SealedContext,
         salt: [UInt8]?,
+        after prefix: ChunkPrefix? = nil,
+        onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)? = nil,
         _ body: (OpenedContent<RemoteContent>) async throws -> Void
     ) async throws -> ContentSummary {
         let summary = Locked<ContentSummary?>(nil)
         try await SealingWorkers.withWorkers { workers in
-            try await body(
-                opening(content, as: context, salt: salt, on: workers) { pass in summary.withLock { $0 = pass } }
-            )
+            var opening = opening(content, as: context, salt: salt, on: workers) { pass in
+                summary.withLock { $0 = pass }
+            }
+            opening.prefix = prefix
+            opening.onChunk = onChunk
+            try await body(opening)
         }
         guard let summary = summary.withLock({ $0 }) else { throw CancellationError() }
         return summary

@@ -136,11 +136,6 @@ public final class StateDirectory: Sendable {
             document: document
         )
     }
-
-    /// Where the blocks of the store are remembered that was pushed last.
-    func pushedBlocks(of document: DocumentKey) -> PushedBlocks.File {
-        PushedBlocks.File(url.appending(path: "pushed", directoryHint: .isDirectory), document: document)
-    }
 }
 
 // MARK: - Applications

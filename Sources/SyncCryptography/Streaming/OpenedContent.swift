@@ -8,6 +8,12 @@
 /// writes the chunk before. A cancelled pass ends within one chunk.
 public struct OpenedContent<Source: AsyncSequence & Sendable>: AsyncSequence, Sendable
 where Source.Element == [UInt8] {
+    /// What of the file was opened before: the source gives what comes after that.
+    package var prefix: ChunkPrefix?
+
+    /// Is told of each chunk but the last before it's given.
+    package var onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)?
+
     private let source: Source
     private let key: EpochKey
     private let context: SealedContext
@@ -47,17 +53,21 @@ where Source.Element == [UInt8] {
         private let content: OpenedContent
         private var sealed: ByteStream<Source.AsyncIterator>
         private let window: ChunkWindow<Opened>
-        private var tally = ContentTally()
+        private var tally: ContentTally
         private var codec: ChunkCodec?
-        private var index: UInt64 = 0
+        private var index: UInt64
         /// Whether the last chunk is in the window, or was.
         private var hasLast = false
         private var isOver = false
+        /// Why there are no further chunks: those that came before are given first.
+        private var failure: (any Error)?
 
         fileprivate init(_ content: OpenedContent) {
             self.content = content
             sealed = ByteStream(content.source.makeAsyncIterator())
             window = ChunkWindow(content.workers)
+            tally = content.prefix?.tally ?? ContentTally()
+            index = UInt64(content.prefix?.count ?? 0)
         }
 
         /// The next chunk, or `nil` at the end, when everything is known to be there.
@@ -66,13 +76,18 @@ where Source.Element == [UInt8] {
             do {
                 try Task.checkCancellation()
                 let codec = try await begun()
-                while !window.isFull, !hasLast { try await submitChunk(codec) }
+                while !window.isFull, !hasLast, failure == nil { try await submitChunk(codec) }
                 guard let opened = try await window.next() else {
+                    if let failure { throw failure }
                     isOver = true
                     content.onEnd?(tally.finalize())
                     return nil
                 }
                 tally.add(opened.summary, sealedBytes: opened.sealedBytes)
+                if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
+                    let chunk = NotedChunk(opened.summary, sealedBytes: opened.sealedBytes)
+                    try await onChunk(Int(index) - 1 - window.count, chunk)
+                }
                 return opened.plaintext
             } catch {
                 isOver = true
@@ -82,19 +97,31 @@ where Source.Element == [UInt8] {
 
         private mutating func begun() async throws -> ChunkCodec {
             if let codec { return codec }
-            let start = try await sealed.take(SealedHeader.byteCount)
+            var start = content.prefix?.start ?? []
+            if start.isEmpty {
+                start = try await sealed.take(SealedHeader.byteCount)
+                tally.add(sealedBytes: start.count)
+            }
             let codec = try ChunkCodec(
                 opening: start,
                 as: content.context,
                 with: content.key,
                 salt: content.salt
             )
-            tally.add(sealedBytes: start.count)
             self.codec = codec
             return codec
         }
 
         private mutating func submitChunk(_ codec: ChunkCodec) async throws {
+            do {
+                try await submitChunk(of: codec)
+            } catch {
+                try Task.checkCancellation()
+                failure = error
+            }
+        }
+
+        private mutating func submitChunk(of codec: ChunkCodec) async throws {
             var bytes = try await sealed.take(ChunkRecord.wordBytes)
             guard bytes.count == ChunkRecord.wordBytes else { throw CryptographyError.truncated }
             let record = try ChunkRecord(bytes[...], in: codec.header)

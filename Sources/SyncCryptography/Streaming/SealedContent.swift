@@ -14,6 +14,12 @@ where Source.Element == [UInt8] {
     /// How many bytes the blocks have whose digests are found out too, if chunks have 1 MiB; none are where it is `nil`.
     package var blockSize: Int?
 
+    /// What of the file stands already: the source gives what comes after that, and a pass what is to be appended.
+    package var prefix: ChunkPrefix?
+
+    /// Is told of each chunk but the last before it's given.
+    package var onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)?
+
     private let source: Source
     private let codec: ChunkCodec
     private let workers: SealingWorkers
@@ -50,8 +56,8 @@ where Source.Element == [UInt8] {
         private var effort: CompressionEffort
         /// The chunk after those in the window, read ahead to know whether there is one; `nil` if none was read yet.
         private var ahead: [UInt8]?
-        private var index: UInt64 = 0
-        private var hasBegun = false
+        private var index: UInt64
+        private var hasBegun: Bool
         /// Whether the last chunk is in the window, or was.
         private var hasLast = false
         private var isOver = false
@@ -60,7 +66,9 @@ where Source.Element == [UInt8] {
             self.content = content
             plaintext = ByteStream(content.source.makeAsyncIterator())
             window = ChunkWindow(content.workers)
-            tally = ContentTally(blockSize: content.blockSize)
+            tally = content.prefix?.tally ?? ContentTally(blockSize: content.blockSize)
+            index = UInt64(content.prefix?.count ?? 0)
+            hasBegun = index > 0
             effort = CompressionEffort(content.codec.compression)
         }
 
@@ -82,6 +90,10 @@ where Source.Element == [UInt8] {
                     return nil
                 }
                 tally.add(sealed.summary, sealedBytes: sealed.record.count)
+                if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
+                    let chunk = NotedChunk(sealed.summary, sealedBytes: sealed.record.count)
+                    try await onChunk(Int(index) - 1 - window.count, chunk)
+                }
                 return sealed.record
             } catch {
                 isOver = true
@@ -128,5 +140,20 @@ extension EpochKey {
         onEnd: (@Sendable (ContentSummary) -> Void)? = nil
     ) -> SealedContent<Source> where Source.Element == [UInt8] {
         SealedContent(source, ChunkCodec(sealing: context, with: self, options: options), workers, onEnd)
+    }
+
+    /// A salt for a file, for those who have to know it before they seal.
+    package static func newSalt() -> [UInt8] { Sodium.randomBytes(SealedHeader.saltBytes) }
+
+    /// Seals a file with the salt that it had when somebody began to seal it.
+    package func sealing<Source: AsyncSequence & Sendable>(
+        _ source: Source,
+        as context: SealedContext,
+        options: SealingOptions = SealingOptions(),
+        salt: [UInt8],
+        on workers: SealingWorkers,
+        onEnd: (@Sendable (ContentSummary) -> Void)? = nil
+    ) -> SealedContent<Source> where Source.Element == [UInt8] {
+        SealedContent(source, ChunkCodec(sealing: context, with: self, options: options, salt: salt), workers, onEnd)
     }
 }

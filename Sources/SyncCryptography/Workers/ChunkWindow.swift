@@ -16,6 +16,8 @@ final class ChunkWindow<Value: Sendable> {
         for ticket in tickets { ticket.abandon() }
     }
 
+    var count: Int { tickets.count }
+
     var isFull: Bool { tickets.count >= limit }
 
     var isEmpty: Bool { tickets.isEmpty }

@@ -11,7 +11,7 @@ struct PushedBlocksTests {
 
     init() throws {
         fixture = try StateFixture()
-        file = PushedBlocks.File(fixture.url.appending(path: "blocks"), document: StateFixture.diary)
+        file = try fixture.open().pushedBlocks(of: StateFixture.diary)
     }
 
     private func blocks(_ count: Int = 30_000) -> PushedBlocks {
@@ -42,7 +42,7 @@ struct PushedBlocksTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory).count == 1)
         let mode = try FileManager.default.attributesOfItem(atPath: file.url.path)[.posixPermissions] as? Int
         #expect(mode == 0o600)
-        let other = PushedBlocks.File(file.url.deletingLastPathComponent(), document: StateFixture.recipes)
+        let other = try fixture.open().pushedBlocks(of: StateFixture.recipes)
         #expect(other.read() == nil)
     }
 

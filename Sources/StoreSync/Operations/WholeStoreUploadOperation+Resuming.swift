@@ -1,0 +1,130 @@
+import Operations
+import RemoteStorage
+import SyncCryptography
+import ThreadSupport
+
+/// Going on with what was cut off.
+extension WholeStoreUploadOperation {
+    /// Whether the transfer of a whole copy can go on where it's cut off.
+    func canResumeTransfer(of store: TakenStore) -> Bool {
+        seal.isEncrypted && capabilities.contains(.resumableWrite) && store.byteCount > RemoteContent.chunkSize
+    }
+
+    /// What is noted of the transfer of a push that was cut off and that nobody has seen; `nil` if there is nothing to go on
+    /// with.
+    func cutOffTransfer(
+        of store: LocalStore,
+        _ client: RemoteIdentifier,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> (subject: TransferJournal.Subject, chunks: [NotedChunk])? {
+        let (noted, uploads, memory) = try await context.blocking { [state, key] in
+            (
+                state.pushJournal(of: key).read(), try state.uploads(for: key, client: client.rawValue),
+                try state.rollbackMemory(for: key).highestGeneration
+            )
+        }
+        guard let noted else { return nil }
+        let upload = noted.subject.upload
+        let others = uploads.map(\.reference).filter { $0 != upload } + published.published.map(\.reference)
+        guard noted.subject == subject(of: UploadName(client: client, upload), store, noted.subject.salt),
+            uploads.contains(where: { $0.reference == upload && !$0.isPublished }),
+            // As new as one that begins now.
+            (others.map(\.generation) + [memory]).allSatisfy({ $0 < upload.generation })
+        else { return nil }
+        // If the store has its name, it was cut off only after that, and nobody knows any more whose store it is.
+        let files = try await hooks.listFiles(in: hierarchy.upload(UploadName(client: client, upload))) ?? []
+        return files.contains { $0.name == WholeStoreFile.store.rawValue } ? nil : noted
+    }
+
+    private func subject(of name: UploadName, _ store: LocalStore, _ salt: [UInt8]) -> TransferJournal.Subject? {
+        seal.key.map { seal in
+            TransferJournal.Subject(
+                epoch: seal.epoch,
+                document: key,
+                integrityKey: document.integrityKey,
+                client: name.client.rawValue,
+                upload: name.reference,
+                store: store.path,
+                salt: salt
+            )
+        }
+    }
+
+    /// Uploads the files as ``transfer(_:_:_:_:_:)`` does, and goes on with the store where that was cut off.
+    func resumeTransfer(
+        _ manifest: StoreManifest,
+        _ snapshots: Snapshots,
+        _ digests: ContentSummary?,
+        _ store: LocalStore,
+        _ cutOff: (subject: TransferJournal.Subject, chunks: [NotedChunk])?,
+        _ context: OperationContext
+    ) async throws -> ([StoreManifest.File], BlockDigests?) {
+        let salt = cutOff?.subject.salt ?? EpochKey.newSalt()
+        guard let key = seal.key, let subject = subject(of: manifest.name, store, salt) else {
+            preconditionFailure("only what is sealed goes on")
+        }
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
+        let (taken, executor) = (snapshots.store, context.blockingExecutor)
+        let file = state.pushJournal(of: self.key)
+        let sealing = seal.context(manifest.role(of: .store, in: document.identity))
+        let blockSize = digests == nil ? DeltaPolicy.blockSize(taken.byteCount) : nil
+        let sent = try await SealingWorkers.withWorkers { workers in
+            // If this device's memory lives twice, the one that sent the store has the upload: only that sends more.
+            let isFirst = cutOff == nil
+            async let early = isFirst ? sendAppliedSets(snapshots, manifest, progress, workers, executor) : []
+            let outgoing = Locked<OutgoingFile?>(nil)
+            try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy)) { kept in
+                let chunks = cutOff.map { $0.chunks.prefix(sealedBytes: kept) } ?? []
+                let prefix = try await ChunkPrefix.of(
+                    Array(chunks),
+                    // The last chunk says that it is that.
+                    upTo: Int((taken.byteCount - 1) / Int64(RemoteContent.chunkSize)),
+                    in: taken.content(on: executor),
+                    blockSize: blockSize,
+                    on: workers
+                )
+                let journal = try await context.blocking {
+                    try file.begin(subject, after: chunks.prefix(prefix?.count ?? 0))
+                }
+                progress.add(Int(prefix?.plainBytes ?? 0))
+                let rest = OutgoingFile(
+                    try await taken.content(from: prefix?.plainBytes ?? 0, on: executor).counted(by: progress),
+                    as: sealing,
+                    key,
+                    salt,
+                    after: prefix,
+                    blockSize: blockSize,
+                    on: workers
+                ) { index, chunk in
+                    // What isn't noted is sent again.
+                    try? await context.blocking { try journal.note(chunk, at: index) }
+                }
+                outgoing.withLock { $0 = rest }
+                return RemoteContentRest(rest.content, after: prefix?.sealedBytes ?? 0)
+            }
+            guard let outgoing = outgoing.withLock({ $0 }) else {
+                preconditionFailure("an upload sends what it's given")
+            }
+            let sealed = try outgoing.stored(as: .store, taken.byteCount, digests?.contentRoot, nil)
+            let applied =
+                isFirst
+                ? try await early : try await sendAppliedSets(snapshots, manifest, progress, workers, executor)
+            return ([sealed] + applied, digests?.blocks ?? outgoing.blocks)
+        }
+        // What may have been published is never gone on with.
+        try await context.blocking { try file.remove() }
+        return sent
+    }
+}
+
+extension [NotedChunk] {
+    /// The chunks that the first bytes of a sealed file hold whole.
+    fileprivate func prefix(sealedBytes: Int64) -> SubSequence {
+        var end = Int64(ChunkPrefix.startBytes)
+        return prefix {
+            end += Int64($0.sealedBytes)
+            return end <= sealedBytes
+        }
+    }
+}

@@ -1,0 +1,293 @@
+import Foundation
+import GRDB
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("A transfer that was cut off", .timeLimit(.minutes(30)))
+struct ResumptionTests {
+    private static let chunk = Int64(RemoteContent.chunkSize)
+    /// What a sealed chunk that isn't compressed takes.
+    private static let sealedChunk = chunk + 44
+
+    /// Two devices with a line each, and a store of some chunks on the first.
+    private struct Scene {
+        let deltas: DeltaWorld
+        let (a, b): (Device, Device)
+        let (lineA, lineB): (CuttingBackend, CuttingBackend)
+
+        init(chunks: Int = 8) async throws {
+            deltas = try DeltaWorld()
+            let folder = LocalFolderBackend(root: deltas.world.share)
+            (lineA, lineB) = (CuttingBackend(folder), CuttingBackend(folder))
+            (a, b) = (
+                try deltas.world.device("a", backend: lineA), try deltas.world.device("b", backend: lineB)
+            )
+            try make(chunks)
+        }
+
+        /// Makes the first device's store, which isn't a database and can't be compressed.
+        func make(_ chunks: Int) throws {
+            var generator = SplitMix64(seed: 1)
+            try Data(DeltaModel.noise(chunks * Int(chunk) - 1000, &generator)).write(to: a.store)
+        }
+
+        /// Changes a byte of the first device's store.
+        func change(at offset: Int64) throws {
+            let handle = try FileHandle(forUpdating: a.store)
+            defer { try? handle.close() }
+            try handle.seek(toOffset: UInt64(offset))
+            let byte = try handle.read(upToCount: 1)?.first ?? 0
+            try handle.seek(toOffset: UInt64(offset))
+            try handle.write(contentsOf: [byte ^ 1])
+        }
+
+        /// Pushes, and expects to be cut off.
+        func pushCutOff(after bytes: Int64, by error: any Error = RemoteError(.unavailable, "cut off")) async throws {
+            await lineA.cut(after: bytes, by: error)
+            await #expect(throws: (any Error).self) { try await a.push().value }
+            await lineA.cut(after: nil)
+        }
+
+        /// Pushes whole, and pulls what was pushed on the other device; returns how many bytes were sent.
+        func push(_ comment: String = "") async throws -> Int64 {
+            await lineA.cut(after: nil)
+            let upload = try await a.push().value
+            #expect(upload.generation >= 1 && !upload.isUnchanged)
+            let sent = await lineA.passedBytes
+            try await deltas.expectPulled(b, is: a.store, comment)
+            return sent
+        }
+
+        /// The names in the folder, without those of folders.
+        func files() throws -> [String] {
+            let enumerator = try #require(FileManager.default.enumerator(atPath: deltas.world.share.path))
+            return enumerator.compactMap { $0 as? String }.filter { $0.hasSuffix(".ticdsync") || $0.hasSuffix(".tmp") }
+        }
+    }
+
+    @Test("to the remote goes on, and sends at most one chunk again", arguments: [0.1, 0.5, 0.95])
+    func pushing(share: Double) async throws {
+        let scene = try await Scene(chunks: 20)
+        let total = 20 * Self.sealedChunk
+        let cut = Int64(Double(total) * share)
+        try await scene.pushCutOff(after: cut)
+        #expect(try !scene.files().contains { $0.hasSuffix("WholeStore.ticdsync") && !$0.contains("/.storesync-") })
+        let sent = try await scene.push()
+        #expect(sent <= total - cut + Self.sealedChunk, "\(sent) of \(total) after \(cut)")
+        #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
+        let report = try await scene.a.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+    }
+
+    @Test("from the remote goes on, and fetches at most one chunk again", arguments: [0.1, 0.5, 0.95])
+    func pulling(share: Double) async throws {
+        let scene = try await Scene(chunks: 20)
+        _ = try await scene.a.push().value
+        let total = 20 * Self.sealedChunk
+        let cut = Int64(Double(total) * share)
+        await scene.lineB.cut(after: cut)
+        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
+        #expect(!FileManager.default.fileExists(atPath: scene.b.store.path))
+        await scene.lineB.cut(after: nil)
+        _ = try await scene.b.pull().value
+        let fetched = await scene.lineB.passedBytes
+        #expect(fetched <= total - cut + 2 * Self.sealedChunk, "\(fetched) of \(total) after \(cut)")
+        #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
+        let directory = scene.b.store.deletingLastPathComponent().path
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
+        #expect(names == ["state", "store.sqlite"])
+    }
+
+    @Test("again and again gets to its end, a chunk at a time")
+    func manyCuts() async throws {
+        let scene = try await Scene(chunks: 8)
+        for _ in 0..<7 { try await scene.pushCutOff(after: Self.sealedChunk + 200) }
+        #expect(try await scene.push() <= 2 * Self.sealedChunk)
+    }
+
+    @Test("goes on among compressed chunks, each of another length")
+    func compressed() async throws {
+        let scene = try await Scene(chunks: 6)
+        var generator = SplitMix64(seed: 2)
+        let bytes = (0..<6).flatMap { chunk in
+            let pattern = DeltaModel.noise(40_000 * (chunk + 1), &generator)
+            return (0..<Int(Self.chunk)).map { pattern[$0 % pattern.count] }
+        }
+        try Data(bytes).write(to: scene.a.store)
+        for limit in [30_000, 150_000, 150_000] { try await scene.pushCutOff(after: Int64(limit)) }
+        let sent = try await scene.push()
+        let whole = try #require(try await scene.deltas.newest(scene.a)[.store])
+        #expect(whole.storedSize < 2 * Self.chunk)
+        #expect(sent < whole.storedSize - 150_000, "\(sent) of \(whole.storedSize)")
+    }
+
+    @Test("when the store has changed since: before, at and after the cut", arguments: [0, 2, 3, 6])
+    func changed(chunk: Int64) async throws {
+        let scene = try await Scene()
+        try await scene.pushCutOff(after: 4 * Self.sealedChunk)
+        try scene.change(at: chunk * Self.chunk + 5)
+        let sent = try await scene.push()
+        #expect(sent <= (8 - min(chunk, 3)) * Self.sealedChunk + 200)
+    }
+
+    @Test("when the store has grown or shrunk since", arguments: [1, 2, 3, 4, 5, 9])
+    func resized(chunks: Int) async throws {
+        let scene = try await Scene(chunks: 5)
+        try await scene.pushCutOff(after: 4 * Self.sealedChunk + 500)
+        let handle = try FileHandle(forUpdating: scene.a.store)
+        // To whole chunks, so that the last one is as long as the others.
+        try handle.truncate(atOffset: UInt64(Int64(chunks) * Self.chunk))
+        try handle.close()
+        _ = try await scene.push()
+    }
+
+    @Test("and whose journal is damaged anywhere, or lost, costs time and is never wrong")
+    func damagedJournal() async throws {
+        let scene = try await Scene(chunks: 4)
+        try await scene.pushCutOff(after: 3 * Self.sealedChunk)
+        let key = DocumentKey(
+            application: ApplicationKey(
+                remote: scene.a.backend.identity,
+                application: scene.deltas.world.application.rawValue
+            ),
+            document: scene.deltas.world.document.rawValue
+        )
+        let file = scene.a.state.pushJournal(of: key)
+        let bytes = try Data(contentsOf: file.url)
+        let whole = try #require(file.read())
+        #expect(whole.chunks.count >= 2)
+        for offset in bytes.indices {
+            var damaged = bytes
+            damaged[offset] ^= 1 << UInt8(offset % 8)
+            try damaged.write(to: file.url)
+            let read = file.read()
+            // What is left of it is a beginning of what was noted.
+            let isOther = read == nil || read?.subject != whole.subject
+            #expect(isOther || whole.chunks.starts(with: read?.chunks ?? []))
+            let isOfChunk = offset >= bytes.count - 44 * whole.chunks.count
+            #expect(isOther || !isOfChunk || read?.chunks.count != whole.chunks.count)
+            try bytes.prefix(offset).write(to: file.url)
+            #expect(file.read().map { whole.chunks.starts(with: $0.chunks) } ?? true)
+        }
+        var damaged = bytes
+        damaged[damaged.count - 50] ^= 1
+        try damaged.write(to: file.url)
+        #expect(try await scene.push() > 2 * Self.sealedChunk)
+    }
+
+    @Test("and of which the remote has kept nothing begins anew")
+    func nothingKept() async throws {
+        let scene = try await Scene(chunks: 4)
+        try await scene.pushCutOff(after: 3 * Self.sealedChunk)
+        for name in try scene.files() where name.hasSuffix(".tmp") {
+            try FileManager.default.removeItem(at: scene.deltas.world.share.appending(path: name))
+        }
+        #expect(try await scene.push() > 3 * Self.sealedChunk)
+    }
+
+    @Test("by being cancelled is given up, and leaves nothing")
+    func cancelled() async throws {
+        let scene = try await Scene(chunks: 4)
+        try await scene.pushCutOff(after: 2 * Self.sealedChunk, by: CancellationError())
+        #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
+        #expect(try await scene.push() > 3 * Self.sealedChunk)
+    }
+
+    @Test("is given up if another device has pushed since")
+    func overtaken() async throws {
+        let scene = try await Scene(chunks: 4)
+        try await scene.pushCutOff(after: 2 * Self.sealedChunk)
+        try Data("other".utf8).write(to: scene.b.store)
+        let other = try await scene.b.push().value
+        let upload = try await scene.a.push().value
+        #expect(upload.generation > other.generation)
+        #expect(await scene.lineA.passedBytes > 3 * Self.sealedChunk)
+    }
+
+    @Test("between the store's last byte and its publication begins anew under another name")
+    func cutOffBeforePublication() async throws {
+        let scene = try await Scene(chunks: 3)
+        try await scene.pushCutOff(after: 2 * Self.sealedChunk)
+        // As if the file had got its name, and the device had died then.
+        let partial = try #require(try scene.files().first { $0.hasSuffix(".tmp") })
+        let url = scene.deltas.world.share.appending(path: partial)
+        let name = url.deletingLastPathComponent().appending(path: "WholeStore.ticdsync")
+        try FileManager.default.moveItem(at: url, to: name)
+        #expect(try await scene.push() > 2 * Self.sealedChunk)
+        #expect(!FileManager.default.fileExists(atPath: name.path))
+    }
+
+    @Test("and whose device's memory lives twice is published by one of them, and what is published opens")
+    func twoMemories() async throws {
+        let scene = try await Scene(chunks: 4)
+        try await scene.pushCutOff(after: 2 * Self.sealedChunk)
+        let twin = scene.a.state.url.deletingLastPathComponent().deletingLastPathComponent().appending(path: "twin")
+        try FileManager.default.createDirectory(at: twin, withIntermediateDirectories: true)
+        try FileManager.default.copyItem(at: scene.a.state.url, to: twin.appending(path: "state"))
+        let state = try StateDirectory(url: twin.appending(path: "state"))
+        let registration = try await scene.a.registerDocument(mayCreate: false).value
+        // Both take the same store, which the journal names by its path, at once; the locks are the memory's.
+        let outcomes = await withTaskGroup(of: Result<WholeStoreUpload, any Error>.self) { group in
+            for memory in [scene.a.state, state] {
+                let push = WholeStoreUploadOperation(
+                    store: scene.a.store,
+                    document: registration,
+                    backend: scene.lineA,
+                    state: memory
+                )
+                group.addTask { await scene.a.supervisor.add(push).result.mapError { $0 as any Error } }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        let published = outcomes.compactMap { try? $0.get() }
+        #expect(!published.isEmpty)
+        _ = try await scene.b.pull(overwrite: true).value
+        #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
+        let report = try await scene.b.verify().value
+        #expect(report.problems.isEmpty, "\(report)")
+    }
+
+    @Test("from the remote, with what has come changed since, is fetched anew from there on", arguments: [0, 2, 100])
+    func damagedArrival(chunk: Int64) async throws {
+        let scene = try await Scene(chunks: 6)
+        _ = try await scene.a.push().value
+        await scene.lineB.cut(after: 4 * Self.sealedChunk)
+        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
+        let directory = scene.b.store.deletingLastPathComponent()
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        let arrival = directory.appending(path: try #require(names.first { $0.contains("storesync-") }))
+        if chunk < 6 {
+            let handle = try FileHandle(forUpdating: arrival)
+            try handle.seek(toOffset: UInt64(chunk * Self.chunk))
+            try handle.write(contentsOf: [UInt8](repeating: 0, count: 16))
+            try handle.close()
+        } else {
+            try FileManager.default.removeItem(at: arrival)
+        }
+        await scene.lineB.cut(after: nil)
+        _ = try await scene.b.pull().value
+        #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
+        let expected = chunk == 2 ? 4 : 6
+        #expect(await scene.lineB.passedBytes <= Int64(expected) * Self.sealedChunk + 400)
+    }
+
+    @Test("from the remote is given up for a newer generation, and one that builds on it goes on with the whole copy")
+    func newerGeneration() async throws {
+        let scene = try await Scene(chunks: 6)
+        _ = try await scene.a.push().value
+        await scene.lineB.cut(after: 4 * Self.sealedChunk)
+        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
+        try scene.change(at: 5)
+        _ = try await scene.a.push().value
+        #expect(try await scene.deltas.newest(scene.a).isDelta)
+        await scene.lineB.cut(after: nil)
+        _ = try await scene.b.pull().value
+        #expect(await scene.lineB.passedBytes <= 4 * Self.sealedChunk)
+        #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
+    }
+}
