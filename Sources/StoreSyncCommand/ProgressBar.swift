@@ -19,7 +19,7 @@ struct ProgressBar: Sendable {
         for await event in events {
             guard case .progress(let progress) = event else { continue }
             let now = clock.now
-            if let lastDrawn, now - lastDrawn < .milliseconds(100) { continue }
+            if let lastDrawn, now - lastDrawn < .milliseconds(50) { continue }
             lastDrawn = now
             draw(Self.line(progress, seconds: (now - start) / .seconds(1)))
         }

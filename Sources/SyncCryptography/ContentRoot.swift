@@ -84,10 +84,14 @@ package struct ContentRootHasher: Sendable {
             digests += Self.blockDigest(of: chunk)
             return
         }
-        pending += chunk
-        while pending.count >= ContentRoot.blockSize {
-            digests += Self.blockDigest(of: Array(pending.prefix(ContentRoot.blockSize)))
-            pending.removeFirst(ContentRoot.blockSize)
+        var rest = chunk[...]
+        while !rest.isEmpty {
+            let piece = rest.prefix(ContentRoot.blockSize - pending.count)
+            rest = rest.dropFirst(piece.count)
+            pending += piece
+            guard pending.count == ContentRoot.blockSize else { return }
+            digests += Self.blockDigest(of: pending)
+            pending = []
         }
     }
 

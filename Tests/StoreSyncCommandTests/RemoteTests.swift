@@ -186,8 +186,10 @@ extension CommandTests {
             #expect(try Listing(of: world.share) == share)
 
             let temporary = try await Mount(at: world.temporary, options: "size=1m")
-            try laptop.write("three")
-            let push = try await laptop.push()
+            // What isn't a database is copied before it's pushed.
+            let file = laptop.home.appending(path: "file")
+            try Data(repeating: 1, count: 2_000_000).write(to: file)
+            let push = try await laptop.run("push", file.path, "--document", "notes", "--no-encrypt")
             #expect(push.status == 73, "\(push)")
             #expect(try push.errorCode() == "cannotWrite")
             #expect(try push.errorMessage().contains("this device"))

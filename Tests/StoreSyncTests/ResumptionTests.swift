@@ -70,7 +70,7 @@ struct ResumptionTests {
         }
     }
 
-    @Test("to the remote goes on, and sends at most one chunk again", arguments: [0.1, 0.5, 0.95])
+    @Test("D15: to the remote goes on, and sends at most one chunk again", arguments: [0.1, 0.5, 0.8, 0.95])
     func pushing(share: Double) async throws {
         let scene = try await Scene(chunks: 20)
         let total = 20 * Self.sealedChunk

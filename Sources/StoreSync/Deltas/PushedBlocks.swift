@@ -80,12 +80,11 @@ extension PushedBlocks.File {
         try? LocalFile.replace(url, with: Self.encode(blocks))
     }
 
-    static func encode(_ blocks: PushedBlocks) throws -> [UInt8] {
+    /// The file's content, in pieces: there are some tens of megabytes of a large store.
+    static func encode(_ blocks: PushedBlocks) throws -> [[UInt8]] {
         let subject = Array(try JSONEncoder().encode(blocks.subject))
-        let body =
-            magic + version.littleEndianBytes + UInt32(subject.count).littleEndianBytes + subject
-            + blocks.digests.bytes
-        return body + checksum(body)
+        let head = magic + version.littleEndianBytes + UInt32(subject.count).littleEndianBytes + subject
+        return [head, blocks.digests.bytes, checksum(head, blocks.digests.bytes)]
     }
 
     static func decode(_ bytes: [UInt8]) -> PushedBlocks? {
@@ -110,9 +109,9 @@ extension PushedBlocks.File {
         return PushedBlocks(subject, digests)
     }
 
-    private static func checksum(_ bytes: [UInt8]) -> [UInt8] {
+    private static func checksum(_ pieces: [UInt8]...) -> [UInt8] {
         var hasher = ContentRootHasher()
-        hasher.update(bytes)
+        for piece in pieces { hasher.update(piece) }
         return hasher.finalize().bytes
     }
 }

@@ -24,21 +24,23 @@ enum LocalFile {
     /// Writes a file that is this user's alone, in one step, and makes the directory that it's in.
     ///
     /// It needn't outlive a power cut.
-    static func replace(_ url: URL, with bytes: [UInt8]) throws {
+    static func replace(_ url: URL, with pieces: [[UInt8]]) throws {
         let new = url.appendingPathExtension("new")
-        try FileManager.default.createDirectory(
-            at: url.deletingLastPathComponent(),
-            withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700]
-        )
         unlink(new.path)
         do {
+            try FileManager.default.createDirectory(
+                at: url.deletingLastPathComponent(),
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
             try create(new.path)
-            try Data(bytes).write(to: new)
+            let handle = try FileHandle(forWritingTo: new)
+            defer { try? handle.close() }
+            for piece in pieces { try handle.write(contentsOf: piece) }
             try rename(new.path, to: url.path)
         } catch {
             unlink(new.path)
-            throw error
+            throw error is StoreSyncError ? error : StoreSyncError(writing: url, error)
         }
     }
 

@@ -36,6 +36,21 @@ nonisolated(nonsending) func translatingErrors<Result>(
     }
 }
 
+/// Remembers what can't be undone any more; if this device's memory can't be written, that's a warning.
+///
+/// What was about to happen was noted before: the next push or pull compares that with what there is.
+nonisolated(nonsending) func warningOfFullDisk(
+    _ place: String,
+    _ remember: nonisolated(nonsending) () async throws -> Void
+) async throws -> [String] {
+    do {
+        try await remember()
+        return []
+    } catch let error as StoreSyncError where error.code == .cannotWrite {
+        return ["The store is \(place), but this device couldn't note that: \(error.message)"]
+    }
+}
+
 extension RemoteIdentifier {
     /// Refuses a name that some storage takes for one of the others.
     func refuseLookalike(among others: [RemoteIdentifier]) throws {

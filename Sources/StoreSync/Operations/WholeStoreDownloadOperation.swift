@@ -87,7 +87,10 @@ public actor WholeStoreDownloadOperation: Operation {
             try await replace(store, with: source, arrivingAt: arrival, local, record, context)
         }
         // The new store is in its place: from here on nothing makes the download fail, a cancellation neither.
-        let bytes = try await remember(source, store, record, context)
+        let forgotten = try await warningOfFullDisk("in its place") {
+            try await remember(source, store, record, context)
+        }
+        let bytes = try await context.blocking { try store.byteCount }
         return WholeStoreDownload(
             client: client,
             from: source.client,
@@ -96,7 +99,7 @@ public actor WholeStoreDownloadOperation: Operation {
             storedBytes: source.storedBytes ?? bytes,
             isEncrypted: document.application.isEncrypted,
             isUnchanged: isUnchanged,
-            warnings: warnings
+            warnings: warnings + forgotten
         )
     }
 
@@ -320,9 +323,9 @@ public actor WholeStoreDownloadOperation: Operation {
         _ store: LocalStore,
         _ former: StoreRecord?,
         _ context: OperationContext
-    ) async throws -> Int64 {
+    ) async throws {
         let acceptsRollback = request.acceptsRollback
-        return try await context.blocking { [state, key] in
+        try await context.blocking { [state, key] in
             try state.appliedSets(for: store.path, in: key).commit()
             // What nobody announced, a store of TICoreDataSync, is what the download was found to be.
             let pending = try state.store(at: store.path, document: key)?.pending
@@ -332,7 +335,6 @@ public actor WholeStoreDownloadOperation: Operation {
                 opened: source.manifest.map { ($0.name.client.rawValue, $0.name.reference, $0.includes) },
                 acceptsRollback: acceptsRollback
             )
-            return try store.byteCount
         }
     }
 }

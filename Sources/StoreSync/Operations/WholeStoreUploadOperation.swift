@@ -164,10 +164,12 @@ public actor WholeStoreUploadOperation: Operation {
         manifest.seen = PublishedStores.highestGenerations(of: others + [manifest])
         try await publish(manifest)
         // Published: from here on nothing makes the upload fail, a cancellation neither.
-        try await context.blocking { [state, upload] in try state.commitPush(upload) }
+        let forgotten = try await warningOfFullDisk("published") {
+            try await context.blocking { [state, upload] in try state.commitPush(upload) }
+        }
         await remember(manifest, blocks, context)
         let kept = KeptUploads(published, others + [manifest], by: manifest)
-        let warnings = published.overlooked + (await tidyUp(manifest, kept, published, context))
+        let warnings = forgotten + published.overlooked + (await tidyUp(manifest, kept, published, context))
         return result(client, snapshots, isUnchanged: false, published: manifest, others, warnings: warnings)
     }
 

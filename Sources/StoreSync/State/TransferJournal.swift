@@ -103,7 +103,7 @@ extension TransferJournal {
             let encoded = Array(try JSONEncoder().encode(subject))
             let head = Self.magic + Self.version.littleEndianBytes + UInt32(encoded.count).littleEndianBytes + encoded
             let entries = chunks.enumerated().flatMap { TransferJournal.entry($1, at: $0, salt: subject.salt) }
-            try LocalFile.replace(url, with: head + entries)
+            try LocalFile.replace(url, with: [head, entries])
             let handle = try FileHandle(forWritingTo: url)
             return TransferJournal(handle, salt: subject.salt, headByteCount: head.count)
         }

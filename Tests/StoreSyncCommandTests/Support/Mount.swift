@@ -6,13 +6,14 @@ final class Mount {
         let result: CommandResult
     }
 
-    private let path: String
+    let directory: URL
+    private var path: String { directory.path }
     private var isMounted = true
 
     /// Mounts one at an empty directory; unmount it before the directory is removed.
     init(at directory: URL, options: String) async throws {
-        path = directory.path
-        try await Self.run("mount", "-t", "tmpfs", "-o", options, "none", path)
+        self.directory = directory
+        try await Self.run("mount", "-t", "tmpfs", "-o", options, "none", directory.path)
     }
 
     deinit {

@@ -134,7 +134,7 @@ struct DeltaPushTests {
         func write(_ change: (inout PushedBlocks) -> Void) throws {
             var blocks = try #require(PushedBlocks.File.decode(Array(try Data(contentsOf: url))))
             change(&blocks)
-            try Data(PushedBlocks.File.encode(blocks)).write(to: url)
+            try Data(PushedBlocks.File.encode(blocks).flatMap(\.self)).write(to: url)
         }
         switch memory {
         case .lost: try FileManager.default.removeItem(at: url)

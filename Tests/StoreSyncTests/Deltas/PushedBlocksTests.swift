@@ -48,7 +48,7 @@ struct PushedBlocksTests {
 
     @Test("damaged anywhere, cut anywhere, too large or of another kind, it's as if it weren't there")
     func damage() throws {
-        let bytes = try PushedBlocks.File.encode(blocks())
+        let bytes = try PushedBlocks.File.encode(blocks()).flatMap(\.self)
         #expect(PushedBlocks.File.decode(bytes) != nil)
         for offset in bytes.indices {
             var changed = bytes

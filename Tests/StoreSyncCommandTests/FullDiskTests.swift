@@ -1,0 +1,148 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    /// A disk that is full is tried at every size that lets a command come a little further.
+    @Suite("A disk that is full at any write", .enabled(if: Mount.isPossible))
+    struct FullDiskTests {
+        private static let password = ["STORESYNC_PASSWORD": "correct horse"]
+
+        private func push(_ device: Device) async throws -> CommandResult {
+            try await device.run("push", device.store.path, "--document", "notes", environment: Self.password)
+        }
+
+        private func pull(_ device: Device) async throws -> CommandResult {
+            try await device.run("pull", device.store.path, "--document", "notes", environment: Self.password)
+        }
+
+        private func expectFull(_ result: CommandResult, _ side: String, _ kibibytes: Int) throws {
+            #expect(result.status == 73, "with \(kibibytes) KiB: \(result)")
+            #expect(try result.errorCode() == "cannotWrite", "with \(kibibytes) KiB")
+            #expect(try result.errorMessage().contains(side), "with \(kibibytes) KiB: \(result)")
+        }
+
+        /// Gives a disk more and more until a command succeeds; returns how often it didn't.
+        private func grow(
+            _ mount: Mount,
+            from kibibytes: Int,
+            by step: Int = 96,
+            _ body: (_ kibibytes: Int) async throws -> Bool
+        ) async throws -> Int {
+            for count in 0..<200 {
+                let size = kibibytes + count * step
+                try await mount.remount("size=\(size)k")
+                if try await body(size) { return count }
+            }
+            Issue.record("it never succeeded")
+            return 0
+        }
+
+        /// How many kibibytes a disk needs for what is on it.
+        private func used(_ directory: URL) throws -> Int {
+            var status = statvfs()
+            try #require(statvfs(directory.path, &status) == 0)
+            return Int(status.f_blocks - status.f_bfree) * Int(status.f_frsize) / 1024
+        }
+
+        /// Two devices of an encrypted application.
+        private func devices(in world: World) async throws -> (Device, Device) {
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            for (device, arguments) in [(laptop, ["register", "--encrypt"]), (desktop, ["register"])] {
+                let result = try await world.run(
+                    arguments + device.options + ["--json"],
+                    environment: Self.password
+                )
+                #expect(result.status == 0, "\(result)")
+            }
+            return (laptop, desktop)
+        }
+
+        @Test("at the remote: nothing is published before everything is there, and the former generation stays")
+        func remote() async throws {
+            let world = try World()
+            let mount = try await Mount(at: world.share, options: "size=20m")
+            let (laptop, desktop) = try await devices(in: world)
+            try laptop.write("one")
+            #expect(try await push(laptop).status == 0)
+            #expect(try await pull(desktop).status == 0)
+            let manifests = try world.manifests()
+            try laptop.write("two", bytes: 1_500_000)
+            let before = try Listing(of: laptop.home).withoutState
+            let failures = try await grow(mount, from: used(world.share)) { size in
+                let result = try await push(laptop)
+                if result.status == 0 { return true }
+                try expectFull(result, "on the remote", size)
+                #expect(try world.manifests() == manifests)
+                #expect(try Listing(of: laptop.home).withoutState == before)
+                #expect(try await pull(desktop).status == 0)
+                #expect(try desktop.notes() == ["one"])
+                return false
+            }
+            print("the remote was full \(failures) times")
+            #expect(failures > 5)
+            #expect(try await pull(desktop).status == 0)
+            #expect(try desktop.notes() == ["one", "two"])
+            let verify = try await laptop.run("verify", environment: Self.password)
+            #expect(try verify.status == 0 && verify.json()["warnings"] == .array([]), "\(verify)")
+            try await mount.unmount()
+        }
+
+        @Test("at a device that pulls: its store stays as it was until it's replaced as a whole")
+        func pulling() async throws {
+            let world = try World()
+            let (laptop, _) = try await devices(in: world)
+            try laptop.write("one")
+            #expect(try await push(laptop).status == 0)
+            // State and store on the small disk.
+            let desktop = try world.device("small")
+            let mount = try await Mount(at: desktop.home, options: "size=20m")
+            let registered = try await desktop.run("register", environment: Self.password)
+            #expect(registered.status == 0, "\(registered)")
+            #expect(try await pull(desktop).status == 0)
+            try laptop.write("two", bytes: 1_500_000)
+            #expect(try await push(laptop).status == 0)
+            let share = try Listing(of: world.share)
+            let before = try Data(contentsOf: desktop.store)
+            let failures = try await grow(mount, from: used(mount.directory)) { size in
+                let result = try await pull(desktop)
+                if result.status == 0 { return true }
+                try expectFull(result, "on this device", size)
+                #expect(try Data(contentsOf: desktop.store) == before)
+                #expect(try Listing(of: world.share) == share)
+                return false
+            }
+            print("a pulling device was full \(failures) times")
+            #expect(failures > 5)
+            #expect(try desktop.notes() == ["one", "two"])
+            try await mount.unmount()
+        }
+
+        @Test("at a device that pushes: nothing is published before it's remembered, and its store stays")
+        func pushing() async throws {
+            let world = try World()
+            let (_, desktop) = try await devices(in: world)
+            let small = try world.device("small")
+            let mount = try await Mount(at: small.home, options: "size=20m")
+            let registered = try await small.run("register", environment: Self.password)
+            #expect(registered.status == 0, "\(registered)")
+            try small.write("one")
+            #expect(try await push(small).status == 0)
+            try small.write("two", bytes: 1_500_000)
+            let manifests = try world.manifests()
+            let before = try Data(contentsOf: small.store)
+            let failures = try await grow(mount, from: used(mount.directory), by: 4) { size in
+                let result = try await push(small)
+                if result.status == 0 { return true }
+                try expectFull(result, "on this device", size)
+                #expect(try world.manifests() == manifests)
+                #expect(try Data(contentsOf: small.store) == before)
+                return false
+            }
+            print("a pushing device was full \(failures) times")
+            #expect(failures > 2)
+            #expect(try await pull(desktop).status == 0)
+            #expect(try desktop.notes() == ["one", "two"])
+            try await mount.unmount()
+        }
+    }
+}
