@@ -16,14 +16,12 @@ extension RemoteContent {
     ///
     /// - Parameters:
     ///   - url: The file; symbolic links are followed.
-    ///   - start: How many bytes are left out at the beginning.
     ///   - chunkSize: How many bytes a chunk has.
     ///   - executor: Where reading blocks; threads for that purpose where it is `nil`.
     /// - Returns: The file's bytes. Iterating throws ``RemoteError/Code/unavailable`` if the file becomes shorter.
     /// - Throws: ``RemoteError``, such as ``RemoteError/Code/notFound``, with a message that names the file.
     public static func file(
         at url: URL,
-        from start: Int64 = 0,
         chunkSize: Int = chunkSize,
         executor: (any TaskExecutor)? = nil
     ) async throws -> RemoteContent {
@@ -35,8 +33,7 @@ extension RemoteContent {
                 guard status.type == .regular else {
                     throw status.type == .directory ? .isDirectory : .noSuchAddressOrDevice
                 }
-                let range = Swift.min(start, status.size)..<status.size
-                return RemoteContent(of: file, range: range, chunkSize: chunkSize, executor: executor)
+                return RemoteContent(of: file, range: 0..<status.size, chunkSize: chunkSize, executor: executor)
             } catch {
                 let code = RemoteError(error, at: .root).code
                 throw RemoteError(code, "“\(path)” can't be read (\(error)). Name a file that can.", cause: error)

@@ -71,10 +71,10 @@ struct StoreAssembler: Sendable {
         }
         progress.add(Int(prefix?.sealedBytes ?? 0))
         return try await opening(manifest, after: prefix) { index, chunk in
-            // What isn't noted is downloaded again.
-            try? await context.blocking { try journal.note(chunk, at: index) }
+            journal.note(chunk, at: index)
         } body: { content in
-            try await FileReceiver.receive(content, at: url, after: prefix?.plainBytes ?? 0, on: context)
+            let start = prefix?.plainBytes ?? 0
+            try await FileReceiver.receive(content, at: url, after: start, on: context) { journal.flush() }
         }
     }
 
@@ -151,7 +151,7 @@ struct StoreAssembler: Sendable {
     private func opening(
         _ manifest: StoreManifest,
         after prefix: ChunkPrefix? = nil,
-        onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)? = nil,
+        onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)? = nil,
         body: (OpenedContent<RemoteContent>) async throws -> Void
     ) async throws -> ContentSummary {
         let path = manifest.path(of: .store, in: hierarchy)

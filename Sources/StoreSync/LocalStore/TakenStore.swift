@@ -73,12 +73,12 @@ enum TakenStore: Sendable {
         }
     }
 
-    /// Its bytes, or those from an offset on; reading blocks on the executor.
-    func content(from start: Int64 = 0, on executor: (any TaskExecutor)?) async throws -> RemoteContent {
+    /// Its bytes; reading blocks on the executor.
+    func content(on executor: (any TaskExecutor)?) async throws -> RemoteContent {
         switch self {
         case .held(let database):
-            return RemoteContent(length: database.byteCount - start) {
-                var offset = start
+            return RemoteContent(length: database.byteCount) {
+                var offset: Int64 = 0
                 return {
                     try Task.checkCancellation()
                     let chunk = try await runBlocking(on: executor) { [offset] in
@@ -89,7 +89,7 @@ enum TakenStore: Sendable {
                 }
             }
         case .copied(let snapshot):
-            return try await RemoteContent.file(at: snapshot.url, from: start, executor: executor)
+            return try await RemoteContent.file(at: snapshot.url, executor: executor)
         }
     }
 

@@ -5,17 +5,21 @@ import Operations
 enum FileReceiver {
     /// Receives a file, in the place of what is there, or what follows on the first bytes of that.
     ///
-    /// It's durable when this returns; what a failure leaves is the caller's to remove.
+    /// It's durable when this returns; what a failure leaves is the caller's to remove. `afterChunk` may block.
     static func receive<Content: AsyncSequence & Sendable>(
         _ content: Content,
         at url: URL,
         after start: Int64 = 0,
-        on context: OperationContext
+        on context: OperationContext,
+        afterChunk: @escaping @Sendable () -> Void = {}
     ) async throws where Content.Element == [UInt8] {
         let file = try await context.blocking { try DownloadFile(at: url, after: start) }
         for try await chunk in content {
             try Task.checkCancellation()
-            try await context.blocking { try file.write(chunk) }
+            try await context.blocking {
+                try file.write(chunk)
+                afterChunk()
+            }
         }
         try await context.blocking { try file.finish() }
     }

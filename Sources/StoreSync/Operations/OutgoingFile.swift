@@ -41,7 +41,7 @@ struct OutgoingFile: Sendable {
         after prefix: ChunkPrefix? = nil,
         blockSize: Int?,
         on workers: SealingWorkers,
-        onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)? = nil
+        onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)? = nil
     ) {
         let summary = Locked<ContentSummary?>(nil)
         var sealing = key.sealing(

@@ -88,8 +88,20 @@ extension WholeStoreUploadOperation {
                     try file.begin(subject, after: chunks.prefix(prefix?.count ?? 0))
                 }
                 progress.add(Int(prefix?.plainBytes ?? 0))
+                let source = RemoteContent(length: nil) {
+                    var offset = prefix?.plainBytes ?? 0
+                    return {
+                        try Task.checkCancellation()
+                        let chunk = try await context.blocking { [offset] in
+                            journal.flush()
+                            return try taken.read(at: offset, upTo: RemoteContent.chunkSize)
+                        }
+                        offset += Int64(chunk.count)
+                        return chunk.isEmpty ? nil : chunk
+                    }
+                }
                 let rest = OutgoingFile(
-                    try await taken.content(from: prefix?.plainBytes ?? 0, on: executor).counted(by: progress),
+                    source.counted(by: progress),
                     as: sealing,
                     key,
                     salt,
@@ -97,11 +109,19 @@ extension WholeStoreUploadOperation {
                     blockSize: blockSize,
                     on: workers
                 ) { index, chunk in
-                    // What isn't noted is sent again.
-                    try? await context.blocking { try journal.note(chunk, at: index) }
+                    journal.note(chunk, at: index)
                 }
                 outgoing.withLock { $0 = rest }
-                return RemoteContentRest(rest.content, after: prefix?.sealedBytes ?? 0)
+                let content = RemoteContent(length: nil) {
+                    var iterator = rest.content.makeAsyncIterator()
+                    return {
+                        let piece = try await iterator.next()
+                        // At the end, when nothing is read any more.
+                        if journal.isBehind { try await context.blocking { journal.flush() } }
+                        return piece
+                    }
+                }
+                return RemoteContentRest(content, after: prefix?.sealedBytes ?? 0)
             }
             guard let outgoing = outgoing.withLock({ $0 }) else {
                 preconditionFailure("an upload sends what it's given")

@@ -10,7 +10,7 @@ extension EpochKey {
     ///   - context: What it must be.
     ///   - salt: The salt that it must have, where that is known.
     ///   - prefix: What of it was opened before: `content` is what comes after that.
-    ///   - onChunk: Is told of each chunk but the last before it's given.
+    ///   - onChunk: Is told of each chunk but the last before it's given; must not block.
     ///   - body: Reads what is given to its end.
     /// - Returns: What the pass came to.
     /// - Throws: What `body` throws, `CryptographyError`, and `CancellationError` where the pass was left before its end.
@@ -19,7 +19,7 @@ extension EpochKey {
         as context: SealedContext,
         salt: [UInt8]?,
         after prefix: ChunkPrefix? = nil,
-        onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)? = nil,
+        onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)? = nil,
         _ body: (OpenedContent<RemoteContent>) async throws -> Void
     ) async throws -> ContentSummary {
         let summary = Locked<ContentSummary?>(nil)

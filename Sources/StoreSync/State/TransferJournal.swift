@@ -1,6 +1,7 @@
 import Foundation
 import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// What has been transferred of a sealed file, so that the next transfer goes on where this one is cut off.
 ///
@@ -23,6 +24,8 @@ final class TransferJournal: Sendable {
     private let handle: FileHandle
     private let salt: [UInt8]
     private let headByteCount: Int
+    /// What was noted and isn't in the file yet.
+    private let pending = Locked<[(index: Int, chunk: NotedChunk)]>([])
 
     fileprivate init(_ handle: FileHandle, salt: [UInt8], headByteCount: Int) {
         self.handle = handle
@@ -31,12 +34,26 @@ final class TransferJournal: Sendable {
     }
 
     /// Notes that a chunk is next to be transferred, and that none after it was.
+    func note(_ chunk: NotedChunk, at index: Int) {
+        pending.withLock { $0.append((index, chunk)) }
+    }
+
+    /// Whether more than the chunk that is being transferred isn't in the file.
+    var isBehind: Bool { pending.withLock { $0.count > 1 } }
+
+    /// Writes what was noted; what can't be written is transferred again.
     ///
     /// Blocks.
-    func note(_ chunk: NotedChunk, at index: Int) throws {
-        let offset = UInt64(headByteCount + index * Self.entryByteCount)
-        try handle.truncate(atOffset: offset)
-        try handle.write(contentsOf: Self.entry(chunk, at: index, salt: salt))
+    func flush() {
+        let noted = pending.withLock { pending in
+            defer { pending = [] }
+            return pending
+        }
+        for (index, chunk) in noted {
+            let offset = UInt64(headByteCount + index * Self.entryByteCount)
+            try? handle.truncate(atOffset: offset)
+            try? handle.write(contentsOf: Self.entry(chunk, at: index, salt: salt))
+        }
     }
 
     private static let checksumByteCount = 8

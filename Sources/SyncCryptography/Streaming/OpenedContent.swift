@@ -11,8 +11,8 @@ where Source.Element == [UInt8] {
     /// What of the file was opened before: the source gives what comes after that.
     package var prefix: ChunkPrefix?
 
-    /// Is told of each chunk but the last before it's given.
-    package var onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)?
+    /// Is told of each chunk but the last before it's given; must not block.
+    package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
 
     private let source: Source
     private let key: EpochKey
@@ -86,7 +86,7 @@ where Source.Element == [UInt8] {
                 tally.add(opened.summary, sealedBytes: opened.sealedBytes)
                 if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
                     let chunk = NotedChunk(opened.summary, sealedBytes: opened.sealedBytes)
-                    try await onChunk(Int(index) - 1 - window.count, chunk)
+                    onChunk(Int(index) - 1 - window.count, chunk)
                 }
                 return opened.plaintext
             } catch {

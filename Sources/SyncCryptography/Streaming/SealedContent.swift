@@ -17,8 +17,8 @@ where Source.Element == [UInt8] {
     /// What of the file stands already: the source gives what comes after that, and a pass what is to be appended.
     package var prefix: ChunkPrefix?
 
-    /// Is told of each chunk but the last before it's given.
-    package var onChunk: (@Sendable (_ index: Int, NotedChunk) async throws -> Void)?
+    /// Is told of each chunk but the last before it's given; must not block.
+    package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
 
     private let source: Source
     private let codec: ChunkCodec
@@ -92,7 +92,7 @@ where Source.Element == [UInt8] {
                 tally.add(sealed.summary, sealedBytes: sealed.record.count)
                 if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
                     let chunk = NotedChunk(sealed.summary, sealedBytes: sealed.record.count)
-                    try await onChunk(Int(index) - 1 - window.count, chunk)
+                    onChunk(Int(index) - 1 - window.count, chunk)
                 }
                 return sealed.record
             } catch {
