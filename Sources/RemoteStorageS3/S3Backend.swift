@@ -112,7 +112,8 @@ public actor S3Backend: RemoteBackend {
             HTTPRequest(
                 method: method,
                 target: location.target(key, query),
-                headers: headers + (payload?.headers ?? []),
+                // What else is sent has no checksum: beside the list of a file's parts it would be the whole file's.
+                headers: headers + ((method == .PUT ? payload?.fileHeaders : payload?.headers) ?? []),
                 body: payload.map { .bytes($0.bytes, contentType: "application/octet-stream") },
                 replyLimit: readsWhole ? Self.longestReply : nil
             )

@@ -33,12 +33,10 @@ package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertib
 
 /// An S3 server on loopback, with a folder of its own; it ends with the last reference, or with this process.
 package final class S3Server: Sendable {
-    package static let credentials = S3Credentials(
-        accessKeyID: "testAccessKey",
-        secretAccessKey: "correct horse/battery+staple"
-    )
+    package static let accessKeyID = "testAccessKey"
     /// What no log, error or URL may hold.
     package static let secret = "correct horse/battery+staple"
+    package static let credentials = S3Credentials(accessKeyID: accessKeyID, secretAccessKey: secret)
     package static let bucket = "test-bucket"
 
     /// Servers that many tests share, each with a prefix of its own.
@@ -132,7 +130,7 @@ package final class S3Server: Sendable {
         guard kind != .moto else { return (["-H", "127.0.0.1", "-p", "\(port)"], nil) }
         let user = """
             {"identities": [{"name": "tests", "actions": ["Admin", "Read", "List", "Tagging", "Write"], "credentials": \
-            [{"accessKey": "\(Self.credentials.accessKeyID)", "secretKey": "\(Self.secret)"}]}]}
+            [{"accessKey": "\(Self.accessKeyID)", "secretKey": "\(Self.secret)"}]}]}
             """
         try Data(user.utf8).write(to: folder.appending(path: "s3.json"))
         let ports = try (0..<7).map { _ in try freePort() }

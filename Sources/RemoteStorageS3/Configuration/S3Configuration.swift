@@ -88,9 +88,16 @@ public struct S3Configuration: Sendable {
     /// - Parameters:
     ///   - url: `s3://bucket/prefix`, perhaps with the query's parameters `endpoint`, `region` and `addressing` (`path` or
     ///     `virtual`).
+    ///   - endpoint: The server's URL, rather than the one that the query names.
+    ///   - region: The region, rather than the one that the query names.
     ///   - environment: What says the rest, credentials included.
     /// - Throws: ``RemoteError/Code/invalidPath`` for another URL, ``RemoteError/Code/unauthorized`` without credentials.
-    public init(url: URL, environment: S3Environment = .process) throws(RemoteError) {
+    public init(
+        url: URL,
+        endpoint: String? = nil,
+        region: String? = nil,
+        environment: S3Environment = .process
+    ) throws(RemoteError) {
         guard let components = URLComponents(url: url, resolvingAgainstBaseURL: true), components.scheme == "s3" else {
             throw Self.invalid("its scheme isn't s3")
         }
@@ -110,16 +117,16 @@ public struct S3Configuration: Sendable {
             }
             parameters[item.name] = item.value
         }
-        var endpoint: URL?
-        if let text = parameters["endpoint"] ?? environment.endpoint {
+        var server: URL?
+        if let text = endpoint ?? parameters["endpoint"] ?? environment.endpoint {
             guard let url = URL(string: text) else { throw Self.invalid("its endpoint is no URL") }
-            endpoint = url
+            server = url
         }
         try self.init(
             bucket: components.host ?? "",
             prefix: components.path,
-            region: parameters["region"] ?? environment.region ?? "us-east-1",
-            endpoint: endpoint,
+            region: region ?? parameters["region"] ?? environment.region ?? "us-east-1",
+            endpoint: server,
             credentials: environment.credentials()
         )
         switch parameters["addressing"] {

@@ -76,7 +76,10 @@ struct S3Failure: Equatable, Sendable {
                     "\(place) redirects to \(host ?? "another place"), which isn't followed: credentials go to no other server. Use its URL if you trust it."
                 )
             }
-            return error(.notAllowed, "The bucket \(location.bucket) is in the region \(region). Name that region.")
+            return error(
+                .notAllowed,
+                "The bucket \(location.bucket) is in the region \(region). Name that one, for instance in AWS_REGION."
+            )
         case ("NoSuchBucket", _):
             return error(
                 .unavailable,

@@ -18,11 +18,11 @@ struct S3Payload: Sendable {
     /// The SHA-256 as S3 writes it in headers and in XML.
     var checksum: String { Data(sha256).base64EncodedString() }
 
-    /// What the server compares the bytes with: servers differ in which of these they look at.
-    var headers: [(String, String)] {
-        [
-            (Self.header, hexadecimal(sha256)), ("X-Amz-Checksum-Sha256", checksum),
-            ("Content-MD5", Data(md5).base64EncodedString()),
-        ]
+    /// What a server compares a file's bytes with: servers differ in which of these they look at.
+    var fileHeaders: [(String, String)] {
+        headers + [("X-Amz-Checksum-Sha256", checksum), ("Content-MD5", Data(md5).base64EncodedString())]
     }
+
+    /// What is signed of the bytes.
+    var headers: [(String, String)] { [(Self.header, hexadecimal(sha256))] }
 }
