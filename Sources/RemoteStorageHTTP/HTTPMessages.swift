@@ -1,4 +1,5 @@
 package import AsyncHTTPClient
+import NIOCore
 package import NIOHTTP1
 package import RemoteStorage
 
@@ -43,6 +44,18 @@ package struct HTTPResponse: Sendable {
     package var bytes: [UInt8] = []
     /// Whether the request was sent more than once: an earlier one may have been carried out without an answer.
     package var wasRepeated = false
+
+    package init(status: Int, headers: HTTPHeaders, body: HTTPClientResponse.Body) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
+
+    /// An answer that was read whole.
+    package init(status: Int, headers: HTTPHeaders, bytes: [UInt8]) {
+        self.init(status: status, headers: headers, body: .bytes(ByteBuffer(bytes: bytes)))
+        self.bytes = bytes
+    }
 
     package var isSuccess: Bool { (200..<300).contains(status) }
 

@@ -9,8 +9,8 @@ import RemoteStorageHTTP
 ///   before the first write, with what a probe can disprove.
 /// - A file appears with its last byte, also one that is sent in parts. What is sent is in memory, signed, and compared by
 ///   the server by its checksums; of a large file that is a part or a few of them.
-/// - A directory is a key without bytes that ends in a slash, or what other keys begin with. It isn't moved at once: each
-///   file is copied, then the originals are removed.
+/// - A directory is a key without bytes that ends in a slash, or what other keys begin with; it gets a key of its own when
+///   it is made, and before what is in it goes. It isn't moved at once: each file is copied, then the originals are removed.
 /// - Requests are sent again when an answer is lost or the server is too busy. Each file carries the name of the write that
 ///   made it, so that one that was refused because it had been carried out already is known.
 /// - Redirects are told, never followed. Nothing goes to another machine without TLS unless that is allowed.
@@ -152,16 +152,17 @@ public actor S3Backend: RemoteBackend {
 
     // MARK: Directories
 
-    /// Makes a directory and those above it: keys without bytes that end in a slash.
+    /// Makes a directory: a key without bytes that ends in a slash. Those above it are there with it.
     public func createDirectory(at path: RemotePath) async throws {
         try Task.checkCancellation()
-        guard path != .root else {
-            _ = try await status(of: .root)
-            return
-        }
+        // Some servers make a bucket that isn't there with the first key.
+        if path == .root || !hasAnswered { _ = try await status(of: .root) }
+        guard path != .root else { return }
         try checkName(path)
         knownDirectories.remove(path)
-        try await makeDirectories(unknownDirectories(downTo: path))
+        let unknown = try await unknownDirectories(downTo: path)
+        try await putDirectory(path)
+        knownDirectories.formUnion(unknown)
     }
 
     /// Which of the directories down to one weren't seen yet.
@@ -185,20 +186,16 @@ public actor S3Backend: RemoteBackend {
         return unknown
     }
 
-    /// Makes directories, of which none is a file.
-    func makeDirectories(_ directories: [RemotePath]) async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for path in directories {
-                group.addTask {
-                    let key = self.location.directoryKey(path)
-                    let response = try await self.perform(.PUT, key, payload: S3Payload([]))
-                    try await self.check(response, at: path)
-                }
-            }
-            try await group.waitForAll()
-        }
-        knownDirectories.formUnion(directories)
+    /// Puts a directory's own key, which keeps it when nothing is in it any more.
+    ///
+    /// Not beside a request that puts something into it: SeaweedFS may lose one of the two.
+    func putDirectory(_ path: RemotePath) async throws {
+        guard path != .root else { return }
+        try check(try await perform(.PUT, location.directoryKey(path), payload: S3Payload([])), at: path)
     }
+
+    /// Notes that these directories are there.
+    func remember(_ directories: [RemotePath]) { knownDirectories.formUnion(directories) }
 
     /// Forgets that directories were seen.
     func forget(_ path: RemotePath) {

@@ -103,6 +103,10 @@ extension S3Backend {
     func headers(of path: RemotePath) async throws -> HTTPHeaders? {
         let response = try await perform(.HEAD, location.key(path))
         if [404, 410].contains(response.status) { return nil }
+        if !response.isSuccess {
+            // An answer to HEAD has no words; one that lists says what is wrong with the key or the clock.
+            _ = try await page(below: .root, ["max-keys": "1"])
+        }
         try check(response, at: path)
         return response.headers
     }

@@ -27,9 +27,8 @@ extension S3Backend {
             try await write(reread(source, item), to: destination, when: condition)
             return
         }
-        async let directories: Void? = try? makeDirectories(missing)
         try await copyObject(location.key(source), to: location.key(destination), source)
-        await directories
+        remember(missing)
     }
 
     /// A file's bytes, asked for anew by every pass.
@@ -71,43 +70,74 @@ extension S3Backend {
         guard existing == nil else { throw RemoteError.alreadyExists(destination) }
         if item.kind == .file {
             try await copy(source, to: destination, when: .always)
-            return try await removeObjects([location.key(source)], source)
+        } else {
+            try await copyDirectory(source, to: destination, unknownDirectories(downTo: parent))
         }
-        forget(source)
-        try await makeDirectories(unknownDirectories(downTo: parent) + [destination])
-        let objects = try await everything(below: source)
-        let length = location.directoryKey(source).utf8.count
-        let target = location.directoryKey(destination)
+        // Cancelled from here on, it is at its new name all the same.
+        try await Task { try await self.remove(source) }.value
+    }
+
+    private func copyDirectory(
+        _ source: RemotePath,
+        to destination: RemotePath,
+        _ unknown: [RemotePath]
+    ) async throws {
+        let (from, to) = (location.directoryKey(source), location.directoryKey(destination))
         @Sendable func copied(_ key: String) -> String {
-            target + String(decoding: key.utf8.dropFirst(length), as: UTF8.self)
+            to + String(decoding: key.utf8.dropFirst(from.utf8.count), as: UTF8.self)
         }
+        let keys = try await everything(below: source).map(\.key)
+        // A directory in which something is needs no key of its own.
+        let full = Set(directories(of: keys, below: from))
         do {
-            try await forEach(objects.filter { $0.key.utf8.count > length }) { object in
-                try await self.copyObject(object.key, to: copied(object.key), source)
+            try await forEach(keys.filter { !$0.hasSuffix("/") || !full.contains($0) }) { key in
+                try await self.copyObject(key, to: copied(key), source)
             }
+            remember(unknown)
         } catch {
             // A task of its own isn't cancelled with this one, which waits for it.
-            await Task { try? await self.removeObjects(objects.map { copied($0.key) } + [target], destination) }.value
+            await Task { try? await self.removeObjects(keys.map { copied($0) } + [to], destination) }.value
             throw error
         }
-        try await removeObjects(objects.map(\.key), source)
     }
 
     /// Removes a file, or all whose keys begin with a directory's.
     public func remove(_ path: RemotePath) async throws {
         try Task.checkCancellation()
-        guard path != .root else { throw RemoteError.isRoot() }
+        guard let parent = path.parent else { throw RemoteError.isRoot() }
         guard Self.canKeep(path.components) else { return }
+        async let file = head(path)
+        let below = try await everything(below: path).map(\.key)
+        let isFile = try await file != nil
+        guard isFile || !below.isEmpty else { return }
+        try await putDirectory(parent)
         forget(path)
-        let below = try await everything(below: path)
-        try await removeObjects([location.key(path)] + below.map(\.key), path)
+        let key = location.directoryKey(path)
+        let directories = below.isEmpty ? [] : directories(of: below, below: key) + [key]
+        try await removeObjects(below + directories + (isFile ? [location.key(path)] : []), path)
+    }
+
+    /// The keys of all directories below one in which something is, whether or not they are there.
+    private func directories(of keys: [String], below directory: String) -> [String] {
+        var found: Set<String> = []
+        for key in keys {
+            var names = key.utf8.dropFirst(directory.utf8.count).split(separator: UInt8(ascii: "/")).dropLast()
+            while !names.isEmpty {
+                let name = names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
+                guard found.insert("\(directory)\(name)/").inserted else { break }
+                names.removeLast()
+            }
+        }
+        if keys.contains(where: { $0.utf8.count > directory.utf8.count }) { found.insert(directory) }
+        return Array(found)
     }
 
     /// Removes keys: those of directories last, the deepest first, so that what is removed by half still shows.
     ///
-    /// Some servers keep a directory, and say that they removed it, as long as there is one in it.
+    /// Some servers keep a directory, and say that they removed it, as long as there is one in it; and one that was never
+    /// made, as long as it isn't removed.
     private func removeObjects(_ keys: [String], _ path: RemotePath) async throws {
-        let levels = Dictionary(grouping: keys) { key in
+        let levels = Dictionary(grouping: Set(keys)) { key in
             key.hasSuffix("/") ? key.utf8.count { $0 == UInt8(ascii: "/") } : Int.max
         }
         for (_, keys) in levels.sorted(by: { $0.key > $1.key }) {

@@ -20,8 +20,6 @@ extension S3Backend {
         async let unknown = unknownParents(parent, of: path)
         let (found, missing) = try await (existing, unknown)
         try condition.check(found, at: path)
-        // Once the file is there its directories are, with or without keys of their own.
-        async let directories: Void? = try? makeDirectories(missing)
         let size = partSize(for: content.length)
         var parts = PartReader(content, path, size: size)
         let (first, isLast) = try await parts.next()
@@ -29,7 +27,7 @@ extension S3Backend {
             isLast
             ? try await put(S3Payload(first), write)
             : try await upload(first, rest: &parts, partSize: size, write)
-        await directories
+        remember(missing)
         return RemoteItem(
             name: name,
             kind: .file,

@@ -16,13 +16,13 @@ struct S3Element: Equatable, Sendable {
     ///
     /// - Parameters:
     ///   - bytes: An XML document of a page or two.
-    ///   - name: What its outermost element is called.
+    ///   - name: What its outermost element is called; `nil` for any name.
     /// - Throws: ``CheckedXML/Malformed``.
-    init(_ bytes: [UInt8], named name: String) throws(CheckedXML.Malformed) {
+    init(_ bytes: [UInt8], named name: String?) throws(CheckedXML.Malformed) {
         let reader = Reader()
         try CheckedXML.parse(bytes, telling: reader)
-        guard let root = reader.root, root.name == name else {
-            throw CheckedXML.Malformed(description: "it is no \(name)")
+        guard let root = reader.root, name == nil || root.name == name else {
+            throw CheckedXML.Malformed(description: "it is no \(name ?? "whole document")")
         }
         self = root
     }
