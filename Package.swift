@@ -271,9 +271,10 @@ let package = Package(
         .testTarget(
             name: "StoreSyncTests",
             dependencies: [
-                "StoreSync", "RemoteStorage", "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting",
-                "SyncCryptography",
-                "ThreadSupport",
+                "StoreSync", "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorage", "RemoteStorageTesting",
+                "Keychain",
+                "Operations", "OperationsTesting", "SyncCryptography", "ThreadSupport",
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),
                 .product(name: "Logging", package: "swift-log"),

@@ -65,6 +65,18 @@ package struct HTTPResponse: Sendable {
     }
 }
 
+/// What requests are sent by: a server's ``HTTPTransport``, or what a test puts in its place.
+package protocol HTTPSending: Sendable {
+    /// Sends a request, again as often as that may help.
+    ///
+    /// - Returns: The answer, whatever its status.
+    /// - Throws: ``RemoteError``; what a content threw; `CancellationError`.
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse
+
+    /// Sends a request and doesn't insist on it.
+    func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse
+}
+
 /// What shows a server who asks.
 package protocol HTTPAuthentication: Sendable {
     /// Says which headers a request gets besides its own, each time that it is sent.

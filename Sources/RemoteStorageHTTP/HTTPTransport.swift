@@ -6,7 +6,7 @@ import NIOSSL
 import RemoteStorage
 
 /// Sends requests to one server: with credentials, following redirects that stay there, and again when that may help.
-package final class HTTPTransport: Sendable {
+package final class HTTPTransport: HTTPSending {
     /// What sending a request failed with, when it wasn't an answer.
     private struct Broken: Error {
         var cause: any Error

@@ -22,7 +22,7 @@ public actor S3Backend: RemoteBackend {
     public nonisolated let identity: String
     let configuration: S3Configuration
     let location: S3Location
-    let transport: HTTPTransport
+    let transport: any HTTPSending
     /// What the server is, once that is known.
     private var profile: S3ServerProfile?
     /// Whether the server has answered, so that it would be known if it could be.
@@ -38,23 +38,14 @@ public actor S3Backend: RemoteBackend {
 
     /// Takes a bucket, to which it connects with the first request.
     public init(_ configuration: S3Configuration) {
+        self.init(configuration, transport: configuration.transport)
+    }
+
+    init(_ configuration: S3Configuration, transport: any HTTPSending) {
         self.configuration = configuration
-        let location = S3Location(configuration)
-        self.location = location
+        self.transport = transport
+        location = S3Location(configuration)
         identity = location.identity
-        var settings = HTTPSettings(origin: location.origin, name: location.identity) { response, _ in
-            S3Failure.isTransient(response)
-        }
-        settings.timeouts = configuration.timeouts
-        settings.retries = configuration.retries
-        settings.clock = configuration.clock
-        settings.trustedCertificates = configuration.trustedCertificates.map { $0.path(percentEncoded: false) }
-        settings.followsRedirects = false
-        if configuration.credentials != nil {
-            settings.credentials = configuration.allowsCredentialsWithoutTLS ? .inTheClear : .protected
-        }
-        let signature = configuration.credentials.map { SignatureV4(credentials: $0, region: configuration.region) }
-        transport = HTTPTransport(settings, S3Authentication(signature: signature))
     }
 
     // MARK: The server
@@ -152,7 +143,7 @@ public actor S3Backend: RemoteBackend {
 
     // MARK: Directories
 
-    /// Makes a directory: a key without bytes that ends in a slash. Those above it are there with it.
+    /// Makes a directory, a key without bytes that ends in a slash; those above it are there with it.
     public func createDirectory(at path: RemotePath) async throws {
         try Task.checkCancellation()
         // Some servers make a bucket that isn't there with the first key.

@@ -142,6 +142,22 @@ public struct S3Configuration: Sendable {
         RemoteError(.invalidPath, "That can't be a bucket: \(reason). Write s3://bucket/prefix.")
     }
 
+    /// What requests to the server are sent by.
+    var transport: HTTPTransport {
+        let location = S3Location(self)
+        var settings = HTTPSettings(origin: location.origin, name: location.identity) { response, _ in
+            S3Failure.isTransient(response)
+        }
+        settings.timeouts = timeouts
+        settings.retries = retries
+        settings.clock = clock
+        settings.trustedCertificates = trustedCertificates.map { $0.path(percentEncoded: false) }
+        settings.followsRedirects = false
+        if credentials != nil { settings.credentials = allowsCredentialsWithoutTLS ? .inTheClear : .protected }
+        let signature = credentials.map { SignatureV4(credentials: $0, region: region) }
+        return HTTPTransport(settings, S3Authentication(signature: signature))
+    }
+
     private static func checked(_ endpoint: URL) throws(RemoteError) -> URL {
         guard var components = URLComponents(url: endpoint, resolvingAgainstBaseURL: true),
             let scheme = components.scheme?.lowercased(), scheme == "http" || scheme == "https"
