@@ -21,6 +21,7 @@ let package = Package(
         .executable(name: "storesync", targets: ["StoreSyncCommand"]),
         .library(name: "StoreSync", targets: ["StoreSync"]),
         .library(name: "SyncCryptography", targets: ["SyncCryptography"]),
+        .library(name: "RemoteStorageS3", targets: ["RemoteStorageS3"]),
         .library(name: "RemoteStorageWebDAV", targets: ["RemoteStorageWebDAV"]),
         .library(name: "RemoteStorageTesting", targets: ["RemoteStorageTesting"]),
         .library(name: "RemoteStorage", targets: ["RemoteStorage"]),
@@ -50,7 +51,9 @@ let package = Package(
         .executableTarget(
             name: "StoreSyncCommand",
             dependencies: [
-                "StoreSync", "RemoteStorageWebDAV", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
+                "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorage", "SyncCryptography",
+                "Operations",
+                "ThreadSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -67,14 +70,34 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // Only who depends on it builds SwiftNIO.
+        // Only who depends on these builds SwiftNIO.
         .target(
             name: "RemoteStorageWebDAV",
+            dependencies: [
+                "RemoteStorageHTTP", "RemoteStorage", "ThreadSupport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "RemoteStorageS3",
+            dependencies: [
+                "RemoteStorageHTTP", "RemoteStorage", "ThreadSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        // What both have in common.
+        .target(
+            name: "RemoteStorageHTTP",
             dependencies: [
                 "RemoteStorage", "ThreadSupport",
                 .product(name: "AsyncAlgorithms", package: "swift-async-algorithms"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
@@ -193,19 +216,37 @@ let package = Package(
             swiftSettings: settings
         ),
         // Servers that tests start, and what stands between them and a client.
+        .target(name: "ServerFixtures", path: "Tests/ServerFixtures", swiftSettings: settings),
         .target(
             name: "WebDAVServers",
             dependencies: [
-                "RemoteStorageWebDAV", "RemoteStorage",
+                "ServerFixtures", "RemoteStorageWebDAV", "RemoteStorage",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             path: "Tests/WebDAVServers",
             swiftSettings: settings
         ),
+        .target(
+            name: "S3Servers",
+            dependencies: ["ServerFixtures", "RemoteStorageS3", "RemoteStorage"],
+            path: "Tests/S3Servers",
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "RemoteStorageWebDAVTests",
             dependencies: [
-                "RemoteStorageWebDAV", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport", "WebDAVServers",
+                "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport",
+                "ServerFixtures", "WebDAVServers",
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RemoteStorageS3Tests",
+            dependencies: [
+                "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport",
+                "ServerFixtures", "S3Servers",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: settings
@@ -230,9 +271,10 @@ let package = Package(
         .testTarget(
             name: "StoreSyncTests",
             dependencies: [
-                "StoreSync", "RemoteStorage", "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting",
-                "SyncCryptography",
-                "ThreadSupport",
+                "StoreSync", "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorage", "RemoteStorageTesting",
+                "Keychain",
+                "Operations", "OperationsTesting", "SyncCryptography", "ThreadSupport",
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),
                 .product(name: "Logging", package: "swift-log"),
@@ -244,7 +286,8 @@ let package = Package(
         .testTarget(
             name: "StoreSyncCommandTests",
             dependencies: [
-                "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography", "WebDAVServers",
+                "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography", "ServerFixtures",
+                "S3Servers", "WebDAVServers",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings

@@ -3,6 +3,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 public import RemoteStorage
+import RemoteStorageHTTP
 
 /// A share on a WebDAV server.
 ///
@@ -39,7 +40,10 @@ public actor WebDAVBackend: RemoteBackend {
         while components.percentEncodedPath.hasSuffix("/") { components.percentEncodedPath.removeLast() }
         identity = components.string ?? configuration.url.absoluteString
         location = ShareLocation(configuration.url)
-        transport = HTTPTransport(configuration, name: identity)
+        transport = HTTPTransport(
+            configuration.settings(name: identity),
+            WebDAVAuthentication(configuration.credentials, name: identity)
+        )
     }
 
     // MARK: The server
@@ -193,7 +197,7 @@ public actor WebDAVBackend: RemoteBackend {
             method: .PROPFIND,
             target: location.target(path),
             headers: [("Depth", depth)],
-            body: .bytes(Self.propertiesBody, contentType: "application/xml; charset=utf-8")
+            body: .bytes(Array(Self.propertiesBody.utf8), contentType: "application/xml; charset=utf-8")
         )
         let response = try await transport.send(request)
         switch response.status {
@@ -316,6 +320,9 @@ extension RemoteItem {
 }
 
 extension HTTPResponse {
+    /// A MOVE or DELETE that answers 207 names what it couldn't do.
+    var isWholeSuccess: Bool { isSuccess && status != 207 }
+
     /// The whole body, which mustn't be larger.
     func bytes(upTo limit: Int) async throws -> [UInt8] {
         do {

@@ -1,48 +1,14 @@
 public import Foundation
+import NIOHTTP1
 public import RemoteStorage
+import RemoteStorageHTTP
 
 /// Where a WebDAV share is, and how to talk to it.
 public struct WebDAVConfiguration: Sendable {
     /// How long each phase of a request may take.
-    public struct Timeouts: Sendable {
-        /// Until the connection stands, TLS included.
-        public var connect: Duration
-        /// Without a byte from the server, once the request is sent.
-        public var read: Duration
-        /// Without a byte that could be sent, while the request is.
-        public var write: Duration
-
-        /// Creates timeouts.
-        public init(connect: Duration = .seconds(10), read: Duration = .seconds(60), write: Duration = .seconds(300)) {
-            self.connect = connect
-            self.read = read
-            self.write = write
-        }
-    }
-
+    public typealias Timeouts = RequestTimeouts
     /// How often a request is tried again that the server didn't answer, or was too busy for.
-    public struct Retries: Sendable {
-        /// How many tries there are in all.
-        public var attempts: Int
-        /// How long to wait before the second try, on average; before each further one, twice as long.
-        public var delay: Duration
-        /// How long to wait at most; a server that asks for more isn't asked again.
-        public var longestDelay: Duration
-
-        /// Creates retries.
-        public init(
-            attempts: Int = 5,
-            delay: Duration = .milliseconds(500),
-            longestDelay: Duration = .seconds(60)
-        ) {
-            self.attempts = attempts
-            self.delay = delay
-            self.longestDelay = longestDelay
-        }
-
-        /// Every request is sent once.
-        public static let none = Retries(attempts: 1)
-    }
+    public typealias Retries = RequestRetries
 
     /// The share, with the scheme `http` or `https`; what it names is there already.
     public let url: URL
@@ -93,18 +59,24 @@ public struct WebDAVConfiguration: Sendable {
         RemoteError(.invalidPath, "That can't be the URL of a WebDAV share: \(reason). Write https://host:port/path.")
     }
 
-    /// Throws where the credentials would be readable by everybody on the way.
-    func checkCredentials() throws(RemoteError) {
-        guard credentials != nil, url.scheme == "http", !allowsCredentialsWithoutTLS, !isLoopback else { return }
-        throw RemoteError(
-            .notAllowed,
-            "Credentials aren't sent to \(url.host() ?? "") without TLS. Use https, or allow it explicitly."
-        )
-    }
-
-    private var isLoopback: Bool {
-        let host = (url.host() ?? "").trimmingCharacters(in: CharacterSet(charactersIn: "[]"))
-        return host == "localhost" || host == "::1" || host.wholeMatch(of: /127\.\d+\.\d+\.\d+/) != nil
+    /// How requests to the share are sent.
+    func settings(name: String) -> HTTPSettings {
+        var origin = "\(url.scheme ?? "http")://\(url.host() ?? "")"
+        if let port = url.port { origin += ":\(port)" }
+        var settings = HTTPSettings(origin: origin, name: name) { response, request in
+            switch response.status {
+            case 408, 423, 425, 429, 502, 503, 504: true
+            // Some servers answer so to what can never succeed, so what changes something is looked into instead.
+            case 500: [.GET, .HEAD, .OPTIONS, .PROPFIND].contains(request.method)
+            default: false
+            }
+        }
+        settings.timeouts = timeouts
+        settings.retries = retries
+        settings.clock = clock
+        settings.trustedCertificates = trustedCertificates.map { $0.path(percentEncoded: false) }
+        if credentials != nil { settings.credentials = allowsCredentialsWithoutTLS ? .inTheClear : .protected }
+        return settings
     }
 }
 

@@ -9,7 +9,7 @@ import SyncCryptography
 struct CommonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Where the data is: file:///path, or webdavs://user@host:port/path. Or STORESYNC_REMOTE.",
+            "Where the data is: file:///path, webdavs://user@host:port/path, s3://bucket/prefix. Or STORESYNC_REMOTE.",
             valueName: "url"
         )
     )
@@ -37,10 +37,18 @@ struct CommonOptions: ParsableArguments {
     )
     var remotePasswordFile: String?
 
+    @Option(
+        help: ArgumentHelp("The S3 server, if not Amazon's: https://host:port. Or AWS_ENDPOINT_URL.", valueName: "url")
+    )
+    var endpoint: String?
+
+    @Option(help: ArgumentHelp("The region of an S3 bucket. Or AWS_REGION.", valueName: "name"))
+    var region: String?
+
     @Option(help: ArgumentHelp("A certificate in PEM form that is trusted too.", valueName: "file"))
     var certificate: String?
 
-    @Flag(help: "Send the WebDAV password to another machine without TLS.")
+    @Flag(help: "Send credentials to another machine without TLS.")
     var insecure = false
 
     @OptionGroup var output: OutputOptions
@@ -96,7 +104,13 @@ extension CommonOptions {
 
     func backend() throws -> any RemoteBackend {
         try RemoteLocation(value(remote, "STORESYNC_REMOTE", "--remote")).backend(
-            RemoteLocation.Access(passwordFile: remotePasswordFile, certificate: certificate, isInsecure: insecure)
+            RemoteLocation.Access(
+                endpoint: endpoint,
+                region: region,
+                passwordFile: remotePasswordFile,
+                certificate: certificate,
+                isInsecure: insecure
+            )
         )
     }
 

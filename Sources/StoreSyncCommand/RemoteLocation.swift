@@ -1,5 +1,6 @@
 import Foundation
 import RemoteStorage
+import RemoteStorageS3
 import RemoteStorageWebDAV
 import StoreSync
 
@@ -16,7 +17,11 @@ struct RemoteLocation {
 
     /// How a server is talked to.
     struct Access {
-        /// Where its password is; else in `STORESYNC_WEBDAV_PASSWORD`.
+        /// Where an S3 server is that isn't Amazon's.
+        var endpoint: String?
+        /// The region of a bucket.
+        var region: String?
+        /// Where a WebDAV share's password is; else in `STORESYNC_WEBDAV_PASSWORD`.
         var passwordFile: String?
         /// A certificate to trust besides those of the system.
         var certificate: String?
@@ -38,12 +43,10 @@ struct RemoteLocation {
         case "webdav", "webdavs":
             return try webDAVBackend(access)
         case "s3":
-            throw UsageError(
-                "This version knows no s3 remotes yet. Use a folder, file:///path, or a WebDAV share, webdavs://host/path."
-            )
+            return try s3Backend(access)
         default:
             throw UsageError(
-                "Remotes of the kind \(url.scheme ?? "") aren't known. A folder is file:///path, a WebDAV share webdavs://host/path."
+                "Remotes of the kind \(url.scheme ?? "") aren't known. A folder is file:///path, a WebDAV share webdavs://host/path, a bucket s3://bucket/prefix."
             )
         }
     }
@@ -69,6 +72,18 @@ struct RemoteLocation {
             configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
             return WebDAVBackend(configuration)
         } catch {
+            throw UsageError(error.message)
+        }
+    }
+
+    private func s3Backend(_ access: Access) throws -> S3Backend {
+        do {
+            var configuration = try S3Configuration(url: url, endpoint: access.endpoint, region: access.region)
+            configuration.allowsCredentialsWithoutTLS = access.isInsecure
+            configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
+            return S3Backend(configuration)
+        } catch {
+            guard error.code == .invalidPath else { throw error }
             throw UsageError(error.message)
         }
     }

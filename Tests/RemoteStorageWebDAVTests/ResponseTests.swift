@@ -1,6 +1,7 @@
 import Foundation
 import NIOHTTP1
 import RemoteStorage
+import RemoteStorageHTTP
 import Testing
 
 @testable import RemoteStorageWebDAV

@@ -1,6 +1,7 @@
 import Foundation
 import RemoteStorage
 import RemoteStorageWebDAV
+import ServerFixtures
 import Testing
 import WebDAVServers
 

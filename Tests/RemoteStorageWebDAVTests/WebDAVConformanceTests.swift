@@ -2,6 +2,7 @@ import Foundation
 import RemoteStorage
 import RemoteStorageTesting
 import RemoteStorageWebDAV
+import ServerFixtures
 import Testing
 import WebDAVServers
 

@@ -2,6 +2,7 @@ import Crypto
 package import Foundation
 import RemoteStorage
 package import RemoteStorageWebDAV
+import ServerFixtures
 
 #if canImport(Darwin)
 import Darwin

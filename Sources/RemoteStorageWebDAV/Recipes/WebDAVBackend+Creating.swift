@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import RemoteStorage
+import RemoteStorageHTTP
 
 // Creating a file exclusively, where no condition holds in a race.
 //

@@ -1,5 +1,6 @@
 import NIOHTTP1
 public import RemoteStorage
+import RemoteStorageHTTP
 
 // Copies and moves.
 extension WebDAVBackend {

@@ -1,6 +1,7 @@
 import Foundation
 import NIOHTTP1
 public import RemoteStorage
+import RemoteStorageHTTP
 
 // How files are written, by what the server can be trusted with.
 extension WebDAVBackend {
@@ -186,7 +187,7 @@ extension WebDAVBackend {
             method: method.httpMethod,
             target: location.target(source, isDirectory: isDirectory),
             headers: [
-                ("Destination", transport.origin + location.target(destination, isDirectory: isDirectory)),
+                ("Destination", transport.settings.origin + location.target(destination, isDirectory: isDirectory)),
                 ("Overwrite", overwrites ? "T" : "F"),
             ]
         )
@@ -200,7 +201,7 @@ extension WebDAVBackend {
             } catch let failure as RemoteError where failure.code == .unavailable && !request.mayBeRepeated {
                 attempts += 1
                 if try await status(of: source) == nil, try await status(of: destination) != nil { return .moved }
-                guard attempts < transport.configuration.retries.attempts else { throw failure }
+                guard attempts < transport.settings.retries.attempts else { throw failure }
             }
         }
         guard let response else { throw CancellationError() }

@@ -1,4 +1,5 @@
 import Foundation
+import RemoteStorageHTTP
 
 #if canImport(FoundationXML)
 import FoundationXML
@@ -7,8 +8,7 @@ import FoundationXML
 /// A server's answer about several resources (RFC 4918, 14.16).
 ///
 /// Read as it comes by Foundation's own parser: XMLCoder stands on the same one, and would build a tree of thousands of
-/// elements between. That parser crashes on what isn't UTF-8, and takes a document that broke off for a whole one; both is
-/// looked for here.
+/// elements between.
 struct Multistatus: Equatable, Sendable {
     /// What is said of one resource.
     struct Resource: Equatable, Sendable {
@@ -20,9 +20,7 @@ struct Multistatus: Equatable, Sendable {
     }
 
     /// An answer that isn't one.
-    struct Malformed: Error, CustomStringConvertible {
-        var description: String
-    }
+    typealias Malformed = CheckedXML.Malformed
 
     var resources: [Resource]
 
@@ -31,20 +29,9 @@ struct Multistatus: Equatable, Sendable {
     /// - Parameter bytes: An XML document. One with a document type is refused: entities could grow without end.
     /// - Throws: ``Malformed``.
     init(_ bytes: [UInt8]) throws {
-        guard !bytes.contains(0), String(validating: bytes, as: UTF8.self) != nil else {
-            throw Malformed(description: "it isn't UTF-8")
-        }
         let reader = Reader()
-        let parser = XMLParser(data: Data(bytes))
-        parser.shouldProcessNamespaces = true
-        parser.shouldResolveExternalEntities = false
-        parser.delegate = reader
-        guard !Data(bytes).contains(sequence: "<!DOCTYPE") else {
-            throw Malformed(description: "it has a document type")
-        }
-        guard parser.parse(), reader.isComplete else {
-            throw Malformed(description: parser.parserError.map { "\($0)" } ?? "it is no multistatus")
-        }
+        try CheckedXML.parse(bytes, telling: reader)
+        guard reader.isComplete else { throw Malformed(description: "it is no multistatus") }
         resources = reader.resources
     }
 
@@ -107,8 +94,4 @@ struct Multistatus: Equatable, Sendable {
             text = ""
         }
     }
-}
-
-extension Data {
-    fileprivate func contains(sequence: String) -> Bool { range(of: Data(sequence.utf8)) != nil }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import RemoteStorage
+import RemoteStorageHTTP
 
 /// Where a share is on its server, and how its paths are written in URLs.
 struct ShareLocation: Sendable {
@@ -15,7 +16,8 @@ struct ShareLocation: Sendable {
     func target(_ path: RemotePath, isDirectory: Bool = false) -> String {
         let names = base + path.components.map { Array($0.utf8) }
         let slash = isDirectory || path == .root
-        return "/" + names.map { Self.encoded($0) }.joined(separator: "/") + (slash && !names.isEmpty ? "/" : "")
+        return "/" + names.map { PercentEncoding.encode($0) }.joined(separator: "/")
+            + (slash && !names.isEmpty ? "/" : "")
     }
 
     /// What a server's reference leads to: a path in the share; `nil` for anything else.
@@ -54,21 +56,5 @@ struct ShareLocation: Sendable {
             components.append(bytes)
         }
         return components
-    }
-
-    /// A name with everything encoded but RFC 3986's unreserved characters.
-    private static func encoded(_ name: [UInt8]) -> String {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var bytes: [UInt8] = []
-        for byte in name {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-                UInt8(ascii: "~"):
-                bytes.append(byte)
-            default: bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }

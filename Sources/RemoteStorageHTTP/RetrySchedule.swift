@@ -1,16 +1,17 @@
-import Foundation
+package import Foundation
+package import RemoteStorage
 
 /// When a request is sent again.
-struct RetrySchedule: Sendable {
-    private let retries: WebDAVConfiguration.Retries
+package struct RetrySchedule: Sendable {
+    private let retries: RequestRetries
     /// How often the request was sent.
-    private(set) var attempts = 0
+    package private(set) var attempts = 0
 
-    init(_ retries: WebDAVConfiguration.Retries) {
+    package init(_ retries: RequestRetries) {
         self.retries = retries
     }
 
-    mutating func begin() { attempts += 1 }
+    package mutating func begin() { attempts += 1 }
 
     /// Says how long to wait before the next try.
     ///
@@ -18,7 +19,7 @@ struct RetrySchedule: Sendable {
     ///   - retryAfter: What the server asked for.
     ///   - random: From 0 to 1: so that devices that failed together don't come back together.
     /// - Returns: The time; `nil` to give up.
-    func delay(retryAfter: Duration?, random: Double) -> Duration? {
+    package func delay(retryAfter: Duration?, random: Double) -> Duration? {
         guard attempts < retries.attempts else { return nil }
         if let retryAfter {
             // Not before, and not all at once.
@@ -28,18 +29,8 @@ struct RetrySchedule: Sendable {
         return min(retries.delay * (1 << doublings) * (2 * random), retries.longestDelay)
     }
 
-    /// Whether a status says that the same request may succeed later.
-    static func isWorthRetrying(status: Int, isReading: Bool) -> Bool {
-        switch status {
-        case 408, 423, 425, 429, 502, 503, 504: true
-        // Some servers answer so to what can never succeed, so what changes something is looked into instead.
-        case 500: isReading
-        default: false
-        }
-    }
-
     /// The value of a `Retry-After` header: seconds, or a date.
-    static func retryAfter(_ value: String?, now: Date) -> Duration? {
+    package static func retryAfter(_ value: String?, now: Date) -> Duration? {
         guard let value = value?.trimmingCharacters(in: .whitespaces) else { return nil }
         if let seconds = Int64(value) { return seconds >= 0 ? .seconds(min(seconds, 1 << 32)) : nil }
         return HTTPDate(value).map { .seconds(max(0, $0.date.timeIntervalSince(now).rounded(.up))) }
@@ -47,10 +38,10 @@ struct RetrySchedule: Sendable {
 }
 
 /// A date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
-struct HTTPDate: Sendable {
-    let date: Date
+package struct HTTPDate: Sendable {
+    package let date: Date
 
-    init?(_ string: String) {
+    package init?(_ string: String) {
         let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
         let words = string.split { $0 == " " || $0 == ":" || $0 == "-" || $0 == "," }.map { String($0) }
         guard words.count == 8, let month = months.firstIndex(of: words[2]), words[7] == "GMT",
@@ -66,7 +57,7 @@ struct HTTPDate: Sendable {
     }
 
     /// Days since 1970-01-01 in the proleptic Gregorian calendar.
-    private static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
+    package static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
         // Years begin in March, so that the leap day is a year's last.
         let (year, month) = month > 2 ? (year, month - 3) : (year - 1, month + 9)
         return 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468

@@ -7,7 +7,7 @@ import Glibc
 #endif
 
 /// A socket on loopback that is closed with the last reference.
-final class LoopbackSocket: Sendable {
+package final class LoopbackSocket: Sendable {
     let descriptor: Int32
 
     init(_ descriptor: Int32) {
@@ -104,6 +104,22 @@ final class LoopbackSocket: Sendable {
         return true
     }
 
+    /// The status that a server answers with to a request without a body; `nil` if it doesn't.
+    package static func status(_ method: String, _ target: String, port: Int) -> Int? {
+        guard let socket = try? connected(to: port) else { return nil }
+        let lines = [
+            "\(method) \(target) HTTP/1.1", "Host: localhost:\(port)", "Content-Length: 0", "Connection: close",
+        ]
+        socket.send(Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8))
+        var answer: [UInt8] = []
+        while !answer.contains(UInt8(ascii: "\n")) {
+            let more = socket.read()
+            guard !more.isEmpty else { return nil }
+            answer += more
+        }
+        return String(decoding: answer, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
+    }
+
     /// Ends both directions, which wakes whoever waits at this socket.
     func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 }
@@ -111,4 +127,4 @@ final class LoopbackSocket: Sendable {
 /// A port on which nothing listens now.
 package func freePort() throws -> Int { try LoopbackSocket.listening().port }
 
-func isListening(_ port: Int) -> Bool { ((try? LoopbackSocket.connected(to: port)) ?? nil) != nil }
+package func isListening(_ port: Int) -> Bool { ((try? LoopbackSocket.connected(to: port)) ?? nil) != nil }

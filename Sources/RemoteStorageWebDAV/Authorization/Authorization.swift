@@ -1,4 +1,8 @@
 import Foundation
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+import ThreadSupport
 
 /// How a user shows who it is: found out by what the server asks, and kept.
 ///
@@ -58,6 +62,36 @@ struct Authorization: Sendable {
         if case .digest = scheme { return false }
         guard challenges.contains(where: { $0.scheme == "basic" }), sent == nil else { return false }
         scheme = .basic
+        return true
+    }
+}
+
+/// A share's ``Authorization``, for requests that are sent side by side.
+struct WebDAVAuthentication: HTTPAuthentication {
+    private let state: Locked<Authorization>
+    private let advice: String
+    private let name: String
+
+    init(_ credentials: WebDAVCredentials?, name: String) {
+        state = Locked(Authorization(credentials))
+        advice =
+            credentials == nil ? "It wants a user name and a password." : "Check the user name and the password."
+        self.name = name
+    }
+
+    func headers(for request: HTTPRequest, host: String) -> [(String, String)] {
+        let clientNonce = String(UInt64.random(in: .min ... .max), radix: 36)
+        let header = state.withLock {
+            $0.header(method: request.method.rawValue, target: request.target, clientNonce: clientNonce)
+        }
+        return header.map { [("Authorization", $0)] } ?? []
+    }
+
+    func isChallenged(by headers: HTTPHeaders, after sent: String?, _ count: Int) throws -> Bool {
+        let asked = AuthenticationChallenge.read(headers["WWW-Authenticate"])
+        guard count <= 3, state.withLock({ $0.challenged(after: sent, asked) }) else {
+            throw RemoteError(.unauthorized, "\(name) refuses access. \(advice)")
+        }
         return true
     }
 }

@@ -1,7 +1,7 @@
 import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
-import RemoteStorage
+package import RemoteStorage
 
 extension RemoteContent {
     /// The bytes of an answer, as they arrive.
@@ -12,7 +12,7 @@ extension RemoteContent {
     ///   - range: What was asked for; a server may send more, and all.
     ///   - place: What the server is called.
     /// - Throws: ``RemoteError/Code/unavailable`` for an answer to another question.
-    init(_ response: HTTPResponse, of path: RemotePath, range: Range<Int64>?, _ place: String) throws {
+    package init(_ response: HTTPResponse, of path: RemotePath, range: Range<Int64>?, _ place: String) throws {
         let announced = response.headers.first(name: "Content-Length").flatMap { Int64($0) }
         var skipped: Int64 = 0
         var length = announced
@@ -93,10 +93,10 @@ extension RemoteContent {
 }
 
 /// The header that says which part of a file is sent: `bytes 0-499/1234`.
-struct ContentRange: Equatable {
-    var range: Range<Int64>
+package struct ContentRange: Equatable {
+    package var range: Range<Int64>
 
-    init?(_ header: String) {
+    package init?(_ header: String) {
         let words = header.split { $0 == " " || $0 == "-" || $0 == "/" }
         guard words.count == 4, words[0].lowercased() == "bytes", let first = Int64(words[1]),
             let last = Int64(words[2]),

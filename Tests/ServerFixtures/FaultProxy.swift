@@ -29,19 +29,26 @@ package final class FaultProxy: Sendable {
     private let listener: LoopbackSocket
     private let upstream: Int
     private let decide: @Sendable (Int, String) -> Fault
+    private let rewrite: @Sendable (String) -> String
     private let heads = Mutex<[String]>([])
 
     /// Starts a proxy.
     ///
     /// - Parameters:
     ///   - upstream: The server's port.
+    ///   - rewrite: Changes a request's head before it is passed on.
     ///   - decide: What is done to a request, by its number and its first line.
     /// - Throws: What keeps it from listening.
-    package init(to upstream: Int, _ decide: @escaping @Sendable (Int, String) -> Fault) throws {
+    package init(
+        to upstream: Int,
+        rewriting rewrite: @escaping @Sendable (String) -> String = { $0 },
+        _ decide: @escaping @Sendable (Int, String) -> Fault
+    ) throws {
         listener = try LoopbackSocket.listening()
         port = listener.port
         self.upstream = upstream
         self.decide = decide
+        self.rewrite = rewrite
         Thread.detachNewThread { [listener, weak self] in
             while let connection = listener.accept() {
                 Thread.detachNewThread { self?.serve(connection) }
@@ -100,7 +107,7 @@ package final class FaultProxy: Sendable {
         _ milliseconds: UInt32 = 0
     ) {
         guard let server = try? LoopbackSocket.connected(to: upstream) else { return client.end() }
-        server.send(Array((head.dropLast(1) + "Connection: close\r\n\r\n").utf8))
+        server.send(Array((rewrite(head).dropLast(1) + "Connection: close\r\n\r\n").utf8))
         Thread.detachNewThread {
             var sent = 0
             var chunk = body

@@ -1,0 +1,240 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import RemoteStorage
+
+/// Sends requests to one server: with credentials, following redirects that stay there, and again when that may help.
+package final class HTTPTransport: HTTPSending {
+    /// What sending a request failed with, when it wasn't an answer.
+    private struct Broken: Error {
+        var cause: any Error
+    }
+
+    package let settings: HTTPSettings
+    private let base: URL
+    private let authentication: any HTTPAuthentication
+    private let client: HTTPClient
+
+    /// Prepares sending requests to a server, which begins with the first of them.
+    package init(_ settings: HTTPSettings, _ authentication: any HTTPAuthentication) {
+        self.settings = settings
+        self.authentication = authentication
+        base = URL(string: settings.origin) ?? URL(filePath: "/")
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.additionalTrustRoots = settings.trustedCertificates.map { .file($0) }
+        var configuration = HTTPClient.Configuration(
+            tlsConfiguration: tls,
+            redirectConfiguration: .disallow,
+            timeout: HTTPClient.Configuration.Timeout(
+                connect: TimeAmount(settings.timeouts.connect),
+                read: TimeAmount(settings.timeouts.read),
+                write: TimeAmount(settings.timeouts.write)
+            ),
+            connectionPool: HTTPClient.Configuration.ConnectionPool(
+                idleTimeout: .seconds(30),
+                concurrentHTTP1ConnectionsPerHostSoftLimit: 64
+            )
+        )
+        configuration.httpVersion = .http1Only
+        // Whether to try again is decided here, for connections too.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    deinit {
+        client.shutdown { _ in }
+    }
+
+    // MARK: Sending
+
+    /// Sends a request, again as often as that may help.
+    ///
+    /// - Returns: The answer, whatever its status.
+    /// - Throws: ``RemoteError``; what a content threw; `CancellationError`.
+    package func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+        try checkCredentials()
+        var schedule = RetrySchedule(settings.retries)
+        while true {
+            try Task.checkCancellation()
+            schedule.begin()
+            var retryAfter: Duration?
+            var failure: RemoteError
+            do {
+                var response = try await exchange(request)
+                response.wasRepeated = schedule.attempts > 1
+                guard settings.isTransient(response, request) else { return response }
+                retryAfter = RetrySchedule.retryAfter(response.headers.first(name: "Retry-After"), now: Date())
+                await response.discard()
+                let wish = retryAfter.map { " It asks to be left alone for \($0.components.seconds) s." } ?? ""
+                failure = RemoteError(
+                    .unavailable,
+                    "\(settings.name) is too busy or not in order (HTTP status \(response.status)).\(wish) Try again later."
+                )
+            } catch let error as Broken {
+                failure = RemoteError(
+                    .unavailable,
+                    "\(settings.name) can't be reached. Try again later.",
+                    cause: error.cause
+                )
+                guard request.mayBeRepeated else { throw failure }
+            }
+            guard let delay = schedule.delay(retryAfter: retryAfter, random: .random(in: 0..<1)) else { throw failure }
+            try await settings.clock.sleep(for: delay)
+        }
+    }
+
+    /// Sends a request and doesn't insist on it.
+    package func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse {
+        try checkCredentials()
+        return try await exchange(request)
+    }
+
+    /// Sends a request, with credentials, and to where it is redirected.
+    private func exchange(_ request: HTTPRequest) async throws -> HTTPResponse {
+        var request = request
+        var challenges = 0
+        var redirects = 0
+        while true {
+            let headers = authentication.headers(for: request, host: host)
+            let response = try await sendOnce(request, headers)
+            switch response.status {
+            case 401:
+                challenges += 1
+                let sent = headers.first { $0.0 == "Authorization" }?.1
+                guard try authentication.isChallenged(by: response.headers, after: sent, challenges) else {
+                    return response
+                }
+                await response.discard()
+            case 301, 302, 307, 308:
+                redirects += 1
+                guard settings.followsRedirects, let location = response.headers.first(name: "Location") else {
+                    return response
+                }
+                await response.discard()
+                request.target = try target(of: location, relativeTo: request.target, redirects)
+            default:
+                return response
+            }
+        }
+    }
+
+    /// The value of the `Host` header: with the port unless it is the scheme's own.
+    private var host: String {
+        let name = base.host() ?? ""
+        return base.effectivePort == (base.scheme == "https" ? 443 : 80) ? name : "\(name):\(base.effectivePort)"
+    }
+
+    /// Throws where the credentials, or what they open, would be readable by everybody on the way.
+    private func checkCredentials() throws(RemoteError) {
+        guard case .protected = settings.credentials, base.scheme == "http", !isLoopback else { return }
+        throw RemoteError(
+            .notAllowed,
+            "Credentials aren't sent to \(base.host() ?? "") without TLS. Use https, or allow it explicitly."
+        )
+    }
+
+    private var isLoopback: Bool {
+        let host = (base.host() ?? "").trimmingCharacters(in: CharacterSet(charactersIn: "[]"))
+        return host == "localhost" || host == "::1" || host.wholeMatch(of: /127\.\d+\.\d+\.\d+/) != nil
+    }
+
+    /// Where a redirect leads, if that is the same server.
+    private func target(of location: String, relativeTo target: String, _ redirects: Int) throws -> String {
+        guard redirects <= 5 else {
+            throw RemoteError(.unavailable, "\(settings.name) redirects in a circle. Check the share's URL.")
+        }
+        guard let base = URL(string: settings.origin + target),
+            let url = URL(string: location, relativeTo: base)?.absoluteURL,
+            let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
+            url.scheme == base.scheme, url.host() == base.host(), url.effectivePort == base.effectivePort
+        else {
+            let host = URL(string: location)?.host() ?? "another place"
+            throw RemoteError(
+                .notAllowed,
+                "\(settings.name) redirects to \(host), which isn't followed: credentials go to no other server. Use its URL if you trust it."
+            )
+        }
+        return path.isEmpty ? "/" : path
+    }
+
+    // MARK: One exchange
+
+    private func sendOnce(_ request: HTTPRequest, _ headers: [(String, String)]) async throws -> HTTPResponse {
+        var message = HTTPClientRequest(url: settings.origin + request.target)
+        message.method = request.method
+        message.headers = HTTPHeaders(request.headers + headers)
+        message.headers.add(name: "Host", value: host)
+        message.headers.add(name: "User-Agent", value: "swift-store-sync")
+        switch request.body {
+        case .content(let content, let path):
+            return try await upload(content, path, message)
+        case .bytes(let bytes, let contentType):
+            message.headers.add(name: "Content-Type", value: contentType)
+            message.body = .bytes(ByteBuffer(bytes: bytes))
+        case nil: break
+        }
+        return try await execute(message, replyLimit: request.replyLimit)
+    }
+
+    private func execute(_ message: HTTPClientRequest, replyLimit: Int? = nil) async throws -> HTTPResponse {
+        do {
+            // Each phase has its own limit; how long a whole request takes depends on how much there is to send.
+            let answer = try await client.execute(message, deadline: .distantFuture)
+            var response = HTTPResponse(status: Int(answer.status.code), headers: answer.headers, body: answer.body)
+            // What a server says of a failure is short.
+            if let limit = replyLimit ?? (response.status >= 300 ? 1 << 18 : nil) {
+                response.bytes = Array(buffer: try await response.body.collect(upTo: limit))
+                response.body = .bytes(ByteBuffer())
+            }
+            return response
+        } catch {
+            try Task.checkCancellation()
+            throw Broken(cause: error)
+        }
+    }
+
+    /// Sends a content as a request's body.
+    ///
+    /// The content is read by a child task of this one, so it is cancelled with it; AsyncHTTPClient's own isn't.
+    private func upload(
+        _ content: RemoteContent,
+        _ path: RemotePath,
+        _ message: HTTPClientRequest
+    ) async throws -> HTTPResponse {
+        let pipe = UploadPipe(content, path)
+        var message = message
+        message.headers.add(name: "Content-Type", value: "application/octet-stream")
+        message.body = .stream(pipe.channel, length: content.length.map { .known($0) } ?? .unknown)
+        return try await withThrowingTaskGroup(of: HTTPResponse?.self) { [message] group in
+            group.addTask {
+                await pipe.pump()
+                return nil
+            }
+            group.addTask { try await self.execute(message) }
+            defer { group.cancelAll() }
+            do {
+                while let response = try await group.next() {
+                    if let response { return response }
+                }
+            } catch {
+                // What the content failed with broke the request too.
+                throw pipe.failure ?? error
+            }
+            throw CancellationError()
+        }
+    }
+}
+
+extension TimeAmount {
+    fileprivate init(_ duration: Duration) {
+        self = .nanoseconds(
+            duration.components.seconds * 1_000_000_000 + duration.components.attoseconds / 1_000_000_000
+        )
+    }
+}
+
+extension URL {
+    fileprivate var effectivePort: Int { port ?? (scheme == "https" ? 443 : 80) }
+}

@@ -1,0 +1,24 @@
+/// How names are written in the paths and queries of URLs.
+package enum PercentEncoding {
+    /// Encodes everything but RFC 3986's unreserved characters.
+    ///
+    /// - Parameters:
+    ///   - bytes: A name, or several with a slash between each two.
+    ///   - keepsSlashes: Whether a slash stays one.
+    /// - Returns: The name as it may stand in a URL.
+    package static func encode(_ bytes: some Sequence<UInt8>, keepingSlashes keepsSlashes: Bool = false) -> String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var encoded: [UInt8] = []
+        for byte in bytes {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                UInt8(ascii: "~"):
+                encoded.append(byte)
+            case UInt8(ascii: "/") where keepsSlashes: encoded.append(byte)
+            default: encoded += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: encoded, as: UTF8.self)
+    }
+}

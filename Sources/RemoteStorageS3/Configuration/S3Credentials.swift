@@ -1,0 +1,28 @@
+/// An access key of a user of S3.
+///
+/// The secret and the token show in no description.
+public struct S3Credentials: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// The access key's identifier, which is no secret.
+    public let accessKeyID: String
+    let secretAccessKey: String
+    let sessionToken: String?
+
+    /// Creates credentials.
+    ///
+    /// - Parameters:
+    ///   - accessKeyID: The access key's identifier.
+    ///   - secretAccessKey: The secret that signs requests; it is never sent.
+    ///   - sessionToken: What goes with a key that is valid for a while only.
+    public init(accessKeyID: String, secretAccessKey: String, sessionToken: String? = nil) {
+        self.accessKeyID = accessKeyID
+        self.secretAccessKey = secretAccessKey
+        self.sessionToken = sessionToken
+    }
+
+    /// The key's identifier, without the secret.
+    public var description: String { "\(accessKeyID), with a secret" }
+    /// The key's identifier, without the secret.
+    public var debugDescription: String { description }
+    /// The key's identifier, without the secret.
+    public var customMirror: Mirror { Mirror(self, children: ["accessKeyID": accessKeyID]) }
+}

@@ -1,0 +1,157 @@
+import Foundation
+import NIOHTTP1
+public import RemoteStorage
+import RemoteStorageHTTP
+
+// What is there.
+extension S3Backend {
+    /// What is at a path: a key, by HEAD, or what other keys begin with.
+    public func status(of path: RemotePath) async throws -> RemoteItem? {
+        guard let name = path.lastComponent else {
+            // The root is there if the bucket is.
+            _ = try await page(below: .root, ["max-keys": "1"])
+            return RemoteItem(directory: "")
+        }
+        try Task.checkCancellation()
+        guard Self.canKeep(path.components) else { return nil }
+        async let file = head(path)
+        // Asked first for its answer: what it fails with is told in words, which an answer to HEAD doesn't have.
+        async let isDirectory = self.isDirectory(path)
+        let hasContent = try await isDirectory
+        return try await file ?? (hasContent ? RemoteItem(directory: name) : nil)
+    }
+
+    /// What is in a directory, page after page.
+    public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+        try Task.checkCancellation()
+        guard Self.canKeep(directory.components) else { return nil }
+        async let file = directory == .root ? nil : head(directory)
+        let key = location.directoryKey(directory)
+        var items: [String: RemoteItem] = [:]
+        var exists = directory == .root
+        try await forEachPage(below: directory, ["delimiter": "/"]) { page in
+            exists = exists || !page.objects.isEmpty || !page.prefixes.isEmpty
+            for prefix in page.prefixes {
+                guard let name = name(of: prefix, below: key), items[name] == nil else { continue }
+                items[name] = RemoteItem(directory: name)
+            }
+            for object in page.objects {
+                guard let name = name(of: object.key, below: key), !object.key.hasSuffix("/") else { continue }
+                items[name] = RemoteItem(object, named: name)
+            }
+        }
+        if exists { return items.values.filter { !Self.isHidden($0.name) }.sorted { $0.name < $1.name } }
+        guard try await file == nil else { throw RemoteError.notADirectory(directory) }
+        return nil
+    }
+
+    /// The name of what is in a directory; `nil` for the directory itself, and for what no path leads to.
+    private func name(of key: String, below directory: String) -> String? {
+        guard key.utf8.starts(with: directory.utf8) else { return nil }
+        let rest = key.utf8.dropFirst(directory.utf8.count)
+        let name = String(decoding: rest.last == UInt8(ascii: "/") ? rest.dropLast() : rest, as: UTF8.self)
+        return (try? RemotePath(components: [name])) == nil || !Self.canKeep([name]) ? nil : name
+    }
+
+    /// Opens a file, of which the server sends one version.
+    public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try Task.checkCancellation()
+        guard path != .root else { throw RemoteError.notAFile(path) }
+        guard Self.canKeep(path.components) else { return nil }
+        // Asked beside it, so that a directory is told from nothing in one round trip.
+        async let isDirectory = self.isDirectory(path)
+        if let range, range.isEmpty {
+            guard try await head(path) == nil else { return RemoteContent([]) }
+            guard try await !isDirectory else { throw RemoteError.notAFile(path) }
+            return nil
+        }
+        let headers = range.map { range in
+            // Some servers can't count as far as the largest number.
+            [
+                (
+                    "Range",
+                    "bytes=\(max(0, range.lowerBound))-\(range.upperBound > 1 << 53 ? "" : "\(range.upperBound - 1)")"
+                )
+            ]
+        }
+        let response = try await perform(.GET, location.key(path), headers: headers ?? [], readsWhole: false)
+        switch response.status {
+        case 200, 206: return try RemoteContent(response, of: path, range: range, identity)
+        case 404, 410:
+            guard try await !isDirectory else { throw RemoteError.notAFile(path) }
+            return nil
+        case 416: return RemoteContent([])
+        default:
+            try check(response, at: path)
+            return nil
+        }
+    }
+
+    /// The file at a path; `nil` if there is none.
+    func head(_ path: RemotePath) async throws -> RemoteItem? {
+        guard let response = try await headers(of: path), let name = path.lastComponent else { return nil }
+        return RemoteItem(
+            name: name,
+            kind: .file,
+            size: response.first(name: "Content-Length").flatMap { Int64($0) } ?? 0,
+            modified: response.first(name: "Last-Modified").flatMap { HTTPDate($0)?.date },
+            tag: response.first(name: "ETag").map { RemoteTag(entityTag: $0) }
+        )
+    }
+
+    /// What the server says of a file; `nil` if there is none.
+    func headers(of path: RemotePath) async throws -> HTTPHeaders? {
+        let response = try await perform(.HEAD, location.key(path))
+        if [404, 410].contains(response.status) { return nil }
+        if !response.isSuccess {
+            // An answer to HEAD has no words; one that lists says what is wrong with the key or the clock.
+            _ = try await page(below: .root, ["max-keys": "1"])
+        }
+        try check(response, at: path)
+        return response.headers
+    }
+
+    /// Whether other keys begin with a path.
+    func isDirectory(_ path: RemotePath) async throws -> Bool {
+        let page = try await page(below: path, ["max-keys": "1"])
+        return !page.objects.isEmpty || !page.prefixes.isEmpty
+    }
+
+    // MARK: Pages
+
+    private func page(below directory: RemotePath, _ query: [String: String]) async throws -> ObjectList {
+        let query = query.merging(["list-type": "2", "prefix": location.directoryKey(directory)]) { first, _ in first }
+        return try parsed(try await perform(.GET, query: query), at: directory) { bytes throws(CheckedXML.Malformed) in
+            try ObjectList(bytes)
+        }
+    }
+
+    /// Asks for a list, page after page.
+    private func forEachPage(
+        below directory: RemotePath,
+        _ query: [String: String] = [:],
+        _ body: (ObjectList) -> Void
+    ) async throws {
+        var query = query
+        while true {
+            let page = try await page(below: directory, query)
+            body(page)
+            guard let continuation = page.continuation else { return }
+            guard continuation != query["continuation-token"] else {
+                throw RemoteError(
+                    .unavailable,
+                    "\(identity) gives the same page of a list again and again. Is it an S3 server?",
+                    path: directory
+                )
+            }
+            query["continuation-token"] = continuation
+        }
+    }
+
+    /// Everything below a directory, at any depth.
+    func everything(below directory: RemotePath) async throws -> [ObjectList.Object] {
+        var objects: [ObjectList.Object] = []
+        try await forEachPage(below: directory) { objects += $0.objects }
+        return objects
+    }
+}

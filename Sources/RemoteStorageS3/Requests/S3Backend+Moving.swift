@@ -1,0 +1,164 @@
+import Foundation
+import NIOHTTP1
+public import RemoteStorage
+import RemoteStorageHTTP
+
+// Copies, moves and removals.
+extension S3Backend {
+    /// How many requests about the files of a directory are sent side by side.
+    private static let parallelRequests = 16
+    /// How large a file may be that the server copies by one request.
+    private static let largestCopy: Int64 = 5 << 30
+
+    /// Copies a file at the server; under a condition, or if it is huge, through this device.
+    public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        try Task.checkCancellation()
+        guard let parent = destination.parent else { throw RemoteError.isRoot() }
+        try checkName(destination)
+        async let sourceStatus = status(of: source)
+        async let destinationStatus = status(of: destination)
+        async let unknown = unknownParents(parent, of: destination)
+        guard let item = try await sourceStatus else { throw RemoteError.notFound(source) }
+        guard item.kind == .file else { throw RemoteError.notAFile(source) }
+        let (existing, missing) = try await (destinationStatus, unknown)
+        try condition.check(existing, at: destination)
+        guard source != destination else { return }
+        guard condition == .always, item.size <= Self.largestCopy else {
+            try await write(reread(source, item), to: destination, when: condition)
+            return
+        }
+        try await copyObject(location.key(source), to: location.key(destination), source)
+        remember(missing)
+    }
+
+    /// A file's bytes, asked for anew by every pass.
+    private func reread(_ path: RemotePath, _ item: RemoteItem) -> RemoteContent {
+        RemoteContent(length: item.size) { [self] in
+            var iterator: RemoteContent.AsyncIterator?
+            return {
+                if iterator == nil {
+                    guard let content = try await self.read(path, range: nil) else { throw RemoteError.notFound(path) }
+                    iterator = content.makeAsyncIterator()
+                }
+                return try await iterator?.next()
+            }
+        }
+    }
+
+    private func copyObject(_ source: String, to destination: String, _ path: RemotePath) async throws {
+        let headers = [("X-Amz-Copy-Source", location.copySource(source))]
+        // Some servers don't copy the key of a directory, of which there is nothing to copy.
+        let response =
+            source.hasSuffix("/")
+            ? try await perform(.PUT, destination, payload: S3Payload([]))
+            : try await perform(.PUT, destination, headers: headers)
+        try check(response, at: path)
+    }
+
+    /// Moves a file, or the files of a directory one by one: copies them, then removes the originals.
+    public func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        try Task.checkCancellation()
+        guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
+        try checkName(destination)
+        async let sourceStatus = status(of: source)
+        async let destinationStatus = status(of: destination)
+        let (item, existing) = try await (sourceStatus, destinationStatus)
+        guard let item else { throw RemoteError.notFound(source) }
+        guard destination == source || !destination.isEqualToOrInside(source) else {
+            throw RemoteError.isInsideItself(source, destination)
+        }
+        guard existing == nil else { throw RemoteError.alreadyExists(destination) }
+        if item.kind == .file {
+            try await copy(source, to: destination, when: .always)
+        } else {
+            try await copyDirectory(source, to: destination, unknownDirectories(downTo: parent))
+        }
+        // Cancelled from here on, it is at its new name all the same.
+        try await Task { try await self.remove(source) }.value
+    }
+
+    private func copyDirectory(
+        _ source: RemotePath,
+        to destination: RemotePath,
+        _ unknown: [RemotePath]
+    ) async throws {
+        let (from, to) = (location.directoryKey(source), location.directoryKey(destination))
+        @Sendable func copied(_ key: String) -> String {
+            to + String(decoding: key.utf8.dropFirst(from.utf8.count), as: UTF8.self)
+        }
+        let keys = try await everything(below: source).map(\.key)
+        // A directory in which something is needs no key of its own.
+        let full = Set(directories(of: keys, below: from))
+        do {
+            try await forEach(keys.filter { !$0.hasSuffix("/") || !full.contains($0) }) { key in
+                try await self.copyObject(key, to: copied(key), source)
+            }
+            remember(unknown)
+        } catch {
+            // A task of its own isn't cancelled with this one, which waits for it.
+            await Task { try? await self.removeObjects(keys.map { copied($0) } + [to], destination) }.value
+            throw error
+        }
+    }
+
+    /// Removes a file, or all whose keys begin with a directory's.
+    public func remove(_ path: RemotePath) async throws {
+        try Task.checkCancellation()
+        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        guard Self.canKeep(path.components) else { return }
+        async let file = head(path)
+        let below = try await everything(below: path).map(\.key)
+        let isFile = try await file != nil
+        guard isFile || !below.isEmpty else { return }
+        try await putDirectory(parent)
+        forget(path)
+        let key = location.directoryKey(path)
+        let directories = below.isEmpty ? [] : directories(of: below, below: key) + [key]
+        try await removeObjects(below + directories + (isFile ? [location.key(path)] : []), path)
+    }
+
+    /// The keys of all directories below one in which something is, whether or not they are there.
+    private func directories(of keys: [String], below directory: String) -> [String] {
+        var found: Set<String> = []
+        for key in keys {
+            var names = key.utf8.dropFirst(directory.utf8.count).split(separator: UInt8(ascii: "/")).dropLast()
+            while !names.isEmpty {
+                let name = names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
+                guard found.insert("\(directory)\(name)/").inserted else { break }
+                names.removeLast()
+            }
+        }
+        if keys.contains(where: { $0.utf8.count > directory.utf8.count }) { found.insert(directory) }
+        return Array(found)
+    }
+
+    /// Removes keys: those of directories last, the deepest first, so that what is removed by half still shows.
+    ///
+    /// Some servers keep a directory, and say that they removed it, as long as there is one in it; and one that was never
+    /// made, as long as it isn't removed.
+    private func removeObjects(_ keys: [String], _ path: RemotePath) async throws {
+        let levels = Dictionary(grouping: Set(keys)) { key in
+            key.hasSuffix("/") ? key.utf8.count { $0 == UInt8(ascii: "/") } : Int.max
+        }
+        for (_, keys) in levels.sorted(by: { $0.key > $1.key }) {
+            try await forEach(keys) { key in
+                let response = try await self.perform(.DELETE, key)
+                if response.status != 404 { try await self.check(response, at: path) }
+            }
+        }
+    }
+
+    /// Does something about many keys, some at a time.
+    private func forEach<Element: Sendable>(
+        _ elements: [Element],
+        _ body: @escaping @Sendable (Element) async throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (index, element) in elements.enumerated() {
+                if index >= Self.parallelRequests { try await group.next() }
+                group.addTask { try await body(element) }
+            }
+            try await group.waitForAll()
+        }
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+
+// Large files are sent in parts, several side by side, and appear when the last of them has arrived.
+extension S3Backend {
+    /// Sends a file in parts.
+    ///
+    /// If the server can't be reached any more the upload stays, and a write to the same path goes on with it: parts that
+    /// are the same aren't sent again. After any other failure it is aborted.
+    ///
+    /// - Parameters:
+    ///   - first: The first part.
+    ///   - rest: Gives the others.
+    ///   - partSize: How many bytes each has but the last.
+    ///   - write: What is written.
+    /// - Returns: The headers that tell of the file.
+    /// - Throws: What the content throws; the write's refusal; ``RemoteError``; `CancellationError`.
+    func upload(
+        _ first: [UInt8],
+        rest: inout PartReader,
+        partSize: Int,
+        _ write: Write
+    ) async throws -> HTTPHeaders {
+        var upload = try await begin(write, partSize: partSize)
+        liveUploads.insert(upload.identifier)
+        defer { liveUploads.remove(upload.identifier) }
+        do {
+            async let swept: Void = sweep()
+            let count = try await send(first, rest: &rest, of: &upload)
+            let headers = try await complete(upload, count: count)
+            await swept
+            return headers
+        } catch let error as RemoteError where error.code == .unavailable {
+            unfinishedUploads[write.path] = upload
+            throw error
+        } catch {
+            await abort(upload.identifier, location.key(write.path))
+            throw error
+        }
+    }
+
+    private func begin(_ write: Write, partSize: Int) async throws -> PartedUpload {
+        if let former = unfinishedUploads.removeValue(forKey: write.path) {
+            // Where parts have another size, none of them is the same.
+            if former.partSize == partSize { return former.continued(by: write) }
+            await abort(former.identifier, location.key(write.path))
+        }
+        let response = try await perform(
+            .POST,
+            location.key(write.path),
+            query: ["uploads": ""],
+            headers: write.mark + [("X-Amz-Checksum-Algorithm", "SHA256")]
+        )
+        let element = try parsed(response, at: write.path) { bytes throws(CheckedXML.Malformed) in
+            try S3Element(bytes, named: "InitiateMultipartUploadResult")
+        }
+        guard let identifier = element["UploadId"], !identifier.isEmpty else {
+            throw RemoteError(
+                .unavailable,
+                "\(identity) began an upload without naming it. Try again.",
+                path: write.path
+            )
+        }
+        return PartedUpload(identifier: identifier, write: write, partSize: partSize)
+    }
+
+    /// Sends the parts, and returns how many there are.
+    private func send(_ first: [UInt8], rest: inout PartReader, of upload: inout PartedUpload) async throws -> Int {
+        // As much memory as the configuration says, also where a huge file needs larger parts.
+        let memory = max(configuration.partSize, S3Configuration.smallestPartSize) * configuration.parallelParts
+        let parallel = max(1, min(configuration.parallelParts, memory / upload.partSize))
+        let path = upload.write.path
+        return try await withThrowingTaskGroup(of: (Int, PartedUpload.Part).self) { group in
+            do {
+                var (bytes, isLast, number, running) = (first, false, 1, 0)
+                while true {
+                    try checkCount(number, path)
+                    if running == parallel, let (done, part) = try await group.next() {
+                        upload.parts[done] = part
+                        running -= 1
+                    }
+                    group.addTask { [upload, bytes, number] in
+                        // Off the actor: the digests take their time.
+                        let payload = S3Payload(bytes)
+                        if let part = upload.parts[number], part.sha256 == payload.sha256 { return (number, part) }
+                        return (number, try await self.send(payload, number, of: upload))
+                    }
+                    running += 1
+                    guard !isLast else { break }
+                    (bytes, isLast) = try await rest.next()
+                    number += 1
+                }
+                while let (done, part) = try await group.next() { upload.parts[done] = part }
+                return number
+            } catch {
+                // What arrives all the same needn't be sent again, if somebody goes on with this upload.
+                if (error as? RemoteError)?.code != .unavailable { group.cancelAll() }
+                while let result = await group.nextResult() {
+                    if case .success((let done, let part)) = result { upload.parts[done] = part }
+                }
+                throw error
+            }
+        }
+    }
+
+    private func checkCount(_ number: Int, _ path: RemotePath) throws(RemoteError) {
+        guard number > PartedUpload.mostParts else { return }
+        throw RemoteError(
+            .unsupported,
+            "“\(path)” has more than \(PartedUpload.mostParts) parts. Say how long it is beforehand, so that they grow.",
+            path: path
+        )
+    }
+
+    private func send(_ payload: S3Payload, _ number: Int, of upload: PartedUpload) async throws -> PartedUpload.Part {
+        let path = upload.write.path
+        let response = try await perform(
+            .PUT,
+            location.key(path),
+            query: ["partNumber": "\(number)", "uploadId": upload.identifier],
+            payload: payload
+        )
+        try check(response, at: path)
+        guard let tag = response.headers.first(name: "ETag") else {
+            throw RemoteError(
+                .unavailable,
+                "\(identity) took a part of “\(path)” without a tag. Try again.",
+                path: path
+            )
+        }
+        return PartedUpload.Part(tag: tag, sha256: payload.sha256, checksum: payload.checksum)
+    }
+
+    private func complete(_ upload: PartedUpload, count: Int) async throws -> HTTPHeaders {
+        try Task.checkCancellation()
+        let write = upload.write
+        let response = try await perform(
+            .POST,
+            location.key(write.path),
+            query: ["uploadId": upload.identifier],
+            headers: write.conditionHeader,
+            payload: S3Payload(upload.completion(count))
+        )
+        var headers = try await outcome(of: response, write)
+        // By whatever name: servers differ.
+        if !headers.contains(name: "ETag"), let tag = try? S3Element(response.bytes, named: nil)["ETag"] {
+            headers.add(name: "ETag", value: tag)
+        }
+        return headers
+    }
+
+    // MARK: Aborting
+
+    /// Ends an upload whose parts nobody needs, also when the task is cancelled; if that fails, it is abandoned.
+    func abort(_ identifier: String, _ key: String) async {
+        let request = HTTPRequest(
+            method: .DELETE,
+            target: location.target(key, ["uploadId": identifier]),
+            replyLimit: 1 << 16
+        )
+        // A task of its own isn't cancelled with this one, which waits for it.
+        await Task { [transport] in _ = try? await transport.sendOnceIfPossible(request) }.value
+    }
+
+    /// Aborts uploads that were abandoned, whose parts take room and are listed nowhere; once, and as far as possible.
+    private func sweep() async {
+        guard !hasSwept else { return }
+        hasSwept = true
+        let query = ["uploads": "", "prefix": location.prefix]
+        guard let response = try? await perform(.GET, query: query), response.isSuccess,
+            let list = try? S3Element(response.bytes, named: "ListMultipartUploadsResult")
+        else { return }
+        let limit = Date(timeIntervalSinceNow: -Double(configuration.abandonedAfter.components.seconds))
+        for upload in list.all("Upload") {
+            guard let key = upload["Key"], key.utf8.starts(with: location.prefix.utf8),
+                let identifier = upload["UploadId"], !liveUploads.contains(identifier),
+                !unfinishedUploads.values.contains(where: { $0.identifier == identifier }),
+                let begun = upload["Initiated"].flatMap({ ObjectList.date($0) }), begun < limit
+            else { continue }
+            await abort(identifier, key)
+        }
+    }
+}

@@ -1,0 +1,95 @@
+import Foundation
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+
+// What an unknown server is tried with. At most, a probe can disprove something.
+extension S3Backend {
+    /// Tries which conditions a server keeps, with keys of its own, which are removed.
+    func probe() async throws -> S3ServerProfile {
+        let place = try RemotePath(".storesync-probe-\(UInt64.random(in: .min ... .max)).tmp")
+        do {
+            async let creates = createsExclusively(in: place)
+            async let keeps = keepsVersions(in: place)
+            let profile = S3ServerProfile(createsExclusively: try await creates, keepsVersions: try await keeps)
+            await removeProbe(place)
+            return profile
+        } catch {
+            await removeProbe(place)
+            throw error
+        }
+    }
+
+    private func removeProbe(_ place: RemotePath) async {
+        // A task of its own isn't cancelled with this one, which waits for it.
+        await Task { try? await self.remove(place) }.value
+    }
+
+    private func createsExclusively(in place: RemotePath) async throws -> Bool {
+        let header = [("If-None-Match", "*")]
+        for round in 0..<3 {
+            let path = try place.appending("created \(round)")
+            guard try await winners(at: path, header) == 1, try await put([9], path, header) == 412 else {
+                return false
+            }
+        }
+        // And of a file in parts, which some servers complete whatever is there.
+        let path = try place.appending("created 0")
+        let upload = try await perform(.POST, location.key(path), query: ["uploads": ""])
+        guard let element = try? S3Element(upload.bytes, named: "InitiateMultipartUploadResult"),
+            let identifier = element["UploadId"]
+        else { return false }
+        let payload = S3Payload([1])
+        let query = ["partNumber": "1", "uploadId": identifier]
+        let sent = try await perform(.PUT, location.key(path), query: query, payload: payload)
+        let part = PartedUpload.Part(
+            tag: sent.headers.first(name: "ETag") ?? "",
+            sha256: payload.sha256,
+            checksum: payload.checksum
+        )
+        var parted = PartedUpload(identifier: identifier, write: Write(path, .ifAbsent, header), partSize: 1)
+        parted.parts[1] = part
+        let completed = try await perform(
+            .POST,
+            location.key(path),
+            query: ["uploadId": identifier],
+            headers: header,
+            payload: S3Payload(parted.completion(1))
+        )
+        await abort(identifier, location.key(path))
+        return sent.isSuccess && completed.status == 412
+    }
+
+    private func keepsVersions(in place: RemotePath) async throws -> Bool {
+        for round in 0..<3 {
+            let path = try place.appending("replaced \(round)")
+            guard try await put([0, 0], path, []) == 200, let tag = try await head(path)?.tag,
+                try await put([9], path, [("If-Match", "\"another\"")]) == 412,
+                try await winners(at: path, [("If-Match", tag.rawValue)]) == 1,
+                try await put([9], path, [("If-Match", tag.rawValue)]) == 412
+            else { return false }
+        }
+        return true
+    }
+
+    /// How many of those who put different bytes at a path at once, under a condition, are told that they did.
+    private func winners(at path: RemotePath, _ header: [(String, String)]) async throws -> Int {
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for racer in 1...4 {
+                group.addTask { try await self.put([UInt8(racer)], path, header) }
+            }
+            var winners = 0
+            for try await status in group where status == 200 { winners += 1 }
+            return winners
+        }
+    }
+
+    /// Puts bytes at a path, and returns the answer's status; of every success, 200.
+    private func put(_ bytes: [UInt8], _ path: RemotePath, _ headers: [(String, String)]) async throws -> Int {
+        let mark = Write(path, .always, []).mark
+        let response = try await perform(.PUT, location.key(path), headers: headers + mark, payload: S3Payload(bytes))
+        // A server that fails isn't one that refuses.
+        if ![412, 501, 400, 404, 409].contains(response.status) { try check(response, at: path) }
+        return response.isSuccess ? 200 : response.status
+    }
+}

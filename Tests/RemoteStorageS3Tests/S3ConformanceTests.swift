@@ -1,0 +1,24 @@
+import Foundation
+import RemoteStorage
+import RemoteStorageS3
+import RemoteStorageTesting
+import S3Servers
+import Testing
+
+extension S3Tests {
+    @Suite("D15: A bucket keeps the promises of every backend")
+    struct ConformanceTests {
+        /// Fewer rounds than in memory, since each is many requests; `STORESYNC_RACE_ROUNDS` says how many.
+        private static let effort = BackendCheck.Effort(
+            rounds: ProcessInfo.processInfo.environment["STORESYNC_RACE_ROUNDS"].flatMap { Int($0) } ?? 4,
+            racers: 8,
+            listedFiles: 1100
+        )
+
+        @Test("on a server", arguments: S3ServerKind.plainInstalled, BackendCheck.all)
+        func conforms(kind: S3ServerKind, check: BackendCheck) async throws {
+            let server = try await S3Server.shared(kind)
+            try await check.run(on: server.backend(), effort: Self.effort)
+        }
+    }
+}

@@ -1,0 +1,244 @@
+import Foundation
+import RemoteStorage
+import RemoteStorageS3
+import RemoteStorageTesting
+import S3Servers
+import ServerFixtures
+import Testing
+import ThreadSupport
+
+extension S3Tests {
+    @Suite("D11 D15: A bucket behind a bad network", .enabled(if: S3ServerKind.moto.isInstalled))
+    struct FaultTests {
+        /// One request of every kind; what it leaves is the same whatever got lost on the way.
+        private static func everyKind(of backend: S3Backend) async throws -> [String] {
+            let (directory, file) = (try RemotePath("directory"), try RemotePath("directory/file"))
+            var story: [String] = []
+            try await backend.createDirectory(at: RemotePath("directory/deep/empty"))
+            try await backend.write([UInt8](repeating: 1, count: 100_000), to: file, when: .always)
+            try await backend.write([UInt8](repeating: 2, count: 100_001), to: file, when: .always)
+            let created = try RemotePath("directory/created")
+            try await backend.write([3, 3], to: created, when: .ifAbsent)
+            do {
+                try await backend.write([4], to: created, when: .ifAbsent)
+                story.append("created twice")
+            } catch let error as RemoteError where error.code == .alreadyExists {
+                story.append("refused")
+            }
+            if let tag = try await backend.status(of: created)?.tag {
+                try await backend.write([3, 4], to: created, when: .ifMatches(tag))
+            }
+            try await backend.copy(file, to: RemotePath("directory/copy"), when: .ifAbsent)
+            try await backend.copy(created, to: RemotePath("directory/copy"), when: .always)
+            try await backend.write([5], to: RemotePath("staging/x"), when: .always)
+            try await backend.move(RemotePath("staging"), to: RemotePath("published"))
+            try await backend.move(RemotePath("directory/deep"), to: RemotePath("moved"))
+            try await backend.remove(RemotePath("directory/copy"))
+            story.append("\(try await backend.list(directory)?.map { "\($0.name) \($0.size)" } ?? [])")
+            story.append("\(try await backend.list(.root)?.map(\.name) ?? [])")
+            story.append("\(try await backend.bytes(at: file)?.count ?? -1)")
+            story.append("\(try await backend.bytes(at: created) ?? [])")
+            story.append("\(try await backend.bytes(at: RemotePath("published/x")) ?? [])")
+            story.append("\(try await backend.read(file, range: 99_999..<200_000)?.bytes(upTo: 9) ?? [])")
+            story.append("\(try await backend.bytes(at: RemotePath("directory/absent"))?.count ?? -1)")
+            return story
+        }
+
+        /// Whether each request has its accident; else every eleventh.
+        private static let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_REQUEST"] != nil
+
+        /// What happens to one request, and how often it is tried afterwards.
+        enum Accident: String, CaseIterable, Sendable {
+            case lostReply, lostRequest, cutReply, cutRequest, failure, busy, busyWithTime
+
+            var fault: FaultProxy.Fault {
+                switch self {
+                case .lostReply: .loseReply
+                case .lostRequest: .loseRequest
+                case .cutReply: .cutReply(after: 60)
+                case .cutRequest: .cutRequest(after: 1)
+                case .failure: .answer(500)
+                case .busy: .answer(503)
+                case .busyWithTime: .answer(429, headers: ["Retry-After: 0"])
+                }
+            }
+        }
+
+        @Test(
+            "does every request right although any one of them had an accident",
+            arguments: S3ServerKind.plainInstalled,
+            Accident.allCases
+        )
+        func everyRequest(kind: S3ServerKind, accident: Accident) async throws {
+            let server = try await S3Server.shared(kind)
+            let undisturbed = try FaultProxy(to: server.port) { _, _ in .none }
+            let expected = try await Self.everyKind(of: S3Backend(server.configuration(port: undisturbed.port)))
+            #expect(expected.first == "refused" && expected.contains("[3, 4]"), "\(expected)")
+            let count = undisturbed.lines.count
+            #expect(count > 60)
+            let first = Accident.allCases.firstIndex(of: accident) ?? 0
+            for number in stride(from: Self.isLong ? 0 : first, to: count, by: Self.isLong ? 1 : 11) {
+                let proxy = try FaultProxy(to: server.port) { index, _ in index == number ? accident.fault : .none }
+                do {
+                    let story = try await Self.everyKind(of: S3Backend(server.configuration(port: proxy.port)))
+                    let line = proxy.lines.indices.contains(number) ? proxy.lines[number] : "none"
+                    #expect(story == expected, "\(accident) at request \(number): \(line)")
+                } catch {
+                    let line = proxy.lines.indices.contains(number) ? proxy.lines[number] : "none"
+                    Issue.record("\(accident) at request \(number), \(line): \(error)")
+                }
+            }
+        }
+
+        @Test(
+            "doubles nothing where the reply to a completed write was lost, also where others write the same",
+            arguments: S3ServerKind.plainInstalled
+        )
+        func lostReplies(kind: S3ServerKind) async throws {
+            let server = try await S3Server.shared(kind)
+            let path = try RemotePath("file")
+            let writes = Locked(0)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                guard line.hasPrefix("PUT"), line.contains("/file ") else { return .none }
+                return writes.withLock { writes in
+                    writes += 1
+                    return writes == 1 ? .loseReply : .none
+                }
+            }
+            let configuration = try server.configuration(port: proxy.port, prefix: UUID().uuidString)
+            let backend = S3Backend(configuration)
+            try await backend.write([1], to: path, when: .ifAbsent)
+            // It was sent twice: the second time it was refused, and known to be there by the first.
+            #expect(writes.withLock { $0 } == 2)
+            #expect(try await backend.bytes(at: path) == [1])
+            let tag = try #require(try await backend.status(of: path)?.tag)
+            writes.withLock { $0 = 0 }
+            try await backend.write([2], to: path, when: .ifMatches(tag))
+            #expect(writes.withLock { $0 } == 2)
+            #expect(try await backend.bytes(at: path) == [2])
+            // Whose request was lost finds another's file, of the same bytes, and doesn't take it for its own.
+            try await backend.remove(path)
+            writes.withLock { $0 = 0 }
+            let other = S3Backend(try server.configuration(prefix: configuration.prefix))
+            let losing = try FaultProxy(to: server.port) { _, line in
+                guard line.hasPrefix("PUT"), line.contains("/file ") else { return .none }
+                return writes.withLock { writes in
+                    writes += 1
+                    return writes == 1 ? .loseRequest : .none
+                }
+            }
+            var meddled = try server.configuration(port: losing.port, prefix: configuration.prefix)
+            meddled.clock = MeddlingClock { try await other.write([3], to: path, when: .ifAbsent) }
+            do {
+                try await S3Backend(meddled).write([3], to: path, when: .ifAbsent)
+                Issue.record("another's file was taken for one's own")
+            } catch let error as RemoteError {
+                #expect(error.code == .alreadyExists)
+            }
+            #expect(writes.withLock { $0 } == 2)
+        }
+
+        @Test("never takes a torn answer for a whole file", arguments: [0, 1, 200, 50_000, 199_999])
+        func tornAnswers(count: Int) async throws {
+            let server = try await S3Server.shared(.moto)
+            let path = try RemotePath("file")
+            let prefix = UUID().uuidString
+            try await S3Backend(server.configuration(prefix: prefix))
+                .write([UInt8](repeating: 7, count: 200_000), to: path, when: .always)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                line.hasPrefix("GET") && line.contains("/file") ? .cutReply(after: count) : .none
+            }
+            let backend = S3Backend(try server.configuration(port: proxy.port, prefix: prefix))
+            do {
+                _ = try await backend.read(path)?.bytes(upTo: 1 << 20)
+                Issue.record("a torn answer was taken for whole")
+            } catch let error as RemoteError {
+                #expect(error.code == .unavailable)
+            }
+        }
+
+        @Test("reads what comes in trickles, and gives up on what never comes")
+        func slowness() async throws {
+            let server = try await S3Server.shared(.moto)
+            let path = try RemotePath("file")
+            let prefix = UUID().uuidString
+            try await S3Backend(server.configuration(prefix: prefix))
+                .write([UInt8](repeating: 7, count: 3000), to: path, when: .always)
+            let slow = try FaultProxy(to: server.port) { _, _ in .trickle(bytes: 500, milliseconds: 2) }
+            let patient = S3Backend(try server.configuration(port: slow.port, prefix: prefix))
+            #expect(try await patient.bytes(at: path) == [UInt8](repeating: 7, count: 3000))
+            #expect(try await patient.list(.root)?.map(\.name) == ["file"])
+
+            let silent = try FaultProxy(to: server.port) { _, _ in .silence }
+            var configuration = try server.configuration(port: silent.port)
+            configuration.retries = .none
+            configuration.timeouts.read = .milliseconds(100)
+            let backend = S3Backend(configuration)
+            do {
+                _ = try await backend.status(of: path)
+                Issue.record("a server that says nothing was waited for")
+            } catch let error as RemoteError {
+                #expect(error.code == .unavailable)
+            }
+        }
+
+        @Test("waits as long as a server asks, and not longer than it may")
+        func retryAfter() async throws {
+            let server = try await S3Server.shared(.moto)
+            for (header, isPatient) in [("Retry-After: 7", true), ("Retry-After: 3600", false)] {
+                let waits = Locked<[Duration]>([])
+                let proxy = try FaultProxy(to: server.port) { number, _ in
+                    number == 0 ? .answer(503, headers: [header]) : .none
+                }
+                var configuration = try server.configuration(port: proxy.port)
+                configuration.clock = RecordingClock(waits: waits)
+                let backend = S3Backend(configuration)
+                do {
+                    #expect(try await backend.list(.root) == [])
+                    #expect(isPatient)
+                } catch let error as RemoteError {
+                    #expect(!isPatient && error.code == .unavailable && error.message.contains("3600 s"), "\(error)")
+                }
+                let all = waits.withLock { $0 }
+                #expect(all.count == (isPatient ? 1 : 0))
+                #expect(all.allSatisfy { $0 >= .seconds(7) && $0 < .seconds(8) }, "\(all)")
+            }
+        }
+    }
+}
+
+/// A clock on which nobody waits, and that says for how long somebody would have.
+struct RecordingClock: Clock {
+    typealias Instant = ContinuousClock.Instant
+
+    let waits: Locked<[Duration]>
+
+    var now: Instant { .now }
+    var minimumResolution: Duration { .nanoseconds(1) }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        let wait = now.duration(to: deadline)
+        waits.withLock { $0.append(wait) }
+    }
+}
+
+/// A clock on which something else happens instead of waiting, the first time.
+struct MeddlingClock: Clock {
+    typealias Instant = ContinuousClock.Instant
+
+    private let body: @Sendable () async throws -> Void
+    private let isOver = Locked(false)
+
+    init(_ body: @escaping @Sendable () async throws -> Void) { self.body = body }
+
+    var now: Instant { .now }
+    var minimumResolution: Duration { .nanoseconds(1) }
+
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        let isFirst = isOver.withLock { isOver in
+            defer { isOver = true }
+            return !isOver
+        }
+        if isFirst { try await body() }
+    }
+}

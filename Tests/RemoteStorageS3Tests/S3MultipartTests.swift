@@ -1,0 +1,273 @@
+import Foundation
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+import S3Servers
+import ServerFixtures
+import Testing
+import ThreadSupport
+
+@testable import RemoteStorageS3
+
+extension S3Tests {
+    @Suite("A file that is sent in parts", .enabled(if: S3ServerKind.seaweedFS.isInstalled))
+    struct MultipartTests {
+        private static let partSize = S3Configuration.smallestPartSize
+
+        /// Bytes that differ from part to part, as they are asked for.
+        private static func content(
+            parts: Int,
+            seed: UInt8 = 0,
+            announces: Bool = true,
+            _ body: @escaping @Sendable (Int) async throws -> Void = { _ in }
+        ) -> RemoteContent {
+            // The last part is one byte.
+            let count = (parts - 1) * partSize + 1
+            return RemoteContent(length: announces ? Int64(count) : nil) {
+                var offset = 0
+                return {
+                    guard offset < count else { return nil }
+                    try await body(offset / partSize + 1)
+                    let size = min(1 << 20, count - offset)
+                    defer { offset += size }
+                    return [UInt8](repeating: UInt8(truncatingIfNeeded: offset >> 20) &+ seed, count: size)
+                }
+            }
+        }
+
+        private static func holds(_ content: RemoteContent, _ backend: S3Backend, _ path: RemotePath) async throws
+            -> Bool
+        {
+            guard let remote = try await backend.read(path) else { return false }
+            return try await remote.bytes(upTo: 1 << 28) == content.bytes(upTo: 1 << 28)
+        }
+
+        private static func configuration(_ server: S3Server, port: Int? = nil, prefix: String) throws
+            -> S3Configuration
+        {
+            var configuration = try server.configuration(port: port, prefix: prefix)
+            configuration.partSize = partSize
+            configuration.parallelParts = 2
+            return configuration
+        }
+
+        /// Whether a request sends a part.
+        private static func isPart(_ line: String) -> Bool { line.hasPrefix("PUT") && line.contains("partNumber=") }
+
+        @Test(
+            "arrives whole although the connection is cut every few megabytes, and at most a part is sent again for each cut",
+            // moto fails by itself when it is asked several things at once.
+            arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
+        )
+        func cuts(kind: S3ServerKind) async throws {
+            let server = try await S3Server.shared(kind)
+            let path = try RemotePath("directory/large")
+            let prefix = UUID().uuidString
+            let counts = Locked((parts: 0, cuts: 0))
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                guard Self.isPart(line) else { return .none }
+                return counts.withLock { counts in
+                    counts.parts += 1
+                    guard counts.parts % 3 == 2 else { return .none }
+                    counts.cuts += 1
+                    // In turn while it is sent, and when its reply is on the way.
+                    return counts.cuts % 2 == 1 ? .cutRequest(after: 3 << 20) : .loseReply
+                }
+            }
+            let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+            let content = Self.content(parts: 8)
+            let written = try await backend.write(content, to: path, when: .ifAbsent)
+            let (sent, cuts) = counts.withLock { $0 }
+            #expect(cuts >= 3)
+            #expect(sent == 8 + cuts)
+            let status = try await backend.status(of: path)
+            #expect(written.size == 7 * Int64(Self.partSize) + 1)
+            #expect(
+                status?.size == written.size && status?.tag == written.tag,
+                "\(written) \(String(describing: status))"
+            )
+            #expect(try await Self.holds(content, backend, path))
+            #expect(try await backend.list(RemotePath("directory"))?.map(\.name) == ["large"])
+        }
+
+        @Test("goes on where it was cut off when it is written again", arguments: S3ServerKind.plainInstalled)
+        func resumption(kind: S3ServerKind) async throws {
+            let server = try await S3Server.shared(kind)
+            let path = try RemotePath("large")
+            let prefix = UUID().uuidString
+            let isBroken = Locked(true)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                isBroken.withLock { $0 } && line.contains("partNumber=4&") ? .cutRequest(after: 1 << 20) : .none
+            }
+            let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+            let content = Self.content(parts: 6)
+            let error = await #expect(throws: RemoteError.self) {
+                try await backend.write(content, to: path, when: .ifAbsent)
+            }
+            #expect(error?.code == .unavailable)
+            #expect(try await backend.status(of: path) == nil)
+            isBroken.withLock { $0 = false }
+            let before = proxy.lines
+            #expect(before.contains { $0.contains("partNumber=3&") })
+            try await backend.write(content, to: path, when: .ifAbsent)
+            let again = proxy.lines.dropFirst(before.count).filter { Self.isPart($0) }
+            // What had arrived isn't sent again.
+            #expect(!again.contains { line in (1...3).contains { line.contains("partNumber=\($0)&") } }, "\(again)")
+            #expect(again.count <= 3)
+            #expect(try await Self.holds(content, backend, path))
+            // Another content doesn't get any part of the former one.
+            isBroken.withLock { $0 = true }
+            let other = try RemotePath("other")
+            await #expect(throws: RemoteError.self) { try await backend.write(content, to: other, when: .always) }
+            isBroken.withLock { $0 = false }
+            let changed = Self.content(parts: 5, seed: 9)
+            try await backend.write(changed, to: other, when: .always)
+            #expect(try await Self.holds(changed, backend, other))
+        }
+
+        @Test(
+            "whose completion's reply was lost is there once, and refused if another was first",
+            arguments: S3ServerKind.plainInstalled
+        )
+        func completion(kind: S3ServerKind) async throws {
+            let server = try await S3Server.shared(kind)
+            let path = try RemotePath("large")
+            let prefix = UUID().uuidString
+            let completions = Locked(0)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                guard line.hasPrefix("POST"), line.contains("large?uploadId=") else { return .none }
+                return completions.withLock { count in
+                    count += 1
+                    return count == 1 ? .loseReply : .none
+                }
+            }
+            let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+            for condition in [WriteCondition.ifAbsent, .always] {
+                completions.withLock { $0 = 0 }
+                let content = Self.content(parts: 2, announces: false)
+                let written = try await backend.write(content, to: path, when: condition)
+                #expect(completions.withLock { $0 } == 2)
+                #expect(try await backend.status(of: path)?.tag == written.tag)
+                #expect(try await Self.holds(content, backend, path))
+            }
+            try await backend.remove(path)
+            let late = Self.content(parts: 2) { part in
+                // After it was looked whether the file is there, and before it is.
+                if part == 2, try await backend.status(of: path) == nil {
+                    try await backend.write([1], to: path, when: .ifAbsent)
+                }
+            }
+            let error = await #expect(throws: RemoteError.self) {
+                try await backend.write(late, to: path, when: .ifAbsent)
+            }
+            #expect(error?.code == .alreadyExists)
+            #expect(try await backend.bytes(at: path) == [1])
+            let uploads = try await Self.uploads(server, prefix)
+            #expect(uploads == [], "\(uploads)")
+        }
+
+        @Test(
+            "is the one of a single writer of all who create it at once",
+            arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
+        )
+        func race(kind: S3ServerKind) async throws {
+            let server = try await S3Server.shared(kind)
+            let path = try RemotePath("large")
+            let configuration = try Self.configuration(server, prefix: UUID().uuidString)
+            let winners = try await withThrowingTaskGroup(of: UInt8?.self) { group in
+                for seed in UInt8(1)...4 {
+                    group.addTask {
+                        do {
+                            let content = Self.content(parts: 2, seed: seed * 16)
+                            try await S3Backend(configuration).write(content, to: path, when: .ifAbsent)
+                            return seed
+                        } catch let error as RemoteError where error.code == .alreadyExists {
+                            return nil
+                        }
+                    }
+                }
+                var winners: [UInt8] = []
+                for try await winner in group { winners += [winner].compactMap(\.self) }
+                return winners
+            }
+            try #require(winners.count == 1)
+            let backend = S3Backend(configuration)
+            #expect(try await Self.holds(Self.content(parts: 2, seed: winners[0] * 16), backend, path))
+        }
+
+        @Test("is read no further than its parts are sent, so that few of them are in memory")
+        func memory() async throws {
+            let server = try await S3Server.shared(.seaweedFS)
+            let prefix = UUID().uuidString
+            let proxy = try FaultProxy(to: server.port) { _, _ in .none }
+            let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+            let furthest = Locked(0)
+            let content = Self.content(parts: 10) { part in
+                let sent = proxy.lines.count { Self.isPart($0) }
+                furthest.withLock { $0 = max($0, part - sent) }
+            }
+            try await backend.write(content, to: RemotePath("large"), when: .always)
+            // The one that is read, two that are sent, and one that tells whether another follows.
+            #expect(furthest.withLock { $0 } <= 4)
+        }
+
+        @Test("leaves nothing behind when its content fails or it is cancelled, and others' parts when they are old")
+        func aborting() async throws {
+            struct Failure: Error {}
+            let server = try await S3Server.shared(.seaweedFS)
+            let path = try RemotePath("large")
+            let prefix = UUID().uuidString
+            let backend = S3Backend(try Self.configuration(server, prefix: prefix))
+            await #expect(throws: Failure.self) {
+                let content = Self.content(parts: 4) { if $0 == 4 { throw Failure() } }
+                try await backend.write(content, to: path, when: .always)
+            }
+            await #expect(throws: CancellationError.self) {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    let (reached, signal) = AsyncStream<Never>.makeStream()
+                    group.addTask {
+                        let content = Self.content(parts: 4) { part in
+                            guard part == 3 else { return }
+                            signal.finish()
+                            let never = AsyncStream<Never>.makeStream()
+                            for await _ in never.stream {}
+                            try Task.checkCancellation()
+                        }
+                        try await backend.write(content, to: path, when: .always)
+                    }
+                    for await _ in reached {}
+                    group.cancelAll()
+                    try await group.waitForAll()
+                }
+            }
+            #expect(try await backend.status(of: path) == nil)
+            #expect(try await Self.uploads(server, prefix) == [])
+
+            // A device that vanished leaves its parts; who comes later removes them when they are old enough.
+            let dying = try FaultProxy(to: server.port) { _, line in
+                line.contains("partNumber=3&") || line.hasPrefix("DELETE") ? .loseRequest : .none
+            }
+            let dead = S3Backend(try Self.configuration(server, port: dying.port, prefix: prefix))
+            await #expect(throws: RemoteError.self) {
+                try await dead.write(Self.content(parts: 4), to: path, when: .always)
+            }
+            #expect(try await Self.uploads(server, prefix) == ["\(prefix)/large"])
+            let other = try RemotePath("other")
+            try await backend.write(Self.content(parts: 2), to: other, when: .always)
+            #expect(try await Self.uploads(server, prefix) == ["\(prefix)/large"])
+            var impatient = try Self.configuration(server, prefix: prefix)
+            impatient.abandonedAfter = .seconds(-60)
+            let content = Self.content(parts: 2, seed: 3)
+            try await S3Backend(impatient).write(content, to: other, when: .always)
+            #expect(try await Self.holds(content, backend, other))
+            #expect(try await Self.uploads(server, prefix) == [])
+        }
+
+        /// The keys of uploads that aren't over, as the server lists them.
+        private static func uploads(_ server: S3Server, _ prefix: String) async throws -> [String] {
+            let response = try await S3Backend(server.configuration(prefix: "")).perform(.GET, query: ["uploads": ""])
+            let list = try S3Element(response.bytes, named: "ListMultipartUploadsResult")
+            return list.all("Upload").compactMap { $0["Key"] }.filter { $0.hasPrefix(prefix) }
+        }
+    }
+}

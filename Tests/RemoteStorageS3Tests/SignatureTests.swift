@@ -1,0 +1,63 @@
+import Foundation
+import Testing
+
+@testable import RemoteStorageS3
+
+@Suite("AWS Signature Version 4")
+struct SignatureTests {
+    /// The examples of “Signature Calculations for the Authorization Header”, in Amazon's documentation of S3.
+    private struct Example {
+        var method = "GET"
+        var target: String
+        var headers: [(name: String, value: String)] = []
+        var payload = SignatureV4.emptyPayload
+        var signature: String
+    }
+
+    private static let examples = [
+        Example(
+            target: "/test.txt",
+            headers: [("Range", "bytes=0-9")],
+            signature: "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
+        ),
+        Example(
+            method: "PUT",
+            target: "/test%24file.text",
+            headers: [("Date", "Fri, 24 May 2013 00:00:00 GMT"), ("x-amz-storage-class", "REDUCED_REDUNDANCY")],
+            payload: hexadecimal(S3Payload(Array("Welcome to Amazon S3.".utf8)).sha256),
+            signature: "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"
+        ),
+        Example(
+            target: "/?lifecycle=",
+            signature: "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"
+        ),
+        Example(
+            target: "/?max-keys=2&prefix=J",
+            signature: "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"
+        ),
+    ]
+
+    @Test("is what Amazon's documentation of S3 shows")
+    func published() {
+        let credentials = S3Credentials(
+            accessKeyID: "AKIAIOSFODNN7EXAMPLE",
+            secretAccessKey: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+        )
+        let date = SigningDate(Date(timeIntervalSince1970: 1_369_353_600))
+        #expect(date.time == "20130524T000000Z")
+        for example in Self.examples {
+            let header = SignatureV4(credentials: credentials, region: "us-east-1").authorization(
+                example.method,
+                example.target,
+                headers: example.headers + [
+                    ("Host", "examplebucket.s3.amazonaws.com"), ("x-amz-date", date.time),
+                    ("x-amz-content-sha256", example.payload),
+                ],
+                payload: example.payload,
+                date: date
+            )
+            #expect(header.hasSuffix("Signature=\(example.signature)"), "\(header)")
+            #expect(header.contains("Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"))
+        }
+    }
+}

@@ -1,0 +1,211 @@
+package import Foundation
+import RemoteStorage
+package import RemoteStorageS3
+import ServerFixtures
+
+/// A kind of S3 server that may be installed.
+package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertible {
+    case seaweedFS, seaweedFSTLS, moto
+
+    package static let plain: [S3ServerKind] = [.seaweedFS, .moto]
+
+    package var description: String { rawValue }
+
+    /// Where `.ci/prepare` puts them.
+    private static let programs =
+        ProcessInfo.processInfo.environment["STORESYNC_TEST_SERVERS"]
+        ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".cache/storesync-servers").path
+
+    var program: String { Self.programs + (self == .moto ? "/bin/moto_server" : "/bin/weed") }
+
+    /// Whether tests can use it; in continuous integration, one that is missing is a failure.
+    package var isInstalled: Bool {
+        if FileManager.default.isExecutableFile(atPath: program) { return true }
+        if ProcessInfo.processInfo.environment["CI"] != nil { return true }
+        FileHandle.standardError.write(
+            Data("\(self) isn't installed: .ci/prepare does that. Its tests are left out.\n".utf8)
+        )
+        return false
+    }
+
+    package static let plainInstalled = plain.filter(\.isInstalled)
+}
+
+/// An S3 server on loopback, with a folder of its own; it ends with the last reference, or with this process.
+package final class S3Server: Sendable {
+    package static let accessKeyID = "testAccessKey"
+    /// What no log, error or URL may hold.
+    package static let secret = "correct horse/battery+staple"
+    package static let credentials = S3Credentials(accessKeyID: accessKeyID, secretAccessKey: secret)
+    package static let bucket = "test-bucket"
+
+    /// Servers that many tests share, each with a prefix of its own.
+    private static let shared: [S3ServerKind: Task<S3Server, any Error>] = Dictionary(
+        uniqueKeysWithValues: S3ServerKind.allCases.map { kind in (kind, Task { try await S3Server(kind) }) }
+    )
+
+    package let kind: S3ServerKind
+    package let folder: URL
+    package let port: Int
+    private let process: Process
+    /// The server ends when this does.
+    private let lifeline = Pipe()
+
+    /// Starts a server and waits until it answers.
+    package init(_ kind: S3ServerKind) async throws {
+        self.kind = kind
+        port = try freePort()
+        folder = FileManager.default.temporaryDirectory
+            .appending(path: "storesync-s3-\(UUID().uuidString)", directoryHint: .isDirectory)
+        try FileManager.default.createDirectory(
+            at: folder.appending(path: "data"),
+            withIntermediateDirectories: true
+        )
+        process = Process()
+        process.executableURL = URL(filePath: "/bin/sh")
+        process.standardInput = lifeline
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        // However this process ends, the pipe does, and with it the server.
+        let script = """
+            folder=$1; shift
+            "$@" </dev/null >"$folder/log" 2>&1 &
+            cat >/dev/null
+            kill -9 $!
+            wait
+            rm -rf "$folder"
+            """
+        var environment = ProcessInfo.processInfo.environment
+        for name in environment.keys where name.hasPrefix("AWS_") { environment[name] = nil }
+        process.environment = environment
+        let (arguments, filer) = try await configure()
+        process.arguments = ["-c", script, "sh", folder.path, kind.program] + arguments
+        try process.run()
+        try await waitUntilReady(filer)
+    }
+
+    deinit {
+        try? lifeline.fileHandleForWriting.close()
+    }
+
+    /// The server of that kind that many tests share.
+    package static func shared(_ kind: S3ServerKind) async throws -> S3Server {
+        guard let task = shared[kind] else { throw RemoteError(.unsupported, "no such kind") }
+        return try await task.value
+    }
+
+    /// The server as it is seen through another port.
+    package func endpoint(port: Int? = nil) -> URL {
+        guard let url = URL(string: "\(kind == .seaweedFSTLS ? "https" : "http")://localhost:\(port ?? self.port)")
+        else {
+            preconditionFailure("a URL of ours")
+        }
+        return url
+    }
+
+    package var certificate: URL { folder.appending(path: "certificate.pem") }
+
+    package func configuration(
+        port: Int? = nil,
+        prefix: String = UUID().uuidString,
+        credentials: S3Credentials? = S3Server.credentials
+    ) throws -> S3Configuration {
+        var configuration = try S3Configuration(
+            bucket: Self.bucket,
+            prefix: prefix,
+            endpoint: endpoint(port: port),
+            credentials: credentials
+        )
+        configuration.retries = RequestRetries(attempts: 4, delay: .milliseconds(1))
+        if kind == .seaweedFSTLS { configuration.trustedCertificates = [certificate] }
+        return configuration
+    }
+
+    /// An empty place on the server.
+    package func backend() throws -> S3Backend { S3Backend(try configuration()) }
+
+    // MARK: Starting
+
+    private func configure() async throws -> (arguments: [String], filer: Int?) {
+        guard kind != .moto else { return (["-H", "127.0.0.1", "-p", "\(port)"], nil) }
+        let user = """
+            {"identities": [{"name": "tests", "actions": ["Admin", "Read", "List", "Tagging", "Write"], "credentials": \
+            [{"accessKey": "\(Self.accessKeyID)", "secretKey": "\(Self.secret)"}]}]}
+            """
+        try Data(user.utf8).write(to: folder.appending(path: "s3.json"))
+        let ports = try (0..<7).map { _ in try freePort() }
+        var arguments = [
+            "-logtostderr=true", "server", "-dir=\(folder.path)/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer",
+            "-s3", "-s3.config=\(folder.path)/s3.json", "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=20",
+            "-master.volumeSizeLimitMB=64", "-master.port=\(ports[0])", "-master.port.grpc=\(ports[1])",
+            "-volume.port=\(ports[2])", "-volume.port.grpc=\(ports[3])", "-filer.port=\(ports[4])",
+            "-filer.port.grpc=\(ports[5])", "-s3.port.grpc=\(ports[6])", "-s3.port=\(port)",
+        ]
+        if kind == .seaweedFSTLS {
+            try await makeCertificate()
+            arguments += ["-s3.cert.file=\(certificate.path)", "-s3.key.file=\(folder.path)/key.pem"]
+        }
+        return (arguments, ports[4])
+    }
+
+    private func makeCertificate() async throws {
+        try await run(
+            "/usr/bin/openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-days",
+            "2",
+            "-keyout",
+            folder.appending(path: "key.pem").path,
+            "-out",
+            certificate.path
+        )
+    }
+
+    /// Makes the bucket, and waits until it is there: nothing tells when a server is ready but that it answers.
+    private func waitUntilReady(_ filer: Int?) async throws {
+        var isMade = false
+        for _ in 0..<3000 {
+            if let filer {
+                // A directory of SeaweedFS's own is a bucket; its door refuses strangers as soon as it is open.
+                isMade = isMade || LoopbackSocket.status("POST", "/buckets/\(Self.bucket)/", port: filer) == 201
+                let isOpen =
+                    kind == .seaweedFSTLS
+                    ? isListening(port) : LoopbackSocket.status("GET", "/\(Self.bucket)", port: port) == 403
+                if isMade, isOpen { return }
+            } else if LoopbackSocket.status("PUT", "/\(Self.bucket)", port: port) == 200 {
+                return
+            }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        let log = (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? "it left no log"
+        throw RemoteError(.unavailable, "\(kind) didn't start: \(log.suffix(2000))")
+    }
+}
+
+/// Runs a tool to its end.
+private func run(_ tool: String, _ arguments: String...) async throws {
+    let process = Process()
+    process.executableURL = URL(filePath: tool)
+    process.arguments = arguments
+    process.standardOutput = FileHandle.nullDevice
+    process.standardError = FileHandle.nullDevice
+    let status = try await withCheckedThrowingContinuation { continuation in
+        process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
+        do {
+            try process.run()
+        } catch {
+            continuation.resume(throwing: error)
+        }
+    }
+    guard status == 0 else { throw RemoteError(.unavailable, "\(tool) \(arguments) failed") }
+}

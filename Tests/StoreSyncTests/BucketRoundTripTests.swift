@@ -1,0 +1,73 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import RemoteStorageS3
+@testable import StoreSync
+
+@Suite("The depth in round trips to a bucket, request by request", .timeLimit(.minutes(30)))
+struct BucketRoundTripTests {
+    /// How many HTTP requests waited for each other while `body` ran, and how many there were.
+    private func measure(
+        of world: World,
+        _ name: String,
+        _ objects: Locked<DistantBucket.Objects>,
+        _ body: @escaping @Sendable (Device) async throws -> Void
+    ) async throws -> (depth: Int64, requests: Int) {
+        let before = objects.withLock { $0.requests }
+        let depth = try await Simulation.run(seed: 1) { simulation in
+            let bucket = DistantBucket(objects: objects, clock: simulation.clock)
+            let backend = S3Backend(try DistantBucket.configuration(), transport: bucket)
+            let device = try world.device(name, backend: backend, simulation: simulation)
+            let start = simulation.clock.now
+            try await body(device)
+            return start.duration(to: simulation.clock.now).components.seconds
+        }
+        return (depth, objects.withLock { $0.requests } - before)
+    }
+
+    // The limits that hold request by request to the backend are those of RoundTripDepthTests. Of the requests that a backend
+    // sends for them, a write needs two that wait for each other: one looks whether something is in the way.
+    @Test("registering, pushing and pulling stay within their limits", arguments: [false, true])
+    func limits(isSealed: Bool) async throws {
+        let world = try World(password: isSealed ? "correct horse" : nil)
+        let objects = Locked(DistantBucket.Objects())
+        let first = try await measure(of: world, "a", objects) { _ = try await $0.register().value }
+        #expect(first.depth <= (isSealed ? 10 : 8) && first.requests <= 40, "\(first)")
+        let known = try await measure(of: world, "a", objects) { _ = try await $0.register().value }
+        #expect(known.depth <= 2 && known.requests <= 14, "\(known)")
+        try world.device("a").write("one")
+        let push = try await measure(of: world, "a", objects) { _ = try await $0.push().value }
+        #expect(push.depth <= (isSealed ? 16 : 16 + 2) && push.requests <= 80, "\(push)")
+        try world.device("a").write("two")
+        let again = try await measure(of: world, "a", objects) { _ = try await $0.push().value }
+        #expect(again.depth <= (isSealed ? 8 : 8 + 2) && again.requests <= 66, "\(again)")
+        let pull = try await measure(of: world, "c", objects) { _ = try await $0.pull().value }
+        #expect(pull.depth <= 15 && pull.requests <= 56, "\(pull)")
+        #expect(try world.device("c").notes() == ["one", "two"])
+    }
+
+    @Test("the status of 100 documents is four round trips deep")
+    func status() async throws {
+        let world = try World()
+        let objects = Locked(DistantBucket.Objects())
+        try world.device("a").write("one")
+        _ = try await measure(of: world, "a", objects) { _ = try await $0.push().value }
+        objects.withLock { objects in
+            for (key, bytes) in objects.bytes where key.contains("/Documents/notes/") {
+                for number in 0..<99 {
+                    objects.bytes[key.replacing("/Documents/notes/", with: "/Documents/document-\(number)/")] = bytes
+                }
+            }
+        }
+        let status = try await measure(of: world, "a", objects) { device in
+            let status = try await device.status().value
+            #expect(status.documents.count == 100)
+            #expect(status.documents.allSatisfy { $0.stores.count == 1 })
+        }
+        #expect(status.depth <= 4, "\(status)")
+    }
+}
