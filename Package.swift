@@ -286,8 +286,8 @@ let package = Package(
         .testTarget(
             name: "StoreSyncCommandTests",
             dependencies: [
-                "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography", "ServerFixtures",
-                "S3Servers", "WebDAVServers",
+                "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography", "OperationsTesting",
+                "ThreadSupport", "ServerFixtures", "S3Servers", "WebDAVServers",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings

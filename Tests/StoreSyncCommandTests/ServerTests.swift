@@ -1,0 +1,196 @@
+import Foundation
+import OperationsTesting
+import S3Servers
+import ServerFixtures
+import Testing
+import ThreadSupport
+import WebDAVServers
+
+extension CommandTests {
+    /// `STORESYNC_KILLS` and `STORESYNC_RACES` say how many there are of each; few where they're not set.
+    @Suite("On real servers", .timeLimit(.minutes(30)))
+    struct ServerTests {
+        private static func number(_ name: String, _ usual: Int) -> Int {
+            ProcessInfo.processInfo.environment[name].flatMap(Int.init) ?? usual
+        }
+
+        private static let kills = number("STORESYNC_KILLS", 4)
+        private static let races = number("STORESYNC_RACES", 2)
+
+        enum Kind: String, CaseIterable, Sendable {
+            case apache, lighttpd, seaweedFS
+
+            var isInstalled: Bool {
+                switch self {
+                case .apache: ServerKind.apache.isInstalled
+                case .lighttpd: ServerKind.lighttpd.isInstalled
+                case .seaweedFS: S3ServerKind.seaweedFS.isInstalled
+                }
+            }
+        }
+
+        /// A place on a server, seen through some port.
+        private final class Place: Sendable {
+            private let webDAV: WebDAVServer?
+            private let s3: S3Server?
+            private let prefix = UUID().uuidString
+
+            init(_ kind: Kind) async throws {
+                switch kind {
+                case .apache: (webDAV, s3) = (try await WebDAVServer(.apache), nil)
+                case .lighttpd: (webDAV, s3) = (try await WebDAVServer(.lighttpd), nil)
+                case .seaweedFS: (webDAV, s3) = (nil, try await S3Server.shared(.seaweedFS))
+                }
+            }
+
+            var port: Int { webDAV?.port ?? s3?.port ?? 0 }
+
+            func options(port: Int) -> [String] {
+                if let webDAV {
+                    let path = webDAV.url(port: port).path(percentEncoded: true)
+                    return ["--remote", "webdav://user@localhost:\(port)\(path)"]
+                }
+                return ["--remote", "s3://\(S3Server.bucket)/\(prefix)", "--endpoint", "http://localhost:\(port)"]
+            }
+
+            static let environment = [
+                "STORESYNC_WEBDAV_PASSWORD": "correct horse",
+                "AWS_ACCESS_KEY_ID": S3Server.accessKeyID, "AWS_SECRET_ACCESS_KEY": S3Server.secret,
+                "STORESYNC_PASSWORD": "sealed under this",
+            ]
+        }
+
+        /// Kills a process when it makes its so many-th request.
+        private final class Killer: Sendable {
+            private struct Plan {
+                var left: Int?
+                var fault = FaultProxy.Fault.none
+                var victim: ChildProcess?
+            }
+
+            private let plan = Locked(Plan())
+
+            /// The victim is named before anything is killed: its first request waits for that.
+            func arm(_ left: Int?, _ fault: FaultProxy.Fault) {
+                plan.withLock { $0 = Plan(left: left, fault: fault) }
+            }
+
+            func aim(at victim: ChildProcess) {
+                plan.withLock { $0.victim = victim }
+            }
+
+            func decide() -> FaultProxy.Fault {
+                let (victim, fault) = plan.withLock { plan -> (ChildProcess?, FaultProxy.Fault) in
+                    guard let left = plan.left else { return (nil, .none) }
+                    plan.left = left - 1
+                    return left == 0 ? (plan.victim, plan.fault) : (nil, .none)
+                }
+                guard let victim else { return .none }
+                victim.signal(SIGKILL)
+                return fault
+            }
+        }
+
+        @Test(
+            "D13: killed at any request of a push or a pull, a device goes on with the next one",
+            arguments: Kind.allCases.filter(\.isInstalled)
+        )
+        func kills(kind: Kind) async throws {
+            let place = try await Place(kind)
+            let killer = Killer()
+            let proxy = try FaultProxy(to: place.port) { _, _ in killer.decide() }
+            let world = try World()
+            let devices = [try world.device("laptop"), try world.device("desktop")]
+
+            func run(
+                _ device: Device,
+                _ command: [String],
+                killedAt request: Int? = nil,
+                _ fault: FaultProxy.Fault = .none
+            )
+                async throws -> CommandResult
+            {
+                killer.arm(request, fault)
+                let child = try world.start(
+                    command + place.options(port: proxy.port) + [
+                        "--app", "org.example.notes", "--state", device.state.path, "--json",
+                    ],
+                    environment: Place.environment
+                )
+                killer.aim(at: child)
+                return await child.finish()
+            }
+
+            func push(_ device: Device) -> [String] { ["push", device.store.path, "--document", "notes"] }
+            func pull(_ device: Device) -> [String] { ["pull", device.store.path, "--document", "notes"] }
+
+            for (device, command) in zip(devices, [["register", "--encrypt"], ["register"]]) {
+                let result = try await run(device, command)
+                #expect(result.status == 0, "\(result)")
+            }
+            var generator = SplitMix64(seed: 1)
+            var killed = 0
+            var notes: [String] = []
+            var round = 0
+            while killed < Self.kills, round < 10 * Self.kills {
+                round += 1
+                let writer = devices[round % 2]
+                let reader = devices[(round + 1) % 2]
+                notes.append("note \(round)")
+                try writer.write("note \(round)", bytes: Int.random(in: 0..<300_000, using: &generator))
+                for (device, command) in [(writer, push(writer)), (reader, pull(reader))] {
+                    let fault =
+                        [FaultProxy.Fault.none, .loseRequest, .loseReply, .cutRequest(after: 500)]
+                        .randomElement(using: &generator) ?? .none
+                    let first = try await run(
+                        device,
+                        command,
+                        killedAt: Int.random(in: 0..<24, using: &generator),
+                        fault
+                    )
+                    if first.signal == SIGKILL { killed += 1 } else { #expect(first.status == 0, "\(first)") }
+                    let next = try await run(device, command)
+                    #expect(next.status == 0, "\(kind), round \(round), after \(first): \(next)")
+                }
+                #expect(try reader.notes() == notes, "\(kind), round \(round)")
+            }
+            print("\(kind): \(killed) killed in \(round) rounds")
+            #expect(killed >= Self.kills)
+            let verify = try await run(devices[0], ["verify"])
+            #expect(verify.status == 0, "\(verify)")
+            #expect(try verify.json()["problems"] == .array([]), "\(verify)")
+        }
+
+        @Test(
+            "eight devices that register first, all at once, find one application, which one of them made",
+            arguments: Kind.allCases.filter(\.isInstalled)
+        )
+        func races(kind: Kind) async throws {
+            let place = try await Place(kind)
+            let world = try World()
+            for round in 0..<Self.races {
+                let options = place.options(port: place.port) + ["--app", "org.example.round\(round)", "--json"]
+                let results = try await withThrowingTaskGroup(of: CommandResult.self) { group in
+                    for number in 0..<8 {
+                        let device = try world.device("device \(number)")
+                        group.addTask {
+                            try await world.run(
+                                ["register", "--no-encrypt", "--state", device.state.path] + options,
+                                environment: Place.environment.filter { $0.key != "STORESYNC_PASSWORD" }
+                            )
+                        }
+                    }
+                    return try await group.reduce(into: []) { $0.append($1) }
+                }
+                for result in results where result.status != 0 { Issue.record("\(kind), round \(round): \(result)") }
+                let winners = try results.filter { try $0.json()["created"]?.boolean == true }
+                #expect(winners.count == 1, "\(kind), round \(round)")
+                let status = try await world.run(
+                    ["status", "--state", world.folder.appending(path: "device 0/state").path] + options,
+                    environment: Place.environment.filter { $0.key != "STORESYNC_PASSWORD" }
+                )
+                #expect(try status.json()["clients"]?.array?.count == 8, "\(kind), round \(round): \(status)")
+            }
+        }
+    }
+}
