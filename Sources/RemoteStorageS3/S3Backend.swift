@@ -7,8 +7,6 @@ import RemoteStorageHTTP
 ///
 /// - Conditions are sent where they are known to hold in a race: at Amazon and SeaweedFS. Any other server is tried, once and
 ///   before the first write, with what a probe can disprove.
-/// - Of all who create a large file at once, several may win where the server's completion of an upload in parts isn't
-///   exclusive, as at SeaweedFS 4.48: what decides something has to be smaller than a part.
 /// - A file appears with its last byte, also one that is sent in parts. What is sent is in memory, signed, and compared by
 ///   the server by its checksums; of a large file that is a part or a few of them.
 /// - A directory is a key without bytes that ends in a slash, or what other keys begin with; it gets a key of its own when

@@ -166,6 +166,35 @@ extension S3Tests {
             #expect(uploads == [], "\(uploads)")
         }
 
+        @Test(
+            "is the one of a single writer of all who create it at once",
+            arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
+        )
+        func race(kind: S3ServerKind) async throws {
+            let server = try await S3Server.shared(kind)
+            let path = try RemotePath("large")
+            let configuration = try Self.configuration(server, prefix: UUID().uuidString)
+            let winners = try await withThrowingTaskGroup(of: UInt8?.self) { group in
+                for seed in UInt8(1)...4 {
+                    group.addTask {
+                        do {
+                            let content = Self.content(parts: 2, seed: seed * 16)
+                            try await S3Backend(configuration).write(content, to: path, when: .ifAbsent)
+                            return seed
+                        } catch let error as RemoteError where error.code == .alreadyExists {
+                            return nil
+                        }
+                    }
+                }
+                var winners: [UInt8] = []
+                for try await winner in group { winners += [winner].compactMap(\.self) }
+                return winners
+            }
+            try #require(winners.count == 1)
+            let backend = S3Backend(configuration)
+            #expect(try await Self.holds(Self.content(parts: 2, seed: winners[0] * 16), backend, path))
+        }
+
         @Test("is read no further than its parts are sent, so that few of them are in memory")
         func memory() async throws {
             let server = try await S3Server.shared(.seaweedFS)
