@@ -122,7 +122,8 @@ package final class HTTPTransport: HTTPSending {
 
     /// The value of the `Host` header: with the port unless it is the scheme's own.
     private var host: String {
-        let name = base.host() ?? ""
+        var name = base.host() ?? ""
+        if name.contains(":"), !name.hasPrefix("[") { name = "[\(name)]" }
         return base.effectivePort == (base.scheme == "https" ? 443 : 80) ? name : "\(name):\(base.effectivePort)"
     }
 

@@ -6,7 +6,7 @@ import S3Servers
 import Testing
 
 extension S3Tests {
-    @Suite("D15: A bucket keeps the promises of every backend")
+    @Suite("A bucket keeps the promises of every backend")
     struct ConformanceTests {
         /// Fewer rounds than in memory, since each is many requests; `STORESYNC_RACE_ROUNDS` says how many.
         private static let effort = BackendCheck.Effort(

@@ -8,7 +8,7 @@ import Testing
 import ThreadSupport
 
 extension S3Tests {
-    @Suite("D11 D15: A bucket behind a bad network", .enabled(if: S3ServerKind.moto.isInstalled))
+    @Suite("D11: A bucket behind a bad network", .enabled(if: S3ServerKind.moto.isInstalled))
     struct FaultTests {
         /// One request of every kind; what it leaves is the same whatever got lost on the way.
         private static func everyKind(of backend: S3Backend) async throws -> [String] {

@@ -60,4 +60,45 @@ struct SignatureTests {
             #expect(header.contains("Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"))
         }
     }
+
+    /// Of the test suite that Amazon publishes for Signature Version 4.
+    private static let suite = [
+        Example(target: "/", signature: "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+        Example(
+            method: "POST",
+            target: "/",
+            signature: "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"
+        ),
+        Example(
+            target: "/?Param1=value1&Param2=value2",
+            signature: "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500"
+        ),
+        Example(
+            target: "/",
+            headers: [("My-Header1", " value1"), ("My-Header2", " \"a   b   c\"")],
+            signature: "acc3ed3afb60bb290fc8d2dd0098b9911fcaa05412b367055dee359757a9c736"
+        ),
+    ]
+
+    @Test(
+        "is what Amazon's test suite expects: get-vanilla, post-vanilla, get-vanilla-query-order, get-header-value-trim"
+    )
+    func testSuite() {
+        let credentials = S3Credentials(
+            accessKeyID: "AKIDEXAMPLE",
+            secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
+        )
+        let date = SigningDate(Date(timeIntervalSince1970: 1_440_938_160))
+        #expect(date.time == "20150830T123600Z")
+        for example in Self.suite {
+            let header = SignatureV4(credentials: credentials, region: "us-east-1", service: "service").authorization(
+                example.method,
+                example.target,
+                headers: example.headers + [("Host", "example.amazonaws.com"), ("X-Amz-Date", date.time)],
+                payload: example.payload,
+                date: date
+            )
+            #expect(header.hasSuffix("Signature=\(example.signature)"), "\(example.target) \(header)")
+        }
+    }
 }

@@ -2,6 +2,7 @@ package import Foundation
 import RemoteStorage
 package import RemoteStorageS3
 import ServerFixtures
+import Synchronization
 
 /// A kind of S3 server that may be installed.
 package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertible {
@@ -40,9 +41,7 @@ package final class S3Server: Sendable {
     package static let bucket = "test-bucket"
 
     /// Servers that many tests share, each with a prefix of its own.
-    private static let shared: [S3ServerKind: Task<S3Server, any Error>] = Dictionary(
-        uniqueKeysWithValues: S3ServerKind.allCases.map { kind in (kind, Task { try await S3Server(kind) }) }
-    )
+    private static let shared = Mutex<[S3ServerKind: Task<S3Server, any Error>]>([:])
 
     package let kind: S3ServerKind
     package let folder: URL
@@ -90,7 +89,11 @@ package final class S3Server: Sendable {
 
     /// The server of that kind that many tests share.
     package static func shared(_ kind: S3ServerKind) async throws -> S3Server {
-        guard let task = shared[kind] else { throw RemoteError(.unsupported, "no such kind") }
+        let task = shared.withLock { shared in
+            let task = shared[kind] ?? Task { try await S3Server(kind) }
+            shared[kind] = task
+            return task
+        }
         return try await task.value
     }
 

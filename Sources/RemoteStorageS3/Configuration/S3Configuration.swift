@@ -45,7 +45,9 @@ public struct S3Configuration: Sendable {
     public var partSize = 8 << 20
     /// How many parts of a file are sent side by side, all of them from memory.
     public var parallelParts = 4
-    /// How old an upload of a large file that was never finished must be for the next such upload to abort it.
+    /// How old an upload in parts below the prefix that was never finished must be for the next one to abort it.
+    ///
+    /// Its parts take room and show in no list.
     public var abandonedAfter = Duration.seconds(7 * 86_400)
 
     /// Creates a configuration.

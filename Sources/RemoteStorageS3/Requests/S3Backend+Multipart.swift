@@ -29,7 +29,7 @@ extension S3Backend {
         do {
             async let swept: Void = sweep()
             let count = try await send(first, rest: &rest, of: &upload)
-            let headers = try await complete(upload, count: count)
+            let headers = try await completeAlone(upload, count: count)
             await swept
             return headers
         } catch let error as RemoteError where error.code == .unavailable {
@@ -131,6 +131,66 @@ extension S3Backend {
             )
         }
         return PartedUpload.Part(tag: tag, sha256: payload.sha256, checksum: payload.checksum)
+    }
+
+    /// Completes an upload under a condition while nobody else does so at its path.
+    ///
+    /// Each server tried that keeps conditions keeps them in a race of PUTs, and SeaweedFS not of completions. So whoever
+    /// completes first puts a *claim*, a hidden key that follows from the file's, and removes it afterwards. One that its
+    /// owner left behind is taken away when it is ten minutes old by the server's clock.
+    private func completeAlone(_ upload: PartedUpload, count: Int) async throws -> HTTPHeaders {
+        guard upload.write.condition != .always, !upload.write.conditionHeader.isEmpty,
+            let parent = upload.write.path.parent, let name = upload.write.path.lastComponent
+        else { return try await complete(upload, count: count) }
+        let digest = hexadecimal(S3Payload(Array(name.utf8)).sha256.prefix(16))
+        let claim = Write(
+            try parent.appending(".storesync-claim-\(digest).tmp"),
+            .ifAbsent,
+            [("If-None-Match", "*")]
+        )
+        try await take(claim, for: upload.write)
+        do {
+            let existing = try await status(of: upload.write.path)
+            let isOurs = try await headers(of: upload.write.path)?.first(name: Write.header) == upload.write.identifier
+            if !isOurs { try upload.write.condition.check(existing, at: upload.write.path) }
+            let headers = try await complete(upload, count: count)
+            await release(claim)
+            return headers
+        } catch {
+            await release(claim)
+            throw error
+        }
+    }
+
+    private func take(_ claim: Write, for write: Write) async throws {
+        var delay = configuration.retries.delay
+        for _ in 0..<12 {
+            do {
+                _ = try await put(S3Payload([]), claim)
+                return
+            } catch let error as RemoteError where error.code == .alreadyExists {
+                if let headers = try await headers(of: claim.path),
+                    let now = headers.first(name: "Date").flatMap({ HTTPDate($0)?.date }),
+                    let taken = headers.first(name: "Last-Modified").flatMap({ HTTPDate($0)?.date }),
+                    now.timeIntervalSince(taken) > 600
+                {
+                    await release(claim)
+                }
+                try await configuration.clock.sleep(for: min(delay, configuration.retries.longestDelay))
+                delay *= 2
+            }
+        }
+        throw RemoteError(.unavailable, "Others are just writing “\(write.path)”. Try again.", path: write.path)
+    }
+
+    private func release(_ claim: Write) async {
+        let request = HTTPRequest(
+            method: .DELETE,
+            target: location.target(location.key(claim.path)),
+            replyLimit: 1 << 16
+        )
+        // A task of its own isn't cancelled with this one, which waits for it.
+        await Task { [transport] in _ = try? await transport.sendOnceIfPossible(request) }.value
     }
 
     private func complete(_ upload: PartedUpload, count: Int) async throws -> HTTPHeaders {

@@ -88,7 +88,7 @@ extension S3Backend {
     }
 
     /// Sends a file by one request.
-    private func put(_ payload: S3Payload, _ write: Write) async throws -> HTTPHeaders {
+    func put(_ payload: S3Payload, _ write: Write) async throws -> HTTPHeaders {
         let response = try await perform(
             .PUT,
             location.key(write.path),

@@ -19,7 +19,9 @@ struct S3Failure: Equatable, Sendable {
     ///
     /// Returns `nil` for a success; S3 begins the answers to some requests as one, and ends them with an error.
     init?(_ response: HTTPResponse, now: Date = Date()) {
-        let element = response.bytes.isEmpty ? nil : try? S3Element(response.bytes, named: "Error")
+        // Looked for before it is parsed: lists are long, and no name in them has such a bracket.
+        let isError = Data(response.bytes).range(of: Data("<Error".utf8)) != nil
+        let element = isError ? try? S3Element(response.bytes, named: "Error") : nil
         guard !response.isSuccess || element != nil else { return nil }
         status = response.status
         code = element?["Code"]
