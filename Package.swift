@@ -216,7 +216,12 @@ let package = Package(
             swiftSettings: settings
         ),
         // Servers that tests start, and what stands between them and a client.
-        .target(name: "ServerFixtures", path: "Tests/ServerFixtures", swiftSettings: settings),
+        .target(
+            name: "ServerFixtures",
+            dependencies: ["RemoteStorage"],
+            path: "Tests/ServerFixtures",
+            swiftSettings: settings
+        ),
         .target(
             name: "WebDAVServers",
             dependencies: [

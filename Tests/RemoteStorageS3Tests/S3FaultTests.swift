@@ -10,84 +10,24 @@ import ThreadSupport
 extension S3Tests {
     @Suite("D11: A bucket behind a bad network", .enabled(if: S3ServerKind.moto.isInstalled))
     struct FaultTests {
-        /// One request of every kind; what it leaves is the same whatever got lost on the way.
-        private static func everyKind(of backend: S3Backend) async throws -> [String] {
-            let (directory, file) = (try RemotePath("directory"), try RemotePath("directory/file"))
-            var story: [String] = []
-            try await backend.createDirectory(at: RemotePath("directory/deep/empty"))
-            try await backend.write([UInt8](repeating: 1, count: 100_000), to: file, when: .always)
-            try await backend.write([UInt8](repeating: 2, count: 100_001), to: file, when: .always)
-            let created = try RemotePath("directory/created")
-            try await backend.write([3, 3], to: created, when: .ifAbsent)
-            do {
-                try await backend.write([4], to: created, when: .ifAbsent)
-                story.append("created twice")
-            } catch let error as RemoteError where error.code == .alreadyExists {
-                story.append("refused")
-            }
-            if let tag = try await backend.status(of: created)?.tag {
-                try await backend.write([3, 4], to: created, when: .ifMatches(tag))
-            }
-            try await backend.copy(file, to: RemotePath("directory/copy"), when: .ifAbsent)
-            try await backend.copy(created, to: RemotePath("directory/copy"), when: .always)
-            try await backend.write([5], to: RemotePath("staging/x"), when: .always)
-            try await backend.move(RemotePath("staging"), to: RemotePath("published"))
-            try await backend.move(RemotePath("directory/deep"), to: RemotePath("moved"))
-            try await backend.remove(RemotePath("directory/copy"))
-            story.append("\(try await backend.list(directory)?.map { "\($0.name) \($0.size)" } ?? [])")
-            story.append("\(try await backend.list(.root)?.map(\.name) ?? [])")
-            story.append("\(try await backend.bytes(at: file)?.count ?? -1)")
-            story.append("\(try await backend.bytes(at: created) ?? [])")
-            story.append("\(try await backend.bytes(at: RemotePath("published/x")) ?? [])")
-            story.append("\(try await backend.read(file, range: 99_999..<200_000)?.bytes(upTo: 9) ?? [])")
-            story.append("\(try await backend.bytes(at: RemotePath("directory/absent"))?.count ?? -1)")
-            return story
-        }
-
         /// Whether each request has its accident; else every eleventh.
         private static let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_REQUEST"] != nil
-
-        /// What happens to one request, and how often it is tried afterwards.
-        enum Accident: String, CaseIterable, Sendable {
-            case lostReply, lostRequest, cutReply, cutRequest, failure, busy, busyWithTime
-
-            var fault: FaultProxy.Fault {
-                switch self {
-                case .lostReply: .loseReply
-                case .lostRequest: .loseRequest
-                case .cutReply: .cutReply(after: 60)
-                case .cutRequest: .cutRequest(after: 1)
-                case .failure: .answer(500)
-                case .busy: .answer(503)
-                case .busyWithTime: .answer(429, headers: ["Retry-After: 0"])
-                }
-            }
-        }
 
         @Test(
             "does every request right although any one of them had an accident",
             arguments: S3ServerKind.plainInstalled,
-            Accident.allCases
+            Accident.allCases.filter { $0 != .locked }
         )
         func everyRequest(kind: S3ServerKind, accident: Accident) async throws {
             let server = try await S3Server.shared(kind)
-            let undisturbed = try FaultProxy(to: server.port) { _, _ in .none }
-            let expected = try await Self.everyKind(of: S3Backend(server.configuration(port: undisturbed.port)))
-            #expect(expected.first == "refused" && expected.contains("[3, 4]"), "\(expected)")
-            let count = undisturbed.lines.count
-            #expect(count > 60)
-            let first = Accident.allCases.firstIndex(of: accident) ?? 0
-            for number in stride(from: Self.isLong ? 0 : first, to: count, by: Self.isLong ? 1 : 11) {
-                let proxy = try FaultProxy(to: server.port) { index, _ in index == number ? accident.fault : .none }
-                do {
-                    let story = try await Self.everyKind(of: S3Backend(server.configuration(port: proxy.port)))
-                    let line = proxy.lines.indices.contains(number) ? proxy.lines[number] : "none"
-                    #expect(story == expected, "\(accident) at request \(number): \(line)")
-                } catch {
-                    let line = proxy.lines.indices.contains(number) ? proxy.lines[number] : "none"
-                    Issue.record("\(accident) at request \(number), \(line): \(error)")
-                }
-            }
+            let report = try await accident.strike(
+                port: server.port,
+                isLong: Self.isLong,
+                replacesConditionally: true
+            ) { port in S3Backend(try server.configuration(port: port)) }
+            #expect(report.undisturbed.first == "refused" && report.undisturbed.contains("[3, 4]"))
+            #expect(report.requests > 60)
+            #expect(report.deviations == [])
         }
 
         @Test(

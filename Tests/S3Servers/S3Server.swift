@@ -145,33 +145,10 @@ package final class S3Server: Sendable {
             "-filer.port.grpc=\(ports[5])", "-s3.port.grpc=\(ports[6])", "-s3.port=\(port)",
         ]
         if kind == .seaweedFSTLS {
-            try await makeCertificate()
+            try await makeCertificate(in: folder)
             arguments += ["-s3.cert.file=\(certificate.path)", "-s3.key.file=\(folder.path)/key.pem"]
         }
         return (arguments, ports[4])
-    }
-
-    private func makeCertificate() async throws {
-        try await run(
-            "/usr/bin/openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-subj",
-            "/CN=localhost",
-            "-addext",
-            "subjectAltName=DNS:localhost",
-            "-days",
-            "2",
-            "-keyout",
-            folder.appending(path: "key.pem").path,
-            "-out",
-            certificate.path
-        )
     }
 
     /// Makes the bucket, and waits until it is there: nothing tells when a server is ready but that it answers.
@@ -193,22 +170,4 @@ package final class S3Server: Sendable {
         let log = (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? "it left no log"
         throw RemoteError(.unavailable, "\(kind) didn't start: \(log.suffix(2000))")
     }
-}
-
-/// Runs a tool to its end.
-private func run(_ tool: String, _ arguments: String...) async throws {
-    let process = Process()
-    process.executableURL = URL(filePath: tool)
-    process.arguments = arguments
-    process.standardOutput = FileHandle.nullDevice
-    process.standardError = FileHandle.nullDevice
-    let status = try await withCheckedThrowingContinuation { continuation in
-        process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
-        do {
-            try process.run()
-        } catch {
-            continuation.resume(throwing: error)
-        }
-    }
-    guard status == 0 else { throw RemoteError(.unavailable, "\(tool) \(arguments) failed") }
 }

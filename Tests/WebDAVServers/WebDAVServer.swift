@@ -121,7 +121,7 @@ package final class WebDAVServer: Sendable {
             process.environment = ["RCLONE_PASS": "correct horse", "PATH": "/usr/bin:/bin"]
         }
         guard geteuid() == 0 else { return }
-        try await run("/bin/chown", "-R", "www-data:www-data", folder.path)
+        try await run("/bin/chown", ["-R", "www-data:www-data", folder.path])
     }
 
     private func write(_ text: String, to name: String) throws {
@@ -136,26 +136,7 @@ package final class WebDAVServer: Sendable {
         var extra = ""
         if kind == .apacheTLS {
             modules += ["ssl", "socache_shmcb"]
-            try await run(
-                "/usr/bin/openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-                "-subj",
-                "/CN=localhost",
-                "-addext",
-                "subjectAltName=DNS:localhost",
-                "-days",
-                "2",
-                "-keyout",
-                folder.appending(path: "key.pem").path,
-                "-out",
-                folder.appending(path: "certificate.pem").path
-            )
+            try await makeCertificate(in: folder)
             extra = """
                 SSLEngine On
                 SSLCertificateFile "\(folder.path)/certificate.pem"
@@ -261,22 +242,4 @@ package final class WebDAVServer: Sendable {
 /// Removes a folder, of which a server that is ending may still remove something too.
 private func cleanUp(_ folder: URL) {
     try? FileManager.default.removeItem(at: folder)
-}
-
-/// Runs a tool to its end.
-private func run(_ tool: String, _ arguments: String...) async throws {
-    let process = Process()
-    process.executableURL = URL(filePath: tool)
-    process.arguments = arguments
-    process.standardOutput = FileHandle.nullDevice
-    process.standardError = FileHandle.nullDevice
-    let status = try await withCheckedThrowingContinuation { continuation in
-        process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
-        do {
-            try process.run()
-        } catch {
-            continuation.resume(throwing: error)
-        }
-    }
-    guard status == 0 else { throw RemoteError(.unavailable, "\(tool) \(arguments) failed") }
 }
