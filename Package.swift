@@ -218,7 +218,7 @@ let package = Package(
         // Servers that tests start, and what stands between them and a client.
         .target(
             name: "ServerFixtures",
-            dependencies: ["RemoteStorage"],
+            dependencies: ["RemoteStorage", "ThreadSupport"],
             path: "Tests/ServerFixtures",
             swiftSettings: settings
         ),

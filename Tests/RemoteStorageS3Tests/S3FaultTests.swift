@@ -147,21 +147,6 @@ extension S3Tests {
     }
 }
 
-/// A clock on which nobody waits, and that says for how long somebody would have.
-struct RecordingClock: Clock {
-    typealias Instant = ContinuousClock.Instant
-
-    let waits: Locked<[Duration]>
-
-    var now: Instant { .now }
-    var minimumResolution: Duration { .nanoseconds(1) }
-
-    func sleep(until deadline: Instant, tolerance: Duration?) async throws {
-        let wait = now.duration(to: deadline)
-        waits.withLock { $0.append(wait) }
-    }
-}
-
 /// A clock on which something else happens instead of waiting, the first time.
 struct MeddlingClock: Clock {
     typealias Instant = ContinuousClock.Instant

@@ -92,6 +92,15 @@ struct LocalFolderBackendTests {
                 }
             }
             #expect(try names() == ["file"])
+            // Written before the device was started the last time: it may not have reached the medium.
+            let former = ".storesync-\(UUID().uuidString.lowercased())-file.tmp"
+            try Data([8, 8]).write(to: folder.appending(path: former))
+            try await backend.resumeWrite(to: path, when: .always) { kept in
+                #expect(kept == 0)
+                return RemoteContentRest(RemoteContent([5]), after: 0)
+            }
+            #expect(try await backend.list(.root)?.map(\.name) == ["file"])
+            try FileManager.default.removeItem(at: folder.appending(path: former))
             // A name for which there is no longer one.
             let long = try RemotePath(String(repeating: "x", count: 250))
             await #expect(throws: RemoteError.self) {

@@ -142,6 +142,10 @@ extension CommandTests {
             #expect(failures > 2)
             #expect(try await pull(desktop).status == 0)
             #expect(try desktop.notes() == ["one", "two"])
+            // Also where there was no room to note that it's published.
+            try await mount.remount("size=20m")
+            let again = try await push(small)
+            #expect(try again.status == 0 && again.json()["unchanged"]?.boolean == true, "\(again)")
             try await mount.unmount()
         }
     }

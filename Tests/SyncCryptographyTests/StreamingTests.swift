@@ -91,6 +91,45 @@ struct StreamingTests {
         }
     }
 
+    @Test("a pass whose chunks are waited for compresses less than one that waits for its medium", arguments: 0..<5)
+    func effortOfAPass(seed: UInt64) async throws {
+        let key = try Fixture.key()
+        let content = [UInt8].text(1_000_000)
+        let options = SealingOptions(chunkSize: 4096, compression: .adaptive)
+        let sizes = try await Simulation.run(seed: seed) { simulation in
+            var sizes: [Int] = []
+            for pause in [Duration.zero, .seconds(1)] {
+                let size = try await SealingWorkers.withWorkers(count: 2) { workers in
+                    var size = 0
+                    let source = Pieces(bytes: content, sizes: [4096])
+                    for try await piece in key.sealing(source, as: Fixture.context, options: options, on: workers) {
+                        size += piece.count
+                        // In virtual time, in which the workers come to an end with what they have.
+                        if pause > .zero { try await simulation.clock.sleep(for: pause) }
+                    }
+                    return size
+                }
+                sizes.append(size)
+            }
+            return sizes
+        }
+        #expect(sizes[1] < sizes[0] * 95 / 100, "\(sizes)")
+    }
+
+    @Test("the workers are idle only when none of the chunks is worked on, not when the next one is there")
+    func idleness() async throws {
+        try await SealingWorkers.withWorkers(count: 2) { workers in
+            let window = ChunkWindow<Int>(workers)
+            let tickets = [Ticket<Int>(), Ticket<Int>()]
+            for ticket in tickets { window.append(ticket) }
+            #expect(!window.isDone)
+            tickets[0].finish(.success(0))
+            #expect(!window.isDone)
+            tickets[1].finish(.success(1))
+            #expect(window.isDone)
+        }
+    }
+
     @Test("with chunks of 1 MiB the content root comes of the same work on each chunk")
     func largeChunks() async throws {
         let key = try Fixture.key()

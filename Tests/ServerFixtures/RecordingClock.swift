@@ -1,0 +1,18 @@
+package import ThreadSupport
+
+/// A clock on which nobody waits, and that says for how long somebody would have.
+package struct RecordingClock: Clock {
+    package typealias Instant = ContinuousClock.Instant
+
+    private let waits: Locked<[Duration]>
+
+    package init(waits: Locked<[Duration]>) { self.waits = waits }
+
+    package var now: Instant { .now }
+    package var minimumResolution: Duration { .nanoseconds(1) }
+
+    package func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        let wait = now.duration(to: deadline)
+        waits.withLock { $0.append(wait) }
+    }
+}
