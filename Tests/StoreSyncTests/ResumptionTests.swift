@@ -276,6 +276,20 @@ struct ResumptionTests {
         #expect(await scene.lineB.passedBytes <= Int64(expected) * Self.sealedChunk + 400)
     }
 
+    @Test("from the remote leaves nothing where the store turns out to be there already")
+    func alreadyThere() async throws {
+        let scene = try await Scene(chunks: 3)
+        _ = try await scene.a.push().value
+        await scene.lineB.cut(after: 2 * Self.sealedChunk)
+        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
+        await scene.lineB.cut(after: nil)
+        try FileManager.default.copyItem(at: scene.a.store, to: scene.b.store)
+        #expect(try await scene.b.pull().value.isUnchanged)
+        let directory = scene.b.store.deletingLastPathComponent().path
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
+        #expect(names == ["state", "store.sqlite"])
+    }
+
     @Test("from the remote is given up for a newer generation, and one that builds on it goes on with the whole copy")
     func newerGeneration() async throws {
         let scene = try await Scene(chunks: 6)

@@ -82,6 +82,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let warnings = choice.warnings
         let isUnchanged = local.root != nil && local.root == source.contentRoot
         if isUnchanged {
+            try await context.blocking { try StoreReplacement.removeLeftovers(of: store) }
             try await fetchAppliedSets(source, store, nil, context)
         } else {
             try await replace(store, with: source, arrivingAt: arrival, local, record, context)
