@@ -9,8 +9,10 @@ package struct BlockDigests: Hashable, Sendable {
     package private(set) var byteCount: Int64 = 0
     /// The digests, in order.
     package private(set) var bytes: [UInt8] = []
+    /// What says fast which pages are the same, if there is any; only where a block is a page.
+    package private(set) var fingerprints: Fingerprints?
 
-    /// Begins with an empty file.
+    /// Begins with an empty file, without fingerprints.
     ///
     /// - Parameter blockSize: A power of two from 4 KiB to 1 MiB.
     package init(blockSize: Int) {
@@ -18,14 +20,37 @@ package struct BlockDigests: Hashable, Sendable {
         self.blockSize = blockSize
     }
 
-    /// Takes the digests of a file, as ``bytes`` gave them; `nil` if they aren't as many as the file has blocks.
-    package init?(blockSize: Int, byteCount: Int64, bytes: [UInt8]) {
-        guard Self.isBlockSize(blockSize), byteCount >= 0 else { return nil }
-        let count = byteCount / Int64(blockSize) + (byteCount % Int64(blockSize) == 0 ? 0 : 1)
-        guard bytes.count % Blake2b.byteCount == 0, Int64(bytes.count / Blake2b.byteCount) == count else { return nil }
+    /// Begins with an empty file, and with fingerprints that can be compared with those of `former`.
+    init(blockSize: Int, comparableWith former: BlockDigests?) {
+        self.init(blockSize: blockSize)
+        guard blockSize == ContentRoot.pageSize else { return }
+        fingerprints = former?.fingerprints?.begunAnew ?? Fingerprints()
+    }
+
+    /// Takes the digests of a file, as ``bytes`` gave them, and what ``fingerprints`` held.
+    ///
+    /// Returns `nil` if there aren't as many as the file has blocks.
+    package init?(
+        blockSize: Int,
+        byteCount: Int64,
+        bytes: [UInt8],
+        fingerprints: (key: [UInt8], bytes: [UInt8])? = nil
+    ) {
+        guard byteCount >= 0, Self.byteCount(of: byteCount, blockSize: blockSize) == bytes.count else { return nil }
         self.blockSize = blockSize
         self.byteCount = byteCount
         self.bytes = bytes
+        guard let fingerprints else { return }
+        guard blockSize == ContentRoot.pageSize,
+            let taken = Fingerprints(key: fingerprints.key, byteCount: byteCount, bytes: fingerprints.bytes)
+        else { return nil }
+        self.fingerprints = taken
+    }
+
+    /// How many bytes the digests have of a file of `byteCount` bytes; `nil` if no block can have `blockSize`.
+    package static func byteCount(of byteCount: Int64, blockSize: Int) -> Int? {
+        guard isBlockSize(blockSize) else { return nil }
+        return Int(byteCount / Int64(blockSize) + (byteCount % Int64(blockSize) == 0 ? 0 : 1)) * Blake2b.byteCount
     }
 
     private static func isBlockSize(_ size: Int) -> Bool {
@@ -37,11 +62,12 @@ package struct BlockDigests: Hashable, Sendable {
         append(pageDigests: Blake2b.digests(of: chunk, blockSize: ContentRoot.pageSize), byteCount: chunk.count)
     }
 
-    /// The next bytes, whose pages somebody else has digested.
-    mutating func append(pageDigests: [UInt8], byteCount count: Int) {
+    /// The next bytes, whose pages somebody else has digested, and made the fingerprints of if there are to be any.
+    mutating func append(pageDigests: [UInt8], fingerprints new: [UInt8]? = nil, byteCount count: Int) {
         precondition(byteCount % Int64(blockSize) == 0, "a block can't follow a part of another one")
         bytes += digests(ofPages: pageDigests)
         byteCount += Int64(count)
+        if let new { fingerprints?.append(new) } else { fingerprints = nil }
     }
 
     private func digests(ofPages pageDigests: [UInt8]) -> [UInt8] {

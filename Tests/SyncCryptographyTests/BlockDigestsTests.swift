@@ -83,4 +83,85 @@ struct BlockDigestsTests {
         hasher.update(bytes)
         #expect(summary.contentRoot == hasher.finalize())
     }
+
+    private func summary(of bytes: [UInt8], _ blockSize: Int = 4096, since former: BlockDigests? = nil) async throws
+        -> ContentSummary
+    {
+        try await SealingWorkers.withWorkers {
+            try await ContentSummary.of(
+                Pieces(bytes: bytes, sizes: [1 << 20]),
+                blockSize: blockSize,
+                since: former,
+                on: $0
+            )
+        }
+    }
+
+    @Test("what is known of a former state changes nothing of what is found out, whatever changed")
+    func since() async throws {
+        var generator = SplitMix64(seed: 11)
+        let noise = [UInt8].noise((2 << 20) + 70_000)
+        var former = try await summary(of: noise)
+        for step in 0..<40 {
+            var bytes = Array(noise.prefix(Int.random(in: 0...noise.count, using: &generator)))
+            for _ in 0..<Int.random(in: 0...5, using: &generator) where !bytes.isEmpty {
+                bytes[Int.random(in: bytes.indices, using: &generator)] ^= 1
+            }
+            let found = try await summary(of: bytes, since: former.blocks)
+            #expect(found.contentRoot == (try await summary(of: bytes)).contentRoot, "step \(step)")
+            #expect(found.blocks?.bytes == digests(of: bytes, blockSize: 4096).bytes)
+            #expect(found.blocks?.fingerprints?.key == former.blocks?.fingerprints?.key)
+            former = found
+        }
+    }
+
+    @Test(
+        "what hasn't changed isn't digested again, and all is where it moved or the key is another",
+        .enabled(if: GMAC.isAvailable)
+    )
+    func known() async throws {
+        let bytes = [UInt8].noise((1 << 20) + 20_000)
+        let blocks = try #require(try await summary(of: bytes).blocks)
+        let fingerprints = try #require(blocks.fingerprints)
+        let forged = [UInt8](repeating: 7, count: blocks.bytes.count)
+        func former(_ key: [UInt8], _ fingerprints: [UInt8]) -> BlockDigests? {
+            BlockDigests(blockSize: 4096, byteCount: blocks.byteCount, bytes: forged, fingerprints: (key, fingerprints))
+        }
+        // Digests that can't be: where they're found again, nobody has digested.
+        let known = try #require(former(fingerprints.key, fingerprints.bytes))
+        var changed = bytes
+        changed[100_000] ^= 1
+        let found = try #require(try await summary(of: changed, since: known).blocks).bytes
+        // Fingerprints are of 16 KiB: the four pages around the change.
+        let group = 100_000 / 16384 * 128..<(100_000 / 16384 + 1) * 128
+        #expect(found[group].elementsEqual(digests(of: changed, blockSize: 4096).bytes[group]))
+        #expect(found[..<group.lowerBound].allSatisfy { $0 == 7 } && found[group.upperBound...].allSatisfy { $0 == 7 })
+
+        let moved = bytes.dropFirst(16384) + bytes.prefix(16384)
+        let otherKey = try #require(former([UInt8](repeating: 1, count: 32), fingerprints.bytes))
+        for (bytes, former) in [(Array(moved), known), (bytes, otherKey)] {
+            let found = try await summary(of: bytes, since: former).blocks
+            #expect(found?.bytes == digests(of: bytes, blockSize: 4096).bytes)
+        }
+    }
+
+    @Test("fingerprints of another size aren't taken, nor any of blocks that aren't pages")
+    func wrongFingerprints() {
+        let bytes = [UInt8](repeating: 0, count: 5 * 32)
+        func digests(_ blockSize: Int, _ fingerprints: (key: [UInt8], bytes: [UInt8])) -> BlockDigests? {
+            BlockDigests(
+                blockSize: blockSize,
+                byteCount: Int64(5 * blockSize),
+                bytes: bytes,
+                fingerprints: fingerprints
+            )
+        }
+        let key = [UInt8](repeating: 0, count: 32)
+        #expect(digests(4096, (key, [UInt8](repeating: 0, count: 32))) != nil)
+        for count in [0, 16, 31, 33, 48] {
+            #expect(digests(4096, (key, [UInt8](repeating: 0, count: count))) == nil)
+        }
+        #expect(digests(4096, (key + [0], [UInt8](repeating: 0, count: 32))) == nil)
+        #expect(digests(16384, (key, [UInt8](repeating: 0, count: 80))) == nil)
+    }
 }

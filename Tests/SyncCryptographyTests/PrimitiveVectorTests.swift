@@ -37,6 +37,21 @@ struct PrimitiveVectorTests {
         #expect(Blake2b.secret(of: message, key: key, count: 64).isEqual(to: bytes(hex: expected)))
     }
 
+    @Test(
+        "GMAC: test case 13 of the GCM specification, and a value that another implementation computed",
+        .enabled(if: GMAC.isAvailable),
+        arguments: [
+            ("", "530f8afbc74536b9a963b4f1c4cb738b"),
+            ("abc", "ddb82eac2f698dc1569bb9d6c92147fa"),
+        ]
+    )
+    func gmac(message: String, expected: String) throws {
+        let mac = try #require(GMAC(key: [UInt8](repeating: 0, count: 32)))
+        var tag = [UInt8](repeating: 0, count: 16)
+        tag.withUnsafeMutableBytes { tag in Array(message.utf8).withUnsafeBytes { mac.fill(tag, with: $0) } }
+        #expect(hex(tag) == expected)
+    }
+
     @Test("XChaCha20-Poly1305: the example of draft-irtf-cfrg-xchacha, A.3.1")
     func xchacha20poly1305() {
         let plaintext = Array(

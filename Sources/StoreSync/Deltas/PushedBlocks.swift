@@ -56,11 +56,11 @@ extension PushedBlocks {
 
 extension PushedBlocks.File {
     private static let magic = Array("storesync blocks".utf8)
-    private static let version: UInt16 = 1
+    private static let version: UInt16 = 2
     private static let headByteCount = 22
     private static let checksumByteCount = 32
     private static let mostSubjectBytes = 1 << 16
-    private static let mostBytes = 32 * Int(DeltaPolicy.mostBlocks) + mostSubjectBytes + (1 << 10)
+    private static let mostBytes = 36 * Int(DeltaPolicy.mostBlocks) + mostSubjectBytes + (1 << 10)
 
     /// What is remembered; `nil` if nothing is, or it can't be read.
     ///
@@ -84,12 +84,14 @@ extension PushedBlocks.File {
     static func encode(_ blocks: PushedBlocks) throws -> [[UInt8]] {
         let subject = Array(try JSONEncoder().encode(blocks.subject))
         let head = magic + version.littleEndianBytes + UInt32(subject.count).littleEndianBytes + subject
-        return [head, blocks.digests.bytes, checksum(head, blocks.digests.bytes)]
+        let fingerprints = blocks.digests.fingerprints
+        let pieces = [head, blocks.digests.bytes, fingerprints?.key ?? [], fingerprints?.bytes ?? []]
+        return pieces + [checksum(pieces)]
     }
 
     static func decode(_ bytes: [UInt8]) -> PushedBlocks? {
         let body = bytes.dropLast(checksumByteCount)
-        guard body.count >= headByteCount, bytes.suffix(checksumByteCount).elementsEqual(checksum(Array(body))) else {
+        guard body.count >= headByteCount, bytes.suffix(checksumByteCount).elementsEqual(checksum([Array(body)])) else {
             return nil
         }
         var fields = FieldReader(body)
@@ -100,16 +102,27 @@ extension PushedBlocks.File {
                 PushedBlocks.Subject.self,
                 from: Data(fields.bytes(subjectBytes))
             ),
+            let digestBytes = BlockDigests.byteCount(of: max(0, subject.byteCount), blockSize: subject.blockSize)
+        else { return nil }
+        let content = body.dropFirst(headByteCount + subjectBytes)
+        let fingerprints = content.dropFirst(digestBytes)
+        guard
             let digests = BlockDigests(
                 blockSize: subject.blockSize,
                 byteCount: subject.byteCount,
-                bytes: Array(body.dropFirst(headByteCount + subjectBytes))
+                bytes: Array(content.prefix(digestBytes)),
+                fingerprints: fingerprints.isEmpty
+                    ? nil
+                    : (
+                        Array(fingerprints.prefix(Fingerprints.keyBytes)),
+                        Array(fingerprints.dropFirst(Fingerprints.keyBytes))
+                    )
             )
         else { return nil }
         return PushedBlocks(subject, digests)
     }
 
-    private static func checksum(_ pieces: [UInt8]...) -> [UInt8] {
+    private static func checksum(_ pieces: [[UInt8]]) -> [UInt8] {
         var hasher = ContentRootHasher()
         for piece in pieces { hasher.update(piece) }
         return hasher.finalize().bytes

@@ -45,11 +45,17 @@ enum TakenStore: Sendable {
     }
 
     /// Its digest, and those of its blocks if they're asked for, for which it has to be read.
-    func digests(withBlocks: Bool, on executor: (any TaskExecutor)?) async throws -> ContentSummary {
+    ///
+    /// Fastest where not much has changed since a state of which `former` is known.
+    func digests(
+        withBlocks: Bool,
+        since former: BlockDigests?,
+        on executor: (any TaskExecutor)?
+    ) async throws -> ContentSummary {
         let blockSize = withBlocks ? DeltaPolicy.blockSize(byteCount) : nil
         let content = try await content(on: executor)
         return try await SealingWorkers.withWorkers { workers in
-            try await ContentSummary.of(content, blockSize: blockSize, on: workers)
+            try await ContentSummary.of(content, blockSize: blockSize, since: former, on: workers)
         }
     }
 

@@ -112,7 +112,8 @@ public actor WholeStoreUploadOperation: Operation {
         _ context: OperationContext
     ) async throws -> WholeStoreUpload? {
         let client = try await client(published, context)
-        var (record, digests) = try await record(of: store, snapshots.store, client, published, context)
+        let former = base?.blocks.digests
+        var (record, digests) = try await record(of: store, snapshots.store, since: former, client, published, context)
         let root = digests?.contentRoot
         if let base = record.base, let root, record.contentRoot == root.description,
             published.published.contains(where: { $0.client.rawValue == base.client && $0.reference == base.upload })
@@ -243,6 +244,7 @@ public actor WholeStoreUploadOperation: Operation {
     private func record(
         of store: LocalStore,
         _ taken: TakenStore,
+        since former: BlockDigests?,
         _ client: RemoteIdentifier,
         _ published: PublishedStores,
         _ context: OperationContext
@@ -256,7 +258,8 @@ public actor WholeStoreUploadOperation: Operation {
         guard record != nil || !seal.isEncrypted else {
             return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), nil)
         }
-        let digests = try await taken.digests(withBlocks: seal.isEncrypted, on: context.blockingExecutor)
+        let executor = context.blockingExecutor
+        let digests = try await taken.digests(withBlocks: seal.isEncrypted, since: former, on: executor)
         guard let record = record?.settled(for: digests.contentRoot.description) else {
             return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), digests)
         }

@@ -29,25 +29,18 @@ enum Blake2b {
         Sodium.prepare()
         let count = (bytes.count + blockSize - 1) / blockSize
         return [UInt8](unsafeUninitializedCapacity: count * byteCount) { digests, initialized in
-            bytes.withUnsafeBytes { bytes in
-                for block in 0..<count {
-                    let start = block * blockSize
-                    let content = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + blockSize, bytes.count)])
-                    let digest = UnsafeMutableRawBufferPointer(
-                        rebasing: UnsafeMutableRawBufferPointer(digests)[(block * byteCount)...].prefix(byteCount)
-                    )
-                    let status = crypto_generichash(
-                        digest.start,
-                        byteCount,
-                        content.start,
-                        UInt64(content.count),
-                        nil,
-                        0
-                    )
-                    precondition(status == 0, "crypto_generichash failed with \(status)")
-                }
-            }
+            bytes.withUnsafeBytes { fill(UnsafeMutableRawBufferPointer(digests), of: $0, blockSize) }
             initialized = count * byteCount
+        }
+    }
+
+    /// Puts the digests of the blocks that `bytes` are cut into at the beginning of `digests`.
+    static func fill(_ digests: UnsafeMutableRawBufferPointer, of bytes: UnsafeRawBufferPointer, _ blockSize: Int) {
+        for (index, start) in stride(from: 0, to: bytes.count, by: blockSize).enumerated() {
+            let content = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + blockSize, bytes.count)])
+            let digest = UnsafeMutableRawBufferPointer(rebasing: digests[(index * byteCount)...].prefix(byteCount))
+            let status = crypto_generichash(digest.start, byteCount, content.start, UInt64(content.count), nil, 0)
+            precondition(status == 0, "crypto_generichash failed with \(status)")
         }
     }
 

@@ -57,13 +57,18 @@ package struct ChunkPrefix: Sendable {
         let window = ChunkWindow<ChunkSummary>(workers)
         var tally = ContentTally(blockSize: blockSize)
         tally.add(sealedBytes: startBytes)
+        let digester = tally.digester
         var (submitted, count, sealedBytes) = (0, 0, Int64(startBytes))
         let noted = noted.prefix(max(limit, 0))
         while count < noted.count {
             while !window.isFull, submitted < noted.count {
                 let block = try await content.take(size)
                 guard block.count == size else { break }
-                window.append(workers.submit { _ in ChunkSummary(of: block, chunkSize: size) })
+                window.append(
+                    workers.submit { [submitted] _ in
+                        ChunkSummary(of: block, at: submitted, chunkSize: size, digester)
+                    }
+                )
                 submitted += 1
             }
             let chunk = noted[count]

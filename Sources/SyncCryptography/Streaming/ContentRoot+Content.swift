@@ -21,25 +21,31 @@ extension ContentSummary {
     /// - Parameters:
     ///   - source: The content, in pieces of any size; fastest if they're of 1 MiB.
     ///   - blockSize: How many bytes the blocks have whose digests are found out too; none are where it is `nil`.
+    ///   - former: What was found out of a former state, by which what hasn't changed is found fast.
     ///   - workers: Who digests.
     /// - Returns: What it came to, without a sealed size.
     /// - Throws: What the source throws, or `CancellationError`.
     package static func of<Source: AsyncSequence & Sendable>(
         _ source: Source,
         blockSize: Int?,
+        since former: BlockDigests? = nil,
         on workers: SealingWorkers
     ) async throws -> ContentSummary where Source.Element == [UInt8] {
         let size = ContentRoot.blockSize
         var content = ByteStream(source.makeAsyncIterator())
         let window = ChunkWindow<ChunkSummary>(workers)
-        var tally = ContentTally(blockSize: blockSize)
-        var isOver = false
+        var tally = ContentTally(blockSize: blockSize, since: former)
+        let digester = tally.digester
+        var (isOver, index) = (false, 0)
         while true {
             while !window.isFull, !isOver {
                 let block = try await content.take(size)
                 isOver = block.count < size
                 guard !block.isEmpty else { break }
-                window.append(workers.submit { _ in ChunkSummary(of: block, chunkSize: size) })
+                window.append(
+                    workers.submit { [index] _ in ChunkSummary(of: block, at: index, chunkSize: size, digester) }
+                )
+                index += 1
             }
             guard let summary = try await window.next() else { break }
             tally.add(summary, sealedBytes: 0)

@@ -23,14 +23,14 @@ struct ChunkSummary: Sendable {
     let digest: [UInt8]?
     /// The chunk itself, where it isn't: blocks are then put together of several, in order.
     let plaintext: [UInt8]?
-    /// The digests of the chunk's pages, likewise.
-    let pageDigests: [UInt8]?
+    /// The digests of the chunk's pages, likewise, and the fingerprints if they're made.
+    let pages: (digests: [UInt8], fingerprints: [UInt8]?)?
 
-    init(of plaintext: [UInt8], chunkSize: Int) {
+    init(of plaintext: [UInt8], at index: Int, chunkSize: Int, _ digester: PageDigester) {
         let isBlock = chunkSize == ContentRoot.blockSize && !plaintext.isEmpty
         plainBytes = plaintext.count
-        pageDigests = isBlock ? Blake2b.digests(of: plaintext, blockSize: ContentRoot.pageSize) : nil
-        digest = pageDigests.map { Blake2b.digest(of: $0) }
+        pages = isBlock ? digester.digests(of: plaintext, at: Int64(index) * Int64(chunkSize)) : nil
+        digest = pages.map { Blake2b.digest(of: $0.digests) }
         self.plaintext = isBlock ? nil : plaintext
     }
 }
@@ -39,10 +39,15 @@ struct ChunkSummary: Sendable {
 struct ContentTally: Sendable {
     private var hasher = ContentRootHasher()
     private var summary = ContentSummary()
+    /// Digests the chunks for this tally.
+    let digester: PageDigester
 
-    /// - Parameter blockSize: How many bytes the blocks have whose digests are wanted, of chunks of 1 MiB.
-    init(blockSize: Int? = nil) {
-        summary.blocks = blockSize.map { BlockDigests(blockSize: $0) }
+    /// - Parameters:
+    ///   - blockSize: How many bytes the blocks have whose digests are wanted, of chunks of 1 MiB.
+    ///   - former: What is known of a former state, which need not be digested again.
+    init(blockSize: Int? = nil, since former: BlockDigests? = nil) {
+        summary.blocks = blockSize.map { BlockDigests(blockSize: $0, comparableWith: former) }
+        digester = PageDigester(summary.blocks?.fingerprints, since: former)
     }
 
     /// Adds a chunk.
@@ -50,7 +55,9 @@ struct ContentTally: Sendable {
         summary.plainBytes += Int64(chunk.plainBytes)
         add(sealedBytes: sealedBytes)
         if let digest = chunk.digest { hasher.append(blockDigest: digest, byteCount: chunk.plainBytes) }
-        if let digests = chunk.pageDigests { summary.blocks?.append(pageDigests: digests, byteCount: chunk.plainBytes) }
+        if let (digests, fingerprints) = chunk.pages {
+            summary.blocks?.append(pageDigests: digests, fingerprints: fingerprints, byteCount: chunk.plainBytes)
+        }
         if let plaintext = chunk.plaintext { hasher.update(plaintext) }
     }
 

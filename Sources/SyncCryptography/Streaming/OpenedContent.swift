@@ -131,11 +131,16 @@ where Source.Element == [UInt8] {
             hasLast = record.isLast
             if record.isLast, try await !sealed.isOver() { throw CryptographyError.extended }
             window.append(
-                content.workers.submit { [index, bytes] workspace in
+                content.workers.submit { [index, bytes, digester = tally.digester] workspace in
                     let plaintext = try codec.open(bytes[...], record, index: index, in: workspace)
                     return Opened(
                         plaintext: plaintext,
-                        summary: ChunkSummary(of: plaintext, chunkSize: codec.header.chunkSize),
+                        summary: ChunkSummary(
+                            of: plaintext,
+                            at: Int(index),
+                            chunkSize: codec.header.chunkSize,
+                            digester
+                        ),
                         sealedBytes: bytes.count
                     )
                 }

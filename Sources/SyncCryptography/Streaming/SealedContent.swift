@@ -110,9 +110,9 @@ where Source.Element == [UInt8] {
             ahead = following
             hasLast = following.isEmpty
             window.append(
-                content.workers.submit { [index, hasLast, level = effort.level] workspace in
+                content.workers.submit { [index, hasLast, level = effort.level, digester = tally.digester] workspace in
                     Sealed(
-                        summary: ChunkSummary(of: chunk, chunkSize: size),
+                        summary: ChunkSummary(of: chunk, at: Int(index), chunkSize: size, digester),
                         record: codec.seal(chunk[...], index: index, isLast: hasLast, level: level, in: workspace)
                     )
                 }

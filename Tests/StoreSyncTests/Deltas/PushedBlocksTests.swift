@@ -1,4 +1,5 @@
 import Foundation
+import RemoteStorage
 import SyncCryptography
 import Testing
 
@@ -14,9 +15,12 @@ struct PushedBlocksTests {
         file = try fixture.open().pushedBlocks(of: StateFixture.diary)
     }
 
-    private func blocks(_ count: Int = 30_000) -> PushedBlocks {
-        var digests = BlockDigests(blockSize: 4096)
-        digests.update((0..<count).map { UInt8(truncatingIfNeeded: $0 / 4096) })
+    private func blocks(_ count: Int = 30_000) async throws -> PushedBlocks {
+        let content = RemoteContent((0..<count).map { UInt8(truncatingIfNeeded: $0 / 4096) })
+        let summary = try await SealingWorkers.withWorkers {
+            try await ContentSummary.of(content, blockSize: 4096, on: $0)
+        }
+        let digests = try #require(summary.blocks)
         return PushedBlocks(
             PushedBlocks.Subject(
                 epoch: UUID(),
@@ -32,10 +36,10 @@ struct PushedBlocksTests {
     }
 
     @Test("it's read as it was written, and only the last is kept", arguments: [0, 1, 30_000])
-    func roundTrip(count: Int) throws {
+    func roundTrip(count: Int) async throws {
         #expect(file.read() == nil)
-        file.write(blocks(7000))
-        let written = blocks(count)
+        file.write(try await blocks(7000))
+        let written = try await blocks(count)
         file.write(written)
         #expect(file.read() == written)
         let directory = file.url.deletingLastPathComponent().path
@@ -47,8 +51,8 @@ struct PushedBlocksTests {
     }
 
     @Test("damaged anywhere, cut anywhere, too large or of another kind, it's as if it weren't there")
-    func damage() throws {
-        let bytes = try PushedBlocks.File.encode(blocks()).flatMap(\.self)
+    func damage() async throws {
+        let bytes = try PushedBlocks.File.encode(await blocks()).flatMap(\.self)
         #expect(PushedBlocks.File.decode(bytes) != nil)
         for offset in bytes.indices {
             var changed = bytes
@@ -56,7 +60,7 @@ struct PushedBlocksTests {
             #expect(PushedBlocks.File.decode(changed) == nil, "\(offset)")
             #expect(PushedBlocks.File.decode(Array(bytes.prefix(offset))) == nil, "\(offset)")
         }
-        file.write(blocks())
+        file.write(try await blocks())
         let handle = try FileHandle(forWritingTo: file.url)
         try handle.truncate(atOffset: 1 << 40)
         try handle.close()
@@ -67,12 +71,12 @@ struct PushedBlocksTests {
     }
 
     @Test("where it can't be written, nothing fails and nothing is left")
-    func unwritable() throws {
-        file.write(blocks())
+    func unwritable() async throws {
+        file.write(try await blocks())
         try FileManager.default.removeItem(at: file.url)
         // A directory that isn't empty is in the way.
         try FileManager.default.createDirectory(at: file.url.appending(path: "x"), withIntermediateDirectories: true)
-        file.write(blocks())
+        file.write(try await blocks())
         #expect(file.read() == nil)
         let directory = file.url.deletingLastPathComponent().path
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory).count == 1)
