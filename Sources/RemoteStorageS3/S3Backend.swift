@@ -27,8 +27,8 @@ public actor S3Backend: RemoteBackend {
     private var profile: S3ServerProfile?
     /// Whether the server has answered, so that it would be known if it could be.
     private var hasAnswered = false
-    /// Directories that were seen or made; others may have removed them since.
-    private var knownDirectories: Set<RemotePath> = [.root]
+    /// What needn't be looked for.
+    var seen = SeenDirectories()
     /// Uploads in parts that were cut off, to go on with.
     var unfinishedUploads: [RemotePath: PartedUpload] = [:]
     /// Uploads in parts that aren't over, whose parts must not be taken for abandoned ones.
@@ -150,10 +150,11 @@ public actor S3Backend: RemoteBackend {
         if path == .root || !hasAnswered { _ = try await status(of: .root) }
         guard path != .root else { return }
         try checkName(path)
-        knownDirectories.remove(path)
+        seen.doubt(path)
         let unknown = try await unknownDirectories(downTo: path)
+        seen.expectDirectory(path)
         try await putDirectory(path)
-        knownDirectories.formUnion(unknown)
+        seen.insert(unknown)
     }
 
     /// Which of the directories down to one weren't seen yet.
@@ -162,12 +163,12 @@ public actor S3Backend: RemoteBackend {
     func unknownDirectories(downTo directory: RemotePath) async throws -> [RemotePath] {
         var unknown: [RemotePath] = []
         var next: RemotePath? = directory
-        while let path = next, !knownDirectories.contains(path) {
+        while let path = next, !seen.contains(path) {
             unknown.append(path)
             next = path.parent
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for path in unknown {
+            for path in unknown where !seen.isNoFile(path) {
                 group.addTask {
                     guard try await self.head(path) == nil else { throw RemoteError.notADirectory(directory) }
                 }
@@ -183,14 +184,6 @@ public actor S3Backend: RemoteBackend {
     func putDirectory(_ path: RemotePath) async throws {
         guard path != .root else { return }
         try check(try await perform(.PUT, location.directoryKey(path), payload: S3Payload([])), at: path)
-    }
-
-    /// Notes that these directories are there.
-    func remember(_ directories: [RemotePath]) { knownDirectories.formUnion(directories) }
-
-    /// Forgets that directories were seen.
-    func forget(_ path: RemotePath) {
-        knownDirectories = knownDirectories.filter { $0 == .root || !$0.isEqualToOrInside(path) }
     }
 
     /// Whether names can be kept: not with control characters, which a list in XML can't hold, nor with a backslash, which

@@ -31,7 +31,7 @@ struct FaultTests {
     )
     func dying(server: SimulatedServer, scenario: CrashTests.Scenario) async throws {
         // Deriving keys takes far longer than all the rest, so sealed ones are tried on a few unless there is time.
-        let seeds = scenario.isSealed ? max(Self.seeds / 4, Self.sealing.contains(server) ? 1 : 0) : Self.seeds
+        let seeds = scenario.isSealed ? max(Self.seeds / 16, Self.sealing.contains(server) ? 1 : 0) : Self.seeds
         for seed in 0..<seeds {
             try await Simulation.run(seed: seed) { simulation in
                 let run = try FaultRun(server, scenario, seed, simulation)

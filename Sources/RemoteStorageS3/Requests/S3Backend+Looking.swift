@@ -25,6 +25,7 @@ extension S3Backend {
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
         try Task.checkCancellation()
         guard Self.canKeep(directory.components) else { return nil }
+        let before = seen.changeCount
         async let file = directory == .root ? nil : head(directory)
         let key = location.directoryKey(directory)
         var items: [String: RemoteItem] = [:]
@@ -40,9 +41,9 @@ extension S3Backend {
                 items[name] = RemoteItem(object, named: name)
             }
         }
-        if exists { return items.values.filter { !Self.isHidden($0.name) }.sorted { $0.name < $1.name } }
-        guard try await file == nil else { throw RemoteError.notADirectory(directory) }
-        return nil
+        if !exists, try await file != nil { throw RemoteError.notADirectory(directory) }
+        seen.note(items.values, in: directory, exists: exists, since: before, on: configuration.clock)
+        return exists ? items.values.filter { !Self.isHidden($0.name) }.sorted { $0.name < $1.name } : nil
     }
 
     /// The name of what is in a directory; `nil` for the directory itself, and for what no path leads to.

@@ -27,8 +27,9 @@ extension S3Backend {
             try await write(reread(source, item), to: destination, when: condition)
             return
         }
+        seen.expect(destination)
         try await copyObject(location.key(source), to: location.key(destination), source)
-        remember(missing)
+        seen.insert(missing)
     }
 
     /// A file's bytes, asked for anew by every pass.
@@ -83,6 +84,8 @@ extension S3Backend {
         _ unknown: [RemotePath]
     ) async throws {
         let (from, to) = (location.directoryKey(source), location.directoryKey(destination))
+        seen.forget(destination)
+        seen.expect(destination)
         @Sendable func copied(_ key: String) -> String {
             to + String(decoding: key.utf8.dropFirst(from.utf8.count), as: UTF8.self)
         }
@@ -93,7 +96,7 @@ extension S3Backend {
             try await forEach(keys.filter { !$0.hasSuffix("/") || !full.contains($0) }) { key in
                 try await self.copyObject(key, to: copied(key), source)
             }
-            remember(unknown)
+            seen.insert(unknown)
         } catch {
             // A task of its own isn't cancelled with this one, which waits for it.
             await Task { try? await self.removeObjects(keys.map { copied($0) } + [to], destination) }.value
@@ -111,7 +114,7 @@ extension S3Backend {
         let isFile = try await file != nil
         guard isFile || !below.isEmpty else { return }
         try await putDirectory(parent)
-        forget(path)
+        seen.forget(path)
         let key = location.directoryKey(path)
         let directories = below.isEmpty ? [] : directories(of: below, below: key) + [key]
         try await removeObjects(below + directories + (isFile ? [location.key(path)] : []), path)

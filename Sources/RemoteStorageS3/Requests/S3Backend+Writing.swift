@@ -16,10 +16,11 @@ extension S3Backend {
         guard let name = path.lastComponent, let parent = path.parent else { throw RemoteError.isRoot() }
         try checkName(path)
         let write = Write(path, condition, try await header(of: condition))
-        async let existing = look(before: condition, at: path)
+        async let existing = look(before: write)
         async let unknown = unknownParents(parent, of: path)
         let (found, missing) = try await (existing, unknown)
         try condition.check(found, at: path)
+        seen.expect(path)
         let size = partSize(for: content.length)
         var parts = PartReader(content, path, size: size)
         let (first, isLast) = try await parts.next()
@@ -27,7 +28,7 @@ extension S3Backend {
             isLast
             ? try await put(S3Payload(first), write)
             : try await upload(first, rest: &parts, partSize: size, write)
-        remember(missing)
+        seen.insert(missing)
         return RemoteItem(
             name: name,
             kind: .file,
@@ -73,9 +74,16 @@ extension S3Backend {
     }
 
     /// What a condition is checked with beforehand: of a file that may be replaced, only that it's no directory.
-    private func look(before condition: WriteCondition, at path: RemotePath) async throws -> RemoteItem? {
-        guard condition == .always else { return try await status(of: path) }
-        return try await isDirectory(path) ? RemoteItem(directory: path.lastComponent ?? "") : nil
+    ///
+    /// What was seen not to be there isn't looked for again, unless nobody but this look keeps the condition.
+    private func look(before write: Write) async throws -> RemoteItem? {
+        let path = write.path
+        switch write.condition {
+        case .always where seen.isAbsent(path): return nil
+        case .ifAbsent where seen.isAbsent(path) && !write.conditionHeader.isEmpty: return nil
+        case .always: return try await isDirectory(path) ? RemoteItem(directory: path.lastComponent ?? "") : nil
+        default: return try await status(of: path)
+        }
     }
 
     /// The directories above a file that weren't seen yet; where a file stands in the way, that is said of the file's path.

@@ -1,0 +1,111 @@
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import RemoteStorageS3
+
+@Suite("What is known of a bucket's directories without asking")
+struct SeenDirectoriesTests {
+    private let clock = SteppedClock()
+
+    private func seen(_ lists: [String: [RemoteItem]]) throws -> SeenDirectories {
+        var seen = SeenDirectories()
+        for (directory, items) in lists {
+            seen.note(items, in: try RemotePath(directory), exists: true, since: seen.changeCount, on: clock)
+        }
+        return seen
+    }
+
+    private func file(_ name: String) -> RemoteItem { RemoteItem(name: name, kind: .file, size: 1) }
+
+    @Test("nothing is known of what wasn't listed")
+    func unlisted() throws {
+        let seen = try seen(["a/b": []])
+        #expect(try !seen.isAbsent(RemotePath("a/c")) && !seen.isNoFile(RemotePath("a/c")))
+        #expect(try !seen.isAbsent(RemotePath("c")) && !seen.isNoFile(RemotePath("c/d")))
+        // What leads to something that is there is a directory.
+        #expect(try seen.contains(RemotePath("a/b")) && seen.contains(RemotePath("a")) && seen.contains(.root))
+        #expect(try !seen.isAbsent(RemotePath("a/b")) && seen.isNoFile(RemotePath("a")))
+    }
+
+    @Test("what a list doesn't have isn't there, nor anything below it; what it has isn't absent")
+    func listed() throws {
+        let seen = try seen(["a": [file("f"), RemoteItem(directory: "d")]])
+        #expect(try seen.isAbsent(RemotePath("a/x")) && seen.isNoFile(RemotePath("a/x")))
+        #expect(try seen.isAbsent(RemotePath("a/x/y/z")) && seen.isNoFile(RemotePath("a/x/y")))
+        #expect(try !seen.isAbsent(RemotePath("a/f")) && !seen.isNoFile(RemotePath("a/f")))
+        #expect(try !seen.isAbsent(RemotePath("a/d")) && seen.isNoFile(RemotePath("a/d")))
+        #expect(try !seen.isAbsent(RemotePath("a/d/e")) && !seen.isNoFile(RemotePath("a/d/e")))
+    }
+
+    @Test("a list is believed for a minute, that something is a directory for good")
+    func age() throws {
+        let seen = try seen(["a": [file("f")]])
+        clock.advance(by: .seconds(59))
+        #expect(try seen.isAbsent(RemotePath("a/x")))
+        clock.advance(by: .seconds(1))
+        #expect(
+            try !seen.isAbsent(RemotePath("a/x")) && !seen.isNoFile(RemotePath("a/x"))
+                && !seen.isAbsent(RemotePath("a/x/y"))
+        )
+        #expect(try seen.contains(RemotePath("a")))
+    }
+
+    @Test("what is about to be put somewhere isn't taken for absent, whether or not it arrives; what is beside it is")
+    func expected() throws {
+        var seen = try seen(["a": []])
+        seen.expect(try RemotePath("a/n/s/file"))
+        #expect(try !seen.isAbsent(RemotePath("a/n/s/file")) && !seen.isNoFile(RemotePath("a/n/s/file")))
+        #expect(try !seen.isAbsent(RemotePath("a/n")) && !seen.isAbsent(RemotePath("a/n/s")))
+        #expect(try seen.isNoFile(RemotePath("a/n")) && seen.isNoFile(RemotePath("a/n/s")))
+        #expect(
+            try seen.isAbsent(RemotePath("a/n/s/other")) && seen.isAbsent(RemotePath("a/n/t"))
+                && seen.isAbsent(RemotePath("a/m"))
+        )
+        clock.advance(by: .seconds(60))
+        #expect(try !seen.isAbsent(RemotePath("a/n/s/other")))
+        // Of a directory that may be there already nothing is known.
+        seen = try self.seen(["a": [RemoteItem(directory: "n")]])
+        seen.expect(try RemotePath("a/n/file"))
+        #expect(try !seen.isAbsent(RemotePath("a/n/other")))
+        seen.expectDirectory(try RemotePath("a/m"))
+        #expect(try seen.isAbsent(RemotePath("a/m/file")) && !seen.isAbsent(RemotePath("a/m")))
+    }
+
+    @Test("a list that was asked for before something was changed says nothing")
+    func outdated() throws {
+        var seen = SeenDirectories()
+        let before = seen.changeCount
+        seen.expect(try RemotePath("a/f"))
+        seen.note([], in: try RemotePath("a"), exists: true, since: before, on: clock)
+        #expect(try !seen.isAbsent(RemotePath("a/f")) && !seen.isAbsent(RemotePath("a/g")))
+        seen.note([file("f")], in: try RemotePath("a"), exists: true, since: seen.changeCount, on: clock)
+        #expect(try seen.isAbsent(RemotePath("a/g")))
+    }
+
+    @Test("what is removed is forgotten, with what is below it")
+    func forgotten() throws {
+        var seen = try seen(["a": [RemoteItem(directory: "b")], "a/b": [RemoteItem(directory: "c")], "a/b/c": []])
+        seen.forget(try RemotePath("a/b"))
+        #expect(
+            try !seen.contains(RemotePath("a/b")) && !seen.contains(RemotePath("a/b/c"))
+                && seen.contains(RemotePath("a"))
+        )
+        #expect(
+            try !seen.isAbsent(RemotePath("a/b")) && !seen.isAbsent(RemotePath("a/b/c/d"))
+                && seen.isAbsent(RemotePath("a/x"))
+        )
+    }
+}
+
+/// A clock that somebody sets.
+private struct SteppedClock: Clock {
+    private let passed = Locked(Duration.zero)
+    private let start = ContinuousClock.now
+
+    func advance(by duration: Duration) { passed.withLock { $0 += duration } }
+
+    var now: ContinuousClock.Instant { start + passed.withLock { $0 } }
+    var minimumResolution: Duration { .nanoseconds(1) }
+    func sleep(until deadline: Instant, tolerance: Duration?) async throws {}
+}
