@@ -111,7 +111,7 @@ public actor LocalFolderBackend: RemoteBackend {
             try await perform(path) { _ in try pending.open.truncate(to: rest.offset) }
             return try await finish(pending, with: rest.content, at: path, when: condition)
         } catch {
-            if !pending.isKept || !canGoOn(after: error) {
+            if !pending.isKept || !RemoteContentRest.canFollow(after: error) {
                 try? await runBlocking(on: executor) { pending.file.discard() }
             }
             throw error
@@ -178,13 +178,6 @@ public actor LocalFolderBackend: RemoteBackend {
             }
         }
     }
-}
-
-/// Whether what was written before an error is of use to the next write.
-private func canGoOn(after error: any Error) -> Bool {
-    if error is CancellationError { return false }
-    let final: [RemoteError.Code] = [.alreadyExists, .preconditionFailed, .wrongLength]
-    return (error as? RemoteError).map { !final.contains($0.code) } ?? true
 }
 
 /// Where a path leads, as far as it is there now.

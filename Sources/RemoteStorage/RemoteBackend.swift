@@ -94,7 +94,8 @@ public protocol RemoteBackend: Actor {
     /// - Parameters:
     ///   - path: The file.
     ///   - condition: What must be so when the file is whole.
-    ///   - rest: Is told how many bytes are kept, and says what follows on all or some of them.
+    ///   - rest: Is told how many bytes are kept, and says what follows on all or some of them. May be asked again, with fewer,
+    ///     where a part of them can't be kept without the rest; the last answer counts.
     /// - Returns: The file that was written.
     /// - Throws: What `rest` and ``write(_:to:when:)`` throw.
     @discardableResult

@@ -29,7 +29,7 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
     public static let serverSideCopy = RemoteCapabilities(rawValue: 1 << 4)
     /// Only the range that is asked for is transferred.
     public static let rangedRead = RemoteCapabilities(rawValue: 1 << 5)
-    /// A write that was cut off goes on where it stopped when it is repeated.
+    /// A write that was cut off goes on where it stopped when it is repeated, or a few megabytes before that.
     public static let resumableWrite = RemoteCapabilities(rawValue: 1 << 6)
     /// Files are transferred as fast as between places of this device.
     ///

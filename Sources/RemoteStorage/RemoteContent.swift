@@ -95,4 +95,11 @@ public struct RemoteContentRest: Sendable {
         self.content = content
         self.offset = offset
     }
+
+    /// Whether what was written before an error is of use to the next write.
+    package static func canFollow(after error: any Error) -> Bool {
+        if error is CancellationError { return false }
+        let final: [RemoteError.Code] = [.alreadyExists, .preconditionFailed, .wrongLength]
+        return (error as? RemoteError).map { !final.contains($0.code) } ?? true
+    }
 }

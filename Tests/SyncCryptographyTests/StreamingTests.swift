@@ -336,14 +336,22 @@ struct StreamingTests {
         }
     }
 
-    @Test("iterating after the workers have gone is a programmer's mistake")
-    func afterTheEnd() async {
-        await #expect(processExitsWith: .failure) {
-            let key = EpochKey(master: MasterKey(), epoch: Fixture.epoch)
-            let sealing = try await SealingWorkers.withWorkers { workers in
-                key.sealing(Pieces(bytes: [1], sizes: [1]), as: Fixture.context, on: workers)
-            }
-            _ = try await collect(sealing)
+    @Test("whoever iterates after the workers have gone, in the middle or from the beginning, is told that it's cancelled")
+    func afterTheEnd() async throws {
+        let key = try Fixture.key()
+        let content = [UInt8].noise(100_000)
+        let (sealing, begun) = try await SealingWorkers.withWorkers { workers in
+            let source = Pieces(bytes: content, sizes: [4096])
+            let sealing = key.sealing(source, as: Fixture.context, options: Fixture.smallChunks, on: workers)
+            var begun = sealing.makeAsyncIterator()
+            _ = try await begun.next()
+            _ = try await begun.next()
+            return (sealing, begun)
+        }
+        await #expect(throws: CancellationError.self) { _ = try await collect(sealing) }
+        var late = begun
+        await #expect(throws: CancellationError.self) {
+            while try await late.next() != nil {}
         }
     }
 }

@@ -10,17 +10,20 @@ struct S3ServerProfile: Equatable, Sendable {
     var createsExclusively: Bool
     /// Whether `If-Match` lets one of all who replace a version win.
     var keepsVersions: Bool
+    /// Whether the parts of a file may have different sizes, and are listed, so that another process can go on.
+    var keepsParts = false
 
     /// What a backend can claim of it.
     var capabilities: RemoteCapabilities {
         var capabilities: RemoteCapabilities = [.atomicReplace, .serverSideCopy, .rangedRead]
         if createsExclusively { capabilities.insert(.exclusiveCreate) }
         if keepsVersions { capabilities.insert(.conditionalReplace) }
+        if keepsParts { capabilities.insert(.resumableWrite) }
         return capabilities
     }
 
-    /// One that keeps conditions in a race.
-    static let conditional = S3ServerProfile(createsExclusively: true, keepsVersions: true)
+    /// One that keeps conditions in a race, and parts.
+    static let conditional = S3ServerProfile(createsExclusively: true, keepsVersions: true, keepsParts: true)
 
     /// Recognises a server by an answer.
     ///

@@ -6,9 +6,23 @@ struct PartedUpload: Sendable {
     /// A part as the server has it.
     struct Part: Sendable {
         var tag: String
-        var sha256: [UInt8]
-        /// The SHA-256 as S3 writes it.
-        var checksum: String
+        /// Its SHA-256; `nil` where somebody else sent it.
+        var sha256: [UInt8]?
+        /// The SHA-256 as S3 writes it; `nil` where the server doesn't say it of what somebody else sent.
+        var checksum: String?
+        /// How many bytes it has.
+        var byteCount: Int64
+
+        init(tag: String, _ payload: S3Payload) {
+            (self.tag, sha256, checksum) = (tag, payload.sha256, payload.checksum)
+            byteCount = Int64(payload.bytes.count)
+        }
+
+        /// One that somebody else sent, as the server lists it; `nil` if it doesn't say enough.
+        init?(_ listed: S3Element) {
+            guard let tag = listed["ETag"], let byteCount = listed["Size"].flatMap({ Int64($0) }) else { return nil }
+            (self.tag, self.byteCount, checksum) = (tag, byteCount, listed["ChecksumSHA256"])
+        }
     }
 
     /// How many parts a file may have.
@@ -18,11 +32,18 @@ struct PartedUpload: Sendable {
     private(set) var write: S3Backend.Write
     let partSize: Int
     var parts: [Int: Part] = [:]
+    /// Whether somebody may go on with it after most failures, not only where the server can't be reached.
+    var isKept = false
 
     init(identifier: String, write: S3Backend.Write, partSize: Int) {
         self.identifier = identifier
         self.write = write
         self.partSize = partSize
+    }
+
+    /// Whether what has arrived is of use after an error.
+    func isOfUse(after error: any Error) -> Bool {
+        isKept ? RemoteContentRest.canFollow(after: error) : (error as? RemoteError)?.code == .unavailable
     }
 
     /// The upload as another write goes on with it, whose file will carry the name of the first.
@@ -38,10 +59,8 @@ struct PartedUpload: Sendable {
         let listed = (1...count).map { number in
             // The server would make a file without it.
             guard let part = parts[number] else { preconditionFailure("part \(number) of \(count) wasn't sent") }
-            return """
-                <Part><PartNumber>\(number)</PartNumber><ETag>\(escaped(part.tag))</ETag>\
-                <ChecksumSHA256>\(part.checksum)</ChecksumSHA256></Part>
-                """
+            let checksum = part.checksum.map { "<ChecksumSHA256>\(escaped($0))</ChecksumSHA256>" } ?? ""
+            return "<Part><PartNumber>\(number)</PartNumber><ETag>\(escaped(part.tag))</ETag>\(checksum)</Part>"
         }
         return Array(
             """

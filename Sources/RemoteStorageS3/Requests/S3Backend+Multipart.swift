@@ -24,21 +24,33 @@ extension S3Backend {
         _ write: Write
     ) async throws -> HTTPHeaders {
         var upload = try await begin(write, partSize: partSize)
-        liveUploads.insert(upload.identifier)
-        defer { liveUploads.remove(upload.identifier) }
         do {
-            async let swept: Void = sweep()
-            let count = try await send(first, rest: &rest, of: &upload)
-            let headers = try await completeAlone(upload, count: count)
-            await swept
-            return headers
-        } catch let error as RemoteError where error.code == .unavailable {
-            unfinishedUploads[write.path] = upload
-            throw error
+            return try await finish(&upload, (first, false), rest: &rest)
         } catch {
-            await abort(upload.identifier, location.key(write.path))
+            if upload.isOfUse(after: error) {
+                unfinishedUploads[write.path] = upload
+            } else {
+                await abort(upload.identifier, location.key(write.path))
+            }
             throw error
         }
+    }
+
+    /// Sends an upload's parts, after the first `number` that it has, and makes a file of them.
+    func finish(
+        _ upload: inout PartedUpload,
+        _ next: (bytes: [UInt8], isLast: Bool),
+        rest: inout PartReader,
+        after number: Int = 0
+    ) async throws -> HTTPHeaders {
+        liveUploads.insert(upload.identifier)
+        defer { liveUploads.remove(upload.identifier) }
+        async let swept: Void = sweep()
+        let isWhole = next.bytes.isEmpty && next.isLast && number > 0
+        let count = isWhole ? number : try await send(next, rest: &rest, of: &upload, after: number)
+        let headers = try await completeAlone(upload, count: count)
+        await swept
+        return headers
     }
 
     private func begin(_ write: Write, partSize: Int) async throws -> PartedUpload {
@@ -47,6 +59,10 @@ extension S3Backend {
             if former.partSize == partSize { return former.continued(by: write) }
             await abort(former.identifier, location.key(write.path))
         }
+        return try await beginAnew(write, partSize: partSize)
+    }
+
+    func beginAnew(_ write: Write, partSize: Int) async throws -> PartedUpload {
         let response = try await perform(
             .POST,
             location.key(write.path),
@@ -66,15 +82,20 @@ extension S3Backend {
         return PartedUpload(identifier: identifier, write: write, partSize: partSize)
     }
 
-    /// Sends the parts, and returns how many there are.
-    private func send(_ first: [UInt8], rest: inout PartReader, of upload: inout PartedUpload) async throws -> Int {
+    /// Sends parts, and returns how many there are with those before.
+    private func send(
+        _ next: (bytes: [UInt8], isLast: Bool),
+        rest: inout PartReader,
+        of upload: inout PartedUpload,
+        after former: Int
+    ) async throws -> Int {
         // As much memory as the configuration says, also where a huge file needs larger parts.
         let memory = max(configuration.partSize, S3Configuration.smallestPartSize) * configuration.parallelParts
         let parallel = max(1, min(configuration.parallelParts, memory / upload.partSize))
         let path = upload.write.path
         return try await withThrowingTaskGroup(of: (Int, PartedUpload.Part).self) { group in
             do {
-                var (bytes, isLast, number, running) = (first, false, 1, 0)
+                var ((bytes, isLast), number, running) = (next, former + 1, 0)
                 while true {
                     try checkCount(number, path)
                     if running == parallel, let (done, part) = try await group.next() {
@@ -96,7 +117,7 @@ extension S3Backend {
                 return number
             } catch {
                 // What arrives all the same needn't be sent again, if somebody goes on with this upload.
-                if (error as? RemoteError)?.code != .unavailable { group.cancelAll() }
+                if !upload.isOfUse(after: error) { group.cancelAll() }
                 while let result = await group.nextResult() {
                     if case .success((let done, let part)) = result { upload.parts[done] = part }
                 }
@@ -130,7 +151,7 @@ extension S3Backend {
                 path: path
             )
         }
-        return PartedUpload.Part(tag: tag, sha256: payload.sha256, checksum: payload.checksum)
+        return PartedUpload.Part(tag: tag, payload)
     }
 
     /// Completes an upload under a condition while nobody else does so at its path.

@@ -42,11 +42,7 @@ extension S3Backend {
         let payload = S3Payload([1])
         let query = ["partNumber": "1", "uploadId": identifier]
         let sent = try await perform(.PUT, location.key(path), query: query, payload: payload)
-        let part = PartedUpload.Part(
-            tag: sent.headers.first(name: "ETag") ?? "",
-            sha256: payload.sha256,
-            checksum: payload.checksum
-        )
+        let part = PartedUpload.Part(tag: sent.headers.first(name: "ETag") ?? "", payload)
         var parted = PartedUpload(identifier: identifier, write: Write(path, .ifAbsent, header), partSize: 1)
         parted.parts[1] = part
         let completed = try await perform(

@@ -12,15 +12,7 @@ extension S3Backend {
         to path: RemotePath,
         when condition: WriteCondition
     ) async throws -> RemoteItem {
-        try Task.checkCancellation()
-        guard let name = path.lastComponent, let parent = path.parent else { throw RemoteError.isRoot() }
-        try checkName(path)
-        let write = Write(path, condition, try await header(of: condition))
-        async let existing = look(before: write)
-        async let unknown = unknownParents(parent, of: path)
-        let (found, missing) = try await (existing, unknown)
-        try condition.check(found, at: path)
-        seen.expect(path)
+        let (write, missing) = try await prepareWrite(to: path, when: condition)
         let size = partSize(for: content.length)
         var parts = PartReader(content, path, size: size)
         let (first, isLast) = try await parts.next()
@@ -28,11 +20,32 @@ extension S3Backend {
             isLast
             ? try await put(S3Payload(first), write)
             : try await upload(first, rest: &parts, partSize: size, write)
-        seen.insert(missing)
+        return written(write, size: parts.count, headers, missing)
+    }
+
+    /// Finds out whether a write may begin.
+    ///
+    /// Returns it, and the directories above it that will be there with it.
+    func prepareWrite(to path: RemotePath, when condition: WriteCondition) async throws -> (Write, [RemotePath]) {
+        try Task.checkCancellation()
+        guard let parent = path.parent else { throw RemoteError.isRoot() }
+        try checkName(path)
+        let write = Write(path, condition, try await header(of: condition))
+        async let existing = look(before: write)
+        async let unknown = unknownParents(parent, of: path)
+        let (found, missing) = try await (existing, unknown)
+        try condition.check(found, at: path)
+        seen.expect(path)
+        return (write, missing)
+    }
+
+    /// What was written, as the server's last answer tells it.
+    func written(_ write: Write, size: Int64, _ headers: HTTPHeaders, _ directories: [RemotePath]) -> RemoteItem {
+        seen.insert(directories)
         return RemoteItem(
-            name: name,
+            name: write.path.lastComponent ?? "",
             kind: .file,
-            size: parts.count,
+            size: size,
             tag: headers.first(name: "ETag").map { RemoteTag(entityTag: $0) }
         )
     }
@@ -124,7 +137,7 @@ extension S3Backend {
     }
 
     /// The size of a file's parts: as configured, unless there would be more of them than a file may have.
-    private func partSize(for length: Int64?) -> Int {
+    func partSize(for length: Int64?) -> Int {
         let configured = max(configuration.partSize, S3Configuration.smallestPartSize)
         guard let length, length > Int64(configured) * Int64(PartedUpload.mostParts) else { return configured }
         let mebibyte = Int64(1 << 20)

@@ -207,11 +207,13 @@ extension BackendCheck {
         try await trial.requireContentFailure(of: "a write") {
             try await backend.write(.failing(after: 200_000), to: path, when: .ifAbsent)
         }
-        let bytes = pattern(300_001)
+        let keeps = try await backend.capabilities().contains(.resumableWrite)
+        // Large enough where parts of some megabytes are kept.
+        let unit = keeps ? 8_000_000 : 100_000
+        let bytes = pattern(3 * unit + 1)
         let cutOff = { @Sendable (range: Range<Int>) in
             RemoteContent(Array(bytes[range]), then: { throw BackendTrial.ContentFailure() }, [7])
         }
-        let keeps = try await backend.capabilities().contains(.resumableWrite)
         let checkKept = { @Sendable (kept: Int64, limit: Int) in
             let range = keeps ? 1...Int64(limit) : 0...0
             try trial.require(range.contains(kept), "\(kept) bytes are kept of \(limit), where it may be \(range)")
@@ -219,20 +221,21 @@ extension BackendCheck {
         try await trial.requireContentFailure(of: "a write that may go on") {
             try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
                 try trial.requireEqual(kept, 0, "kept before anything was written")
-                return RemoteContentRest(cutOff(0..<200_000), after: 0)
+                return RemoteContentRest(cutOff(0..<2 * unit), after: 0)
             }
         }
+        let first = Question()
         try await trial.requireContentFailure(of: "a write that goes on") {
             try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
-                try checkKept(kept, 200_000)
-                // What follows on half of it is something else than before.
-                return RemoteContentRest(cutOff(Int(kept / 2)..<250_000), after: kept / 2)
+                if !(await first.isOver) { try checkKept(kept, 2 * unit) }
+                await first.end()
+                return RemoteContentRest(cutOff(Int(kept / 2)..<5 * unit / 2), after: kept / 2)
             }
         }
         let names = try await backend.list(directory)?.map(\.name) ?? []
         try trial.requireEqual(names, [], "after writes that were cut off")
         try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
-            try checkKept(kept, 250_000)
+            try checkKept(kept, 5 * unit / 2)
             return RemoteContentRest(RemoteContent(Array(bytes[Int(kept)...])), after: kept)
         }
         try await trial.requireBytes(bytes, at: path, "written in three pieces")
@@ -245,4 +248,10 @@ extension BackendCheck {
         try await backend.write(bytes, to: path, when: .ifAbsent)
         try await trial.requireBytes(bytes, at: path, "written after writes that failed")
     }
+}
+
+/// A question that is over once it was answered.
+private actor Question {
+    private(set) var isOver = false
+    func end() { isOver = true }
 }

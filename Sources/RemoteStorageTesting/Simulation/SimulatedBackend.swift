@@ -144,7 +144,7 @@ public actor SimulatedBackend: RemoteBackend {
             throw unavailable("torn write", name)
         }
         let exclusive = server.capabilities.contains(.exclusiveCreate)
-        return try await change(name) { [place] target in
+        let put = { @Sendable [place] (target: InMemoryBackend, content: RemoteContent) in
             guard condition == .ifAbsent, !exclusive, target === place else {
                 return try await target.write(content, to: path, when: condition)
             }
@@ -152,6 +152,13 @@ public actor SimulatedBackend: RemoteBackend {
             if try await place.status(of: path) != nil { throw RemoteError.alreadyExists(path) }
             let bytes = try await content.bytes(upTo: .max)
             return try await place.write(bytes, to: path, when: .always)
+        }
+        // What is delivered twice is the same bytes; the content may be read no more when the write is over.
+        let sent = SentBytes()
+        return try await change(name) {
+            try await put($0, sent.recording(content))
+        } again: {
+            _ = try await put($0, RemoteContent(await sent.bytes))
         }
     }
 
@@ -246,7 +253,8 @@ public actor SimulatedBackend: RemoteBackend {
     /// Carries out a change; perhaps twice, perhaps without saying so.
     private func change<Result: Sendable>(
         _ name: String,
-        _ body: @escaping @Sendable (InMemoryBackend) async throws -> Result
+        _ body: @escaping @Sendable (InMemoryBackend) async throws -> Result,
+        again: (@Sendable (InMemoryBackend) async throws -> Void)? = nil
     ) async throws -> Result {
         try await begin(name)
         let (isDuplicated, isReplyLost) = (chance(faults.duplicateDelivery), chance(faults.lostReply))
@@ -255,7 +263,7 @@ public actor SimulatedBackend: RemoteBackend {
         if isDuplicated {
             note("is delivered twice", name)
             let requests = Int.random(in: 1...10, using: &generator)
-            duplicates.append((requests, { _ = try await body($0) }))
+            duplicates.append((requests, again ?? { _ = try await body($0) }))
         }
         if isReplyLost { throw unavailable("the reply was lost", name) }
         return result
@@ -270,5 +278,28 @@ extension InMemoryBackend {
         var files: [RemotePath] = []
         for item in try await list(path) ?? [] { files += try await self.files(in: path.appending(item.name)) }
         return files
+    }
+}
+
+/// The bytes of a content as they were sent.
+private actor SentBytes {
+    private(set) var bytes: [UInt8] = []
+
+    private func append(_ chunk: [UInt8]) { bytes += chunk }
+    private func begin() { bytes = [] }
+
+    /// The same content, whose bytes are noted as they pass.
+    nonisolated func recording(_ content: RemoteContent) -> RemoteContent {
+        RemoteContent(length: content.length) {
+            var chunks = content.makeAsyncIterator()
+            var hasBegun = false
+            return {
+                if !hasBegun { await self.begin() }
+                hasBegun = true
+                let chunk = try await chunks.next()
+                if let chunk { await self.append(chunk) }
+                return chunk
+            }
+        }
     }
 }

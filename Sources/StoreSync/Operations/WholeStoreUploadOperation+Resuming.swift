@@ -87,8 +87,9 @@ extension WholeStoreUploadOperation {
                 let journal = try await context.blocking {
                     try file.begin(subject, after: chunks.prefix(prefix?.count ?? 0))
                 }
-                progress.add(Int(prefix?.plainBytes ?? 0))
                 let source = RemoteContent(length: nil) {
+                    // Only now is it certain that this is what follows.
+                    progress.add(Int(prefix?.plainBytes ?? 0))
                     var offset = prefix?.plainBytes ?? 0
                     return {
                         try Task.checkCancellation()

@@ -80,6 +80,9 @@ public final class SealingWorkers: Sendable {
 
     /// Has a worker do something with a chunk.
     ///
+    /// When the workers have ended nobody does it: whoever iterates so late, a backend that goes on after its write is over,
+    /// say, is told that it's cancelled.
+    ///
     /// - Returns: The ticket for the result. Dropping it cancels nothing; abandoning it does, while the work hasn't begun.
     func submit<Value: Sendable>(
         _ work: @escaping @Sendable (ChunkWorkspace) throws -> Value
@@ -94,13 +97,14 @@ public final class SealingWorkers: Sendable {
                 }
             )
         }
-        let idle: CheckedContinuation<Job?, Never>? = state.withLock { state in
-            precondition(!state.isClosed, "a sealed file is iterated after its workers have ended")
+        let (isClosed, idle): (Bool, CheckedContinuation<Job?, Never>?) = state.withLock { state in
+            guard !state.isClosed else { return (true, nil) }
             let idle = state.idle.popLast()
             if idle == nil { state.jobs.append(job) }
-            return idle
+            return (false, idle)
         }
         idle?.resume(returning: job)
+        if isClosed { ticket.finish(.failure(CancellationError())) }
         return ticket
     }
 
