@@ -125,6 +125,114 @@ extension S3Tests {
             #expect(try await Self.holds(changed, backend, other))
         }
 
+        /// A content of so many pieces, each a part and a little.
+        private static func pieces(_ range: Range<Int>, seed: UInt8 = 0, fails: Bool = false) -> RemoteContent {
+            RemoteContent(length: nil) {
+                var index = range.lowerBound
+                return {
+                    guard index < range.upperBound else {
+                        if fails { throw RemoteError(.unavailable, "the device is dead") }
+                        return nil
+                    }
+                    defer { index += 1 }
+                    return [UInt8](repeating: UInt8(index) &+ seed, count: pieceSize)
+                }
+            }
+        }
+        private static let pieceSize = partSize + 1000
+
+        @Test(
+            "goes on in another process with the parts that had arrived, and only with those that it's to follow",
+            arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
+        )
+        func resumptionElsewhere(kind: S3ServerKind) async throws {
+            let server = try await S3Server.shared(kind)
+            let prefix = UUID().uuidString
+            let proxy = try FaultProxy(to: server.port) { _, _ in .none }
+            let size = Int64(Self.pieceSize)
+            // Each a backend of its own, as in another process.
+            func resume(
+                _ path: RemotePath,
+                _ condition: WriteCondition = .always,
+                _ rest: @Sendable (Int64) async throws -> RemoteContentRest
+            ) async throws {
+                let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+                try await backend.resumeWrite(to: path, when: condition, rest)
+            }
+            func parts(since count: Int) -> [String] { proxy.lines.dropFirst(count).filter { Self.isPart($0) } }
+
+            func cutOff(_ path: RemotePath, _ condition: WriteCondition = .always) async throws {
+                let before = proxy.lines.count
+                await #expect(throws: RemoteError.self) {
+                    try await resume(path, condition) { kept in
+                        #expect(kept == 0)
+                        return RemoteContentRest(Self.pieces(0..<5, fails: true), after: 0)
+                    }
+                }
+                // The last piece that was read hadn't become a part.
+                #expect(parts(since: before).count == 4)
+            }
+
+            let backend = S3Backend(try Self.configuration(server, prefix: prefix))
+            for (name, condition) in [("created", WriteCondition.ifAbsent), ("replaced", .always)] {
+                let path = try RemotePath(name)
+                try await cutOff(path, condition)
+                #expect(try await backend.status(of: path) == nil)
+                let before = proxy.lines.count
+                try await resume(path, condition) { kept in
+                    #expect(kept == 4 * size)
+                    return RemoteContentRest(Self.pieces(4..<7), after: kept)
+                }
+                #expect(parts(since: before).count == 3)
+                #expect(try await Self.holds(Self.pieces(0..<7), backend, path))
+            }
+            // What follows in the middle of a part follows on the parts before; those after it are gone with it.
+            let changed = try RemotePath("changed")
+            try await cutOff(changed)
+            let asked = Locked<[Int64]>([])
+            try await resume(changed) { kept in
+                asked.withLock { $0.append(kept) }
+                let offset = min(kept, 2 * size + 1)
+                let content = offset == kept ? Self.pieces(2..<3, seed: 7) : RemoteContent([])
+                return RemoteContentRest(content, after: offset)
+            }
+            #expect(asked.withLock { $0 } == [4 * size, 2 * size])
+            let expected =
+                try await Self.pieces(0..<2).bytes(upTo: .max) + Self.pieces(2..<3, seed: 7).bytes(upTo: .max)
+            #expect(try await backend.read(changed)?.bytes(upTo: 1 << 28) == expected)
+            // Nothing is left to send; and nothing of what had arrived is wanted.
+            let whole = try RemotePath("whole")
+            try await cutOff(whole)
+            try await resume(whole) { kept in RemoteContentRest(RemoteContent([]), after: kept) }
+            #expect(try await Self.holds(Self.pieces(0..<4), backend, whole))
+            let other = try RemotePath("other")
+            try await cutOff(other)
+            try await resume(other) { _ in RemoteContentRest(Self.pieces(0..<2, seed: 9), after: 0) }
+            #expect(try await Self.holds(Self.pieces(0..<2, seed: 9), backend, other))
+            #expect(try await Self.uploads(server, prefix) == [])
+            // Who cancels gives it up.
+            await #expect(throws: CancellationError.self) {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        let content = RemoteContent(length: nil) {
+                            var count = 0
+                            return {
+                                count += 1
+                                if count == 3 { withUnsafeCurrentTask { $0?.cancel() } }
+                                return [UInt8](repeating: 1, count: Self.pieceSize)
+                            }
+                        }
+                        let backend = S3Backend(try Self.configuration(server, prefix: prefix))
+                        try await backend.resumeWrite(to: RemotePath("given up"), when: .always) { _ in
+                            RemoteContentRest(content, after: 0)
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+            }
+            #expect(try await Self.uploads(server, prefix) == [])
+        }
+
         @Test(
             "whose completion's reply was lost is there once, and refused if another was first",
             arguments: S3ServerKind.plainInstalled

@@ -8,7 +8,7 @@ struct PartedUpload: Sendable {
         var tag: String
         /// Its SHA-256; `nil` where somebody else sent it.
         var sha256: [UInt8]?
-        /// The SHA-256 as S3 writes it; `nil` where the server doesn't say it of what somebody else sent.
+        /// The SHA-256 as S3 writes it; `nil` where the server doesn't keep it.
         var checksum: String?
         /// How many bytes it has.
         var byteCount: Int64
@@ -21,7 +21,7 @@ struct PartedUpload: Sendable {
         /// One that somebody else sent, as the server lists it; `nil` if it doesn't say enough.
         init?(_ listed: S3Element) {
             guard let tag = listed["ETag"], let byteCount = listed["Size"].flatMap({ Int64($0) }) else { return nil }
-            (self.tag, self.byteCount, checksum) = (tag, byteCount, listed["ChecksumSHA256"])
+            (self.tag, self.byteCount) = (tag, byteCount)
         }
     }
 
@@ -33,12 +33,13 @@ struct PartedUpload: Sendable {
     let partSize: Int
     var parts: [Int: Part] = [:]
     /// Whether somebody may go on with it after most failures, not only where the server can't be reached.
-    var isKept = false
+    let isKept: Bool
 
-    init(identifier: String, write: S3Backend.Write, partSize: Int) {
+    init(identifier: String, write: S3Backend.Write, partSize: Int, isKept: Bool = false) {
         self.identifier = identifier
         self.write = write
         self.partSize = partSize
+        self.isKept = isKept
     }
 
     /// Whether what has arrived is of use after an error.
@@ -59,7 +60,7 @@ struct PartedUpload: Sendable {
         let listed = (1...count).map { number in
             // The server would make a file without it.
             guard let part = parts[number] else { preconditionFailure("part \(number) of \(count) wasn't sent") }
-            let checksum = part.checksum.map { "<ChecksumSHA256>\(escaped($0))</ChecksumSHA256>" } ?? ""
+            let checksum = part.checksum.map { "<ChecksumSHA256>\($0)</ChecksumSHA256>" } ?? ""
             return "<Part><PartNumber>\(number)</PartNumber><ETag>\(escaped(part.tag))</ETag>\(checksum)</Part>"
         }
         return Array(

@@ -59,15 +59,16 @@ extension S3Backend {
             if former.partSize == partSize { return former.continued(by: write) }
             await abort(former.identifier, location.key(write.path))
         }
-        return try await beginAnew(write, partSize: partSize)
+        return try await begin(write, partSize: partSize, isKept: false)
     }
 
-    func beginAnew(_ write: Write, partSize: Int) async throws -> PartedUpload {
+    /// Begins an upload; one that is to be kept is without checksums, which not every server lists for who goes on.
+    func begin(_ write: Write, partSize: Int, isKept: Bool) async throws -> PartedUpload {
         let response = try await perform(
             .POST,
             location.key(write.path),
             query: ["uploads": ""],
-            headers: write.mark + [("X-Amz-Checksum-Algorithm", "SHA256")]
+            headers: write.mark + (isKept ? [] : [("X-Amz-Checksum-Algorithm", "SHA256")])
         )
         let element = try parsed(response, at: write.path) { bytes throws(CheckedXML.Malformed) in
             try S3Element(bytes, named: "InitiateMultipartUploadResult")
@@ -79,7 +80,7 @@ extension S3Backend {
                 path: write.path
             )
         }
-        return PartedUpload(identifier: identifier, write: write, partSize: partSize)
+        return PartedUpload(identifier: identifier, write: write, partSize: partSize, isKept: isKept)
     }
 
     /// Sends parts, and returns how many there are with those before.
@@ -104,7 +105,7 @@ extension S3Backend {
                     }
                     group.addTask { [upload, bytes, number] in
                         // Off the actor: the digests take their time.
-                        let payload = S3Payload(bytes)
+                        let payload = S3Payload(bytes, hasChecksum: !upload.isKept)
                         if let part = upload.parts[number], part.sha256 == payload.sha256 { return (number, part) }
                         return (number, try await self.send(payload, number, of: upload))
                     }

@@ -37,8 +37,7 @@ extension S3Backend {
             return written(write, size: parts.count, try await put(S3Payload(next.bytes), write), missing)
         }
         var parted: PartedUpload
-        if let upload { parted = upload } else { parted = try await beginAnew(write, partSize: size) }
-        parted.isKept = true
+        if let upload { parted = upload } else { parted = try await begin(write, partSize: size, isKept: true) }
         do {
             let headers = try await finish(&parted, next, rest: &parts, after: parted.parts.count)
             return written(write, size: former + parts.count, headers, missing)
@@ -61,7 +60,7 @@ extension S3Backend {
         guard let identifier = newest?["UploadId"], !identifier.isEmpty, !liveUploads.contains(identifier) else {
             return nil
         }
-        var upload = PartedUpload(identifier: identifier, write: write, partSize: partSize)
+        var upload = PartedUpload(identifier: identifier, write: write, partSize: partSize, isKept: true)
         var marker = 0
         while true {
             let query = ["uploadId": identifier, "part-number-marker": "\(marker)"]

@@ -8,19 +8,27 @@ struct S3Payload: Sendable {
     let bytes: [UInt8]
     let sha256: [UInt8]
     private let md5: [UInt8]
+    private let hasChecksum: Bool
 
-    init(_ bytes: [UInt8]) {
+    /// Digests bytes.
+    ///
+    /// - Parameters:
+    ///   - bytes: What is sent.
+    ///   - hasChecksum: Whether the server is to keep their SHA-256; it compares the MD5 in any case.
+    init(_ bytes: [UInt8], hasChecksum: Bool = true) {
         self.bytes = bytes
+        self.hasChecksum = hasChecksum
         sha256 = Array(SHA256.hash(data: bytes))
         md5 = Array(Insecure.MD5.hash(data: bytes))
     }
 
-    /// The SHA-256 as S3 writes it in headers and in XML.
-    var checksum: String { Data(sha256).base64EncodedString() }
+    /// The SHA-256 as S3 writes it in headers and in XML; `nil` where the server isn't to keep it.
+    var checksum: String? { hasChecksum ? Data(sha256).base64EncodedString() : nil }
 
     /// What a server compares a file's bytes with: servers differ in which of these they look at.
     var fileHeaders: [(String, String)] {
-        headers + [("X-Amz-Checksum-Sha256", checksum), ("Content-MD5", Data(md5).base64EncodedString())]
+        headers + [("Content-MD5", Data(md5).base64EncodedString())]
+            + (checksum.map { [("X-Amz-Checksum-Sha256", $0)] } ?? [])
     }
 
     /// What is signed of the bytes.

@@ -212,7 +212,15 @@ extension BackendCheck {
         let unit = keeps ? 8_000_000 : 100_000
         let bytes = pattern(3 * unit + 1)
         let cutOff = { @Sendable (range: Range<Int>) in
-            RemoteContent(Array(bytes[range]), then: { throw BackendTrial.ContentFailure() }, [7])
+            RemoteContent(length: nil) {
+                var offset = range.lowerBound
+                return {
+                    guard offset < range.upperBound else { throw BackendTrial.ContentFailure() }
+                    let chunk = Array(bytes[offset..<min(offset + RemoteContent.chunkSize, range.upperBound)])
+                    offset += chunk.count
+                    return chunk
+                }
+            }
         }
         let checkKept = { @Sendable (kept: Int64, limit: Int) in
             let range = keeps ? 1...Int64(limit) : 0...0
