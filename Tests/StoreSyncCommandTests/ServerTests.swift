@@ -162,6 +162,56 @@ extension CommandTests {
         }
 
         @Test(
+            "D13: killed while it sends a large store to a bucket, the next push sends only what hadn't arrived",
+            .enabled(if: Kind.seaweedFS.isInstalled),
+            arguments: [10, 50, 95]
+        )
+        func cuts(percent: Int) async throws {
+            let place = try await Place(.seaweedFS)
+            let (parts, parallel) = (7, 4)
+            let deadly = max(1, parts * percent / 100)
+            let plan = Locked((sent: 0, victim: ChildProcess?.none))
+            let proxy = try FaultProxy(to: place.port) { _, line in
+                guard line.hasPrefix("PUT"), line.contains("partNumber=") else { return .none }
+                let victim = plan.withLock { plan -> ChildProcess? in
+                    plan.sent += 1
+                    return line.contains("partNumber=\(deadly)&") ? plan.victim.take() : nil
+                }
+                victim?.signal(SIGKILL)
+                return victim == nil ? .none : .loseRequest
+            }
+            let world = try World()
+            let device = try world.device("laptop")
+            let options =
+                place.options(port: proxy.port) + [
+                    "--app", "org.example.notes", "--state", device.state.path, "--json",
+                ]
+            let register = try await world.run(["register", "--encrypt"] + options, environment: Place.environment)
+            #expect(register.status == 0, "\(register)")
+            // Noise, which sealed is as long.
+            try device.write("large", bytes: parts * 8 << 20 - 1 << 20)
+            let push = ["push", device.store.path, "--document", "notes"] + options
+            let child = try world.start(push, environment: Place.environment)
+            plan.withLock { $0.victim = child }
+            let killed = await child.finish()
+            #expect(killed.signal == SIGKILL, "\(killed)")
+            let next = try await world.run(push, environment: Place.environment)
+            #expect(next.status == 0, "\(next)")
+            // Those that were under way when it died are sent again.
+            let sent = plan.withLock { $0.sent }
+            print("killed at part \(deadly) of \(parts): \(sent) parts sent in all")
+            #expect((parts...parts + parallel).contains(sent), "\(sent)")
+            let other = try world.device("desktop")
+            let pull =
+                ["pull", other.store.path, "--document", "notes"] + place.options(port: place.port) + [
+                    "--app", "org.example.notes", "--state", other.state.path,
+                ]
+            let pulled = try await world.run(pull, environment: Place.environment)
+            #expect(pulled.status == 0, "\(pulled)")
+            #expect(try other.notes() == ["large"])
+        }
+
+        @Test(
             "eight devices that register first, all at once, find one application, which one of them made",
             arguments: Kind.allCases.filter(\.isInstalled)
         )

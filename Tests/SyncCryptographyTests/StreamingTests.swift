@@ -336,7 +336,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("whoever iterates after the workers have gone, in the middle or from the beginning, is told that it's cancelled")
+    @Test("whoever iterates after the workers have gone is told that it's cancelled, in the middle or from the beginning")
     func afterTheEnd() async throws {
         let key = try Fixture.key()
         let content = [UInt8].noise(100_000)
