@@ -336,7 +336,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("whoever iterates after the workers have gone is told that it's cancelled, in the middle or from the beginning")
+    @Test("whoever iterates after the workers have gone is told that it's cancelled, also in the middle")
     func afterTheEnd() async throws {
         let key = try Fixture.key()
         let content = [UInt8].noise(100_000)
