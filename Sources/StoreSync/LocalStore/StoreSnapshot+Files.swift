@@ -27,7 +27,7 @@ extension StoreSnapshot {
             let (byteCount, root) = try read(store, whileReading: whileCopying) { chunk in
                 try writing(destination) { try target.write(contentsOf: chunk) }
             }
-            return StoreSnapshot(url: destination, byteCount: byteCount, contentRoot: root)
+            return StoreSnapshot(url: destination, byteCount: byteCount, knownRoot: root)
         } catch {
             try? FileManager.default.removeItem(at: destination)
             throw error

@@ -2,16 +2,21 @@ import Foundation
 import GRDB
 import SyncCryptography
 
-/// A copy of a local store as it was at one moment, with its digest.
+/// A copy of a local store as it was at one moment.
 struct StoreSnapshot: Sendable {
     /// Where the copy is.
-    var url: URL
+    let url: URL
     /// Its size in bytes.
-    var byteCount: Int64
-    /// Its digest.
+    let byteCount: Int64
+    /// Its digest, if copying found it out.
+    let knownRoot: ContentRoot?
+
+    /// Its digest, for which it may have to be read.
     ///
-    /// Two snapshots of equal content have the same, on whatever device and with whatever version of SQLite.
-    var contentRoot: ContentRoot
+    /// Two snapshots of equal content have the same, on whatever device and with whatever version of SQLite. Blocks.
+    var contentRoot: ContentRoot {
+        get throws { try knownRoot ?? StoreSnapshot.reading(url) { try ContentRoot.ofFile(at: url).root } }
+    }
 
     /// Copies a store, which may be open and written to meanwhile.
     ///
@@ -96,21 +101,27 @@ struct StoreSnapshot: Sendable {
         return try database.inDatabase { try copy($0, of: store, to: destination) }
     }
 
+    /// Takes a file for the copy.
     init(at url: URL) throws {
+        let size = try Self.reading(url) { try url.resourceValues(forKeys: [.fileSizeKey]).fileSize }
+        guard let size else { preconditionFailure("every file has a size") }
+        self.init(url: url, byteCount: Int64(size), knownRoot: nil)
+    }
+
+    init(url: URL, byteCount: Int64, knownRoot: ContentRoot?) {
+        self.url = url
+        self.byteCount = byteCount
+        self.knownRoot = knownRoot
+    }
+
+    private static func reading<Result>(_ url: URL, _ body: () throws -> Result) throws -> Result {
         do {
-            let (byteCount, root) = try ContentRoot.ofFile(at: url)
-            self.init(url: url, byteCount: byteCount, contentRoot: root)
+            return try body()
         } catch let error as CancellationError {
             throw error
         } catch {
             throw StoreSyncError(writing: url, error)
         }
-    }
-
-    init(url: URL, byteCount: Int64, contentRoot: ContentRoot) {
-        self.url = url
-        self.byteCount = byteCount
-        self.contentRoot = contentRoot
     }
 
     /// Copies a database through an open connection to it.

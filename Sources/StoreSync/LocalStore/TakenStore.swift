@@ -7,7 +7,7 @@ import ThreadSupport
 enum TakenStore: Sendable {
     /// Read where it is, while it stands still.
     case held(HeldDatabase)
-    /// Copied, with its digest.
+    /// Copied.
     case copied(StoreSnapshot)
 
     /// Takes a store, which may be open and written to.
@@ -35,13 +35,9 @@ enum TakenStore: Sendable {
 
     /// Its digest, which a store that wasn't copied has to be read for.
     func contentRoot(on executor: (any TaskExecutor)?) async throws -> ContentRoot {
-        switch self {
-        case .held:
-            let content = try await content(on: executor)
-            return try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }.root
-        case .copied(let snapshot):
-            return snapshot.contentRoot
-        }
+        if case .copied(let snapshot) = self, let root = snapshot.knownRoot { return root }
+        let content = try await content(on: executor)
+        return try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }.root
     }
 
     /// Its digest, and those of its blocks if they're asked for, for which it has to be read.

@@ -52,11 +52,13 @@ extension WholeStoreUploadOperation {
             guard let copy = snapshots.appliedSets[file] else {
                 preconditionFailure("only those that are there are sent")
             }
-            let content = try await TakenStore.copied(copy).content(on: executor)
+            let taken = TakenStore.copied(copy)
+            let root = try await taken.contentRoot(on: executor)
+            let content = try await taken.content(on: executor)
             let role = manifest.role(of: file, in: identity)
             let outgoing = OutgoingFile(content.counted(by: progress), as: role, seal, blockSize: nil, on: workers)
             try await hooks.uploadFile(outgoing.content, to: manifest.path(of: file, in: hierarchy))
-            return try outgoing.stored(as: file, copy.byteCount, copy.contentRoot, nil)
+            return try outgoing.stored(as: file, copy.byteCount, root, nil)
         }
     }
 }
