@@ -154,9 +154,9 @@ struct S3ConfigurationTests {
         func profile(_ server: String, isAmazon: Bool = false) -> S3ServerProfile? {
             S3ServerProfile.recognise(["Server": server], isAmazon: isAmazon)
         }
-        #expect(profile("AmazonS3") == nil && profile("AmazonS3", isAmazon: true) == .conditional)
+        #expect(profile("AmazonS3") == nil && profile("AmazonS3", isAmazon: true) == .amazon)
         for known in ["SeaweedFS 8000GB 4.48", "SeaweedFS 30GB 4.49", "SeaweedFS 30GB 5.0"] {
-            #expect(profile(known) == .conditional, "\(known)")
+            #expect(profile(known) == .seaweedFS, "\(known)")
         }
         for unknown in ["SeaweedFS 30GB 3.99", "SeaweedFS 30GB 4.47", "SeaweedFS", "MinIO", "", "seaweedfs 4.48"] {
             #expect(profile(unknown) == nil, "\(unknown)")

@@ -12,6 +12,10 @@ struct S3ServerProfile: Equatable, Sendable {
     var keepsVersions: Bool
     /// Whether the parts of a file may have different sizes, and are listed, so that another process can go on.
     var keepsParts = false
+    /// What it compares the bytes of files with, and of parts that belong to none yet.
+    var checks = S3Payload.Checks.all
+    /// What it compares the bytes of parts with whose upload was begun without checksums.
+    var checksOfKeptParts = S3Payload.Checks.md5
 
     /// What a backend can claim of it.
     var capabilities: RemoteCapabilities {
@@ -22,8 +26,23 @@ struct S3ServerProfile: Equatable, Sendable {
         return capabilities
     }
 
-    /// One that keeps conditions in a race, and parts.
-    static let conditional = S3ServerProfile(createsExclusively: true, keepsVersions: true, keepsParts: true)
+    /// Amazon's own, which compares what is signed.
+    static let amazon = S3ServerProfile(
+        createsExclusively: true,
+        keepsVersions: true,
+        keepsParts: true,
+        checks: .checksum,
+        checksOfKeptParts: []
+    )
+
+    /// SeaweedFS, which compares checksums and not what is signed.
+    static let seaweedFS = S3ServerProfile(
+        createsExclusively: true,
+        keepsVersions: true,
+        keepsParts: true,
+        checks: .checksum,
+        checksOfKeptParts: .checksum
+    )
 
     /// Recognises a server by an answer.
     ///
@@ -33,13 +52,13 @@ struct S3ServerProfile: Equatable, Sendable {
     /// - Returns: The server; `nil` for one that isn't known.
     static func recognise(_ headers: HTTPHeaders, isAmazon: Bool) -> S3ServerProfile? {
         let server = headers.first(name: "Server") ?? ""
-        if isAmazon, server == "AmazonS3" { return conditional }
+        if isAmazon, server == "AmazonS3" { return amazon }
         // `SeaweedFS 8000GB 4.48`; older ones knew no conditions.
         let words = server.split(separator: " ")
         if words.first == "SeaweedFS", let version = words.last?.split(separator: ".").map({ Int($0) ?? 0 }),
             !version.lexicographicallyPrecedes([4, 48])
         {
-            return conditional
+            return seaweedFS
         }
         return nil
     }

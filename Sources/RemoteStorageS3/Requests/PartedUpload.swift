@@ -13,8 +13,9 @@ struct PartedUpload: Sendable {
         /// How many bytes it has.
         var byteCount: Int64
 
-        init(tag: String, _ payload: S3Payload) {
-            (self.tag, sha256, checksum) = (tag, payload.sha256, payload.checksum)
+        init(tag: String, _ payload: S3Payload, isListedWithChecksum: Bool = true) {
+            (self.tag, sha256) = (tag, payload.sha256)
+            checksum = isListedWithChecksum ? payload.checksum : nil
             byteCount = Int64(payload.bytes.count)
         }
 

@@ -94,6 +94,8 @@ extension S3Backend {
         let memory = max(configuration.partSize, S3Configuration.smallestPartSize) * configuration.parallelParts
         let parallel = max(1, min(configuration.parallelParts, memory / upload.partSize))
         let path = upload.write.path
+        let profile = try await serverProfile()
+        let checks = upload.isKept ? profile.checksOfKeptParts : profile.checks
         return try await withThrowingTaskGroup(of: (Int, PartedUpload.Part).self) { group in
             do {
                 var ((bytes, isLast), number, running) = (next, former + 1, 0)
@@ -105,7 +107,7 @@ extension S3Backend {
                     }
                     group.addTask { [upload, bytes, number] in
                         // Off the actor: the digests take their time.
-                        let payload = S3Payload(bytes, hasChecksum: !upload.isKept)
+                        let payload = S3Payload(bytes, checks)
                         if let part = upload.parts[number], part.sha256 == payload.sha256 { return (number, part) }
                         return (number, try await self.send(payload, number, of: upload))
                     }
@@ -152,7 +154,7 @@ extension S3Backend {
                 path: path
             )
         }
-        return PartedUpload.Part(tag: tag, payload)
+        return PartedUpload.Part(tag: tag, payload, isListedWithChecksum: !upload.isKept)
     }
 
     /// Completes an upload under a condition while nobody else does so at its path.

@@ -34,7 +34,8 @@ extension S3Backend {
         var parts = PartReader(following.content, path, size: size, keepsPieces: true)
         let next = try await parts.next()
         if upload == nil, next.isLast {
-            return written(write, size: parts.count, try await put(S3Payload(next.bytes), write), missing)
+            let headers = try await put(S3Payload(next.bytes, serverProfile().checks), write)
+            return written(write, size: parts.count, headers, missing)
         }
         var parted: PartedUpload
         if let upload { parted = upload } else { parted = try await begin(write, partSize: size, isKept: true) }

@@ -18,7 +18,7 @@ extension S3Backend {
         let (first, isLast) = try await parts.next()
         let headers =
             isLast
-            ? try await put(S3Payload(first), write)
+            ? try await put(S3Payload(first, serverProfile().checks), write)
             : try await upload(first, rest: &parts, partSize: size, write)
         return written(write, size: parts.count, headers, missing)
     }

@@ -7,28 +7,35 @@ struct S3Payload: Sendable {
 
     let bytes: [UInt8]
     let sha256: [UInt8]
-    private let md5: [UInt8]
-    private let hasChecksum: Bool
+    private let md5: [UInt8]?
+    private let checks: Checks
 
-    /// Digests bytes.
-    ///
-    /// - Parameters:
-    ///   - bytes: What is sent.
-    ///   - hasChecksum: Whether the server is to keep their SHA-256; it compares the MD5 in any case.
-    init(_ bytes: [UInt8], hasChecksum: Bool = true) {
-        self.bytes = bytes
-        self.hasChecksum = hasChecksum
-        sha256 = Array(SHA256.hash(data: bytes))
-        md5 = Array(Insecure.MD5.hash(data: bytes))
+    /// What a server is sent to compare a file's bytes with, besides the digest that is signed.
+    struct Checks: OptionSet, Sendable {
+        let rawValue: UInt8
+        /// `Content-MD5`.
+        static let md5 = Checks(rawValue: 1)
+        /// `X-Amz-Checksum-Sha256`.
+        static let checksum = Checks(rawValue: 2)
+        /// Servers differ in what they look at.
+        static let all: Checks = [.md5, .checksum]
     }
 
-    /// The SHA-256 as S3 writes it in headers and in XML; `nil` where the server isn't to keep it.
-    var checksum: String? { hasChecksum ? Data(sha256).base64EncodedString() : nil }
+    /// Digests bytes.
+    init(_ bytes: [UInt8], _ checks: Checks = .all) {
+        self.bytes = bytes
+        self.checks = checks
+        sha256 = Array(SHA256.hash(data: bytes))
+        md5 = checks.contains(.md5) ? Array(Insecure.MD5.hash(data: bytes)) : nil
+    }
 
-    /// What a server compares a file's bytes with: servers differ in which of these they look at.
+    /// The SHA-256 as S3 writes it in headers and in XML.
+    var checksum: String { Data(sha256).base64EncodedString() }
+
+    /// What a server compares a file's bytes with.
     var fileHeaders: [(String, String)] {
-        headers + [("Content-MD5", Data(md5).base64EncodedString())]
-            + (checksum.map { [("X-Amz-Checksum-Sha256", $0)] } ?? [])
+        headers + (checks.contains(.checksum) ? [("X-Amz-Checksum-Sha256", checksum)] : [])
+            + (md5.map { [("Content-MD5", Data($0).base64EncodedString())] } ?? [])
     }
 
     /// What is signed of the bytes.
