@@ -15,7 +15,9 @@ extension S3Tests {
             listedFiles: 1100
         )
 
-        @Test("on a server", arguments: S3ServerKind.plainInstalled, BackendCheck.all)
+        private static let kinds = (S3ServerKind.plain + [.swift]).filter(\.isInstalled)
+
+        @Test("on a server", arguments: kinds, BackendCheck.all)
         func conforms(kind: S3ServerKind, check: BackendCheck) async throws {
             let server = try await S3Server.shared(kind)
             try await check.run(on: server.backend(), effort: Self.effort)

@@ -7,6 +7,8 @@ import Synchronization
 /// A kind of S3 server that may be installed.
 package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertible {
     case seaweedFS, seaweedFSTLS, moto
+    /// OpenStack's.
+    case swift
 
     package static let plain: [S3ServerKind] = [.seaweedFS, .moto]
 
@@ -17,7 +19,13 @@ package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertib
         ProcessInfo.processInfo.environment["STORESYNC_TEST_SERVERS"]
         ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".cache/storesync-servers").path
 
-    var program: String { Self.programs + (self == .moto ? "/bin/moto_server" : "/bin/weed") }
+    var program: String {
+        switch self {
+        case .seaweedFS, .seaweedFSTLS: Self.programs + "/bin/weed"
+        case .moto: Self.programs + "/bin/moto_server"
+        case .swift: "/usr/bin/swift-proxy-server"
+        }
+    }
 
     /// Whether tests can use it; in continuous integration, one that is missing is a failure.
     package var isInstalled: Bool {
@@ -70,7 +78,7 @@ package final class S3Server: Sendable {
             folder=$1; shift
             "$@" </dev/null >"$folder/log" 2>&1 &
             cat >/dev/null
-            kill -9 $!
+            kill -9 $! $(cat "$folder/pids" 2>/dev/null)
             wait
             rm -rf "$folder"
             """
@@ -78,7 +86,7 @@ package final class S3Server: Sendable {
         for name in environment.keys where name.hasPrefix("AWS_") { environment[name] = nil }
         process.environment = environment
         let (arguments, filer) = try await configure()
-        process.arguments = ["-c", script, "sh", folder.path, kind.program] + arguments
+        process.arguments = ["-c", script, "sh", folder.path] + arguments
         try process.run()
         try await waitUntilReady(filer)
     }
@@ -108,10 +116,17 @@ package final class S3Server: Sendable {
 
     package var certificate: URL { folder.appending(path: "certificate.pem") }
 
+    package func configuration(port: Int? = nil, prefix: String = UUID().uuidString) throws -> S3Configuration {
+        let credentials =
+            kind == .swift
+            ? S3Credentials(accessKeyID: Self.swiftAccessKeyID, secretAccessKey: Self.swiftSecret) : Self.credentials
+        return try configuration(port: port, prefix: prefix, credentials: credentials)
+    }
+
     package func configuration(
         port: Int? = nil,
         prefix: String = UUID().uuidString,
-        credentials: S3Credentials? = S3Server.credentials
+        credentials: S3Credentials?
     ) throws -> S3Configuration {
         var configuration = try S3Configuration(
             bucket: Self.bucket,
@@ -130,7 +145,8 @@ package final class S3Server: Sendable {
     // MARK: Starting
 
     private func configure() async throws -> (arguments: [String], filer: Int?) {
-        guard kind != .moto else { return (["-H", "127.0.0.1", "-p", "\(port)"], nil) }
+        guard kind != .moto else { return ([kind.program, "-H", "127.0.0.1", "-p", "\(port)"], nil) }
+        guard kind != .swift else { return (try configureSwift(), nil) }
         let user = """
             {"identities": [{"name": "tests", "actions": ["Admin", "Read", "List", "Tagging", "Write"], "credentials": \
             [{"accessKey": "\(Self.accessKeyID)", "secretKey": "\(Self.secret)"}]}]}
@@ -138,7 +154,8 @@ package final class S3Server: Sendable {
         try Data(user.utf8).write(to: folder.appending(path: "s3.json"))
         let ports = try (0..<7).map { _ in try freePort() }
         var arguments = [
-            "-logtostderr=true", "server", "-dir=\(folder.path)/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer",
+            kind.program, "-logtostderr=true", "server", "-dir=\(folder.path)/data", "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1", "-filer",
             "-s3", "-s3.config=\(folder.path)/s3.json", "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=20",
             "-master.volumeSizeLimitMB=64", "-master.port=\(ports[0])", "-master.port.grpc=\(ports[1])",
             "-volume.port=\(ports[2])", "-volume.port.grpc=\(ports[3])", "-filer.port=\(ports[4])",
@@ -162,6 +179,8 @@ package final class S3Server: Sendable {
                     kind == .seaweedFSTLS
                     ? isListening(port) : LoopbackSocket.status("GET", "/\(Self.bucket)", port: port) == 403
                 if isMade, isOpen { return }
+            } else if kind == .swift {
+                if makesContainer() { return }
             } else if LoopbackSocket.status("PUT", "/\(Self.bucket)", port: port) == 200 {
                 return
             }

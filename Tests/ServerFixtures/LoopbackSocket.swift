@@ -106,18 +106,31 @@ package final class LoopbackSocket: Sendable {
 
     /// The status that a server answers with to a request without a body; `nil` if it doesn't.
     package static func status(_ method: String, _ target: String, port: Int) -> Int? {
+        exchange(method, target, port: port)?.split(separator: " ").dropFirst().first.flatMap { Int($0) }
+    }
+
+    /// Sends a request without a body, and gives the head of the answer; `nil` if there is none.
+    package static func exchange(
+        _ method: String,
+        _ target: String,
+        _ headers: [String] = [],
+        port: Int
+    ) -> String? {
         guard let socket = try? connected(to: port) else { return nil }
-        let lines = [
-            "\(method) \(target) HTTP/1.1", "Host: localhost:\(port)", "Content-Length: 0", "Connection: close",
-        ]
+        let lines =
+            [
+                "\(method) \(target) HTTP/1.1", "Host: localhost:\(port)", "Content-Length: 0", "Connection: close",
+            ] + headers
         socket.send(Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8))
         var answer: [UInt8] = []
-        while !answer.contains(UInt8(ascii: "\n")) {
+        while true {
+            if let end = answer.firstRange(of: Array("\r\n\r\n".utf8)) {
+                return String(decoding: answer[..<end.lowerBound], as: UTF8.self)
+            }
             let more = socket.read()
             guard !more.isEmpty else { return nil }
             answer += more
         }
-        return String(decoding: answer, as: UTF8.self).split(separator: " ").dropFirst().first.flatMap { Int($0) }
     }
 
     /// Ends both directions, which wakes whoever waits at this socket.

@@ -41,7 +41,7 @@ extension CommandTests {
 
         @Test(
             "D18: registers, pushes, pulls, shows and verifies, encrypted, between two devices",
-            arguments: S3ServerKind.allCases.filter(\.isInstalled)
+            arguments: S3ServerKind.allCases.filter { $0 != .swift && $0.isInstalled }
         )
         func twoDevices(kind: S3ServerKind) async throws {
             let place = Place(server: try await S3Server.shared(kind))
@@ -118,6 +118,28 @@ extension CommandTests {
                 #expect(result.status == 0, "\(number): \(result)")
                 #expect(try result.json()["created"]?.boolean == (number == 0), "\(number): \(result)")
             }
+        }
+
+        @Test(
+            "is refused in words, with no application begun, where the server keeps no conditions",
+            .enabled(if: S3ServerKind.swift.isInstalled)
+        )
+        func withoutConditions() async throws {
+            let server = try await S3Server.shared(.swift)
+            let place = Place(server: server)
+            let device = try World().device("laptop")
+            try device.write("a canary")
+            let environment = [
+                "AWS_ACCESS_KEY_ID": S3Server.swiftAccessKeyID, "AWS_SECRET_ACCESS_KEY": S3Server.swiftSecret,
+                "STORESYNC_PASSWORD": "sealed under this",
+            ]
+            for command in [["register", "--encrypt"], ["push", device.store.path, "--document", "notes"]] {
+                let result = try await run(device, place, command + place.endpoint, environment: environment)
+                #expect(result.status != 0, "\(result)")
+                #expect("\(result)".contains("unsupportedStorage"), "\(result)")
+            }
+            let status = try await run(device, place, ["status"] + place.endpoint, environment: environment)
+            #expect("\(status)".contains("applicationMissing"), "\(status)")
         }
 
         @Test("tells what it lacks", .enabled(if: S3ServerKind.seaweedFS.isInstalled))
