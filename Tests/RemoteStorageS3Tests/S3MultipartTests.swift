@@ -213,6 +213,26 @@ extension S3Tests {
             try await cutOff(other)
             try await resume(other) { _ in RemoteContentRest(Self.pieces(0..<2, seed: 9), after: 0) }
             #expect(try await Self.holds(Self.pieces(0..<2, seed: 9), backend, other))
+            // Parts that can't be put together, since they were begun as those of another kind of write, are given up.
+            let foreign = try RemotePath("foreign")
+            let dying = try FaultProxy(to: server.port) { _, line in
+                line.contains("partNumber=3&") ? .loseRequest : .none
+            }
+            await #expect(throws: RemoteError.self) {
+                let dead = S3Backend(try Self.configuration(server, port: dying.port, prefix: prefix))
+                try await dead.write(Self.content(parts: 4), to: foreign, when: .always)
+            }
+            await #expect(throws: RemoteError.self) {
+                try await resume(foreign) { kept in
+                    #expect(kept == 2 * Int64(Self.partSize))
+                    return RemoteContentRest(Self.pieces(0..<1), after: kept)
+                }
+            }
+            try await resume(foreign) { kept in
+                #expect(kept == 0)
+                return RemoteContentRest(Self.pieces(0..<1), after: 0)
+            }
+            #expect(try await Self.holds(Self.pieces(0..<1), backend, foreign))
             #expect(try await Self.uploads(server, prefix) == [])
             // Who cancels gives it up.
             await #expect(throws: CancellationError.self) {

@@ -227,6 +227,8 @@ extension S3Backend {
             headers: write.conditionHeader,
             payload: S3Payload(upload.completion(count))
         )
+        // Parts that can't be put together are of no use to who would go on with them.
+        if upload.isKept, response.status == 400 { await abort(upload.identifier, location.key(write.path)) }
         var headers = try await outcome(of: response, write)
         // By whatever name: servers differ.
         if !headers.contains(name: "ETag"), let tag = try? S3Element(response.bytes, named: nil)["ETag"] {
