@@ -20,8 +20,8 @@ struct ResumptionTests {
         let (a, b): (Device, Device)
         let (lineA, lineB): (CuttingBackend, CuttingBackend)
 
-        init(chunks: Int = 8) async throws {
-            deltas = try DeltaWorld()
+        init(chunks: Int = 8, isSealed: Bool = true) async throws {
+            deltas = try DeltaWorld(isSealed: isSealed)
             let folder = LocalFolderBackend(root: deltas.world.share)
             (lineA, lineB) = (CuttingBackend(folder), CuttingBackend(folder))
             (a, b) = (
@@ -70,9 +70,13 @@ struct ResumptionTests {
         }
     }
 
-    @Test("D15: to the remote goes on, and sends at most one chunk again", arguments: [0.1, 0.5, 0.8, 0.95])
-    func pushing(share: Double) async throws {
-        let scene = try await Scene(chunks: 20)
+    @Test(
+        "D15: to the remote goes on, and sends at most one chunk again",
+        arguments: [0.1, 0.5, 0.8, 0.95],
+        [true, false]
+    )
+    func pushing(share: Double, isSealed: Bool) async throws {
+        let scene = try await Scene(chunks: 20, isSealed: isSealed)
         let total = 20 * Self.sealedChunk
         let cut = Int64(Double(total) * share)
         try await scene.pushCutOff(after: cut)
@@ -84,9 +88,13 @@ struct ResumptionTests {
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
     }
 
-    @Test("from the remote goes on, and fetches at most one chunk again", arguments: [0.1, 0.5, 0.95])
-    func pulling(share: Double) async throws {
-        let scene = try await Scene(chunks: 20)
+    @Test(
+        "from the remote goes on, and fetches at most one chunk again",
+        arguments: [0.1, 0.5, 0.95],
+        [true, false]
+    )
+    func pulling(share: Double, isSealed: Bool) async throws {
+        let scene = try await Scene(chunks: 20, isSealed: isSealed)
         _ = try await scene.a.push().value
         let total = 20 * Self.sealedChunk
         let cut = Int64(Double(total) * share)
@@ -133,6 +141,63 @@ struct ResumptionTests {
         try scene.change(at: chunk * Self.chunk + 5)
         let sent = try await scene.push()
         #expect(sent <= (8 - min(chunk, 3)) * Self.sealedChunk + 200)
+    }
+
+    @Test(
+        "that isn't sealed begins anew when the store has changed since, wherever, and goes on when only its date has",
+        arguments: [0, 7, nil] as [Int64?]
+    )
+    func changedPlain(chunk: Int64?) async throws {
+        let scene = try await Scene(isSealed: false)
+        try await scene.pushCutOff(after: 4 * Self.chunk)
+        if let chunk { try scene.change(at: chunk * Self.chunk + 5) } else { try scene.make(8) }
+        let sent = try await scene.push()
+        #expect((sent > 7 * Self.chunk) == (chunk != nil), "\(sent)")
+        #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
+        let report = try await scene.a.verify().value
+        #expect(report.problems.isEmpty, "\(report)")
+    }
+
+    @Test(
+        "that isn't sealed, from the remote, with what has come damaged since, is fetched anew",
+        arguments: [0, 2, 100]
+    )
+    func damagedPlainArrival(chunk: Int64) async throws {
+        let scene = try await Scene(chunks: 6, isSealed: false)
+        _ = try await scene.a.push().value
+        await scene.lineB.cut(after: 4 * Self.chunk)
+        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
+        let directory = scene.b.store.deletingLastPathComponent()
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        let arrival = directory.appending(path: try #require(names.first { $0.contains("storesync-") }))
+        if chunk < 6 {
+            let handle = try FileHandle(forUpdating: arrival)
+            try handle.seek(toOffset: UInt64(chunk * Self.chunk))
+            try handle.write(contentsOf: [UInt8](repeating: 0, count: 16))
+            try handle.close()
+        } else {
+            // As if another generation had come there, longer than this one.
+            let handle = try FileHandle(forUpdating: arrival)
+            try handle.truncate(atOffset: UInt64(7 * Self.chunk))
+            try handle.close()
+        }
+        await scene.lineB.cut(after: nil)
+        _ = try await scene.b.pull().value
+        #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
+        let left = try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted()
+        #expect(left == ["state", "store.sqlite"])
+    }
+
+    @Test("that isn't sealed, between the store's last byte and its publication, begins anew under another name")
+    func plainCutOffBeforePublication() async throws {
+        let scene = try await Scene(chunks: 3, isSealed: false)
+        try await scene.pushCutOff(after: 2 * Self.chunk)
+        let partial = try #require(try scene.files().first { $0.hasSuffix(".tmp") })
+        let url = scene.deltas.world.share.appending(path: partial)
+        let name = url.deletingLastPathComponent().appending(path: "WholeStore.ticdsync")
+        try FileManager.default.moveItem(at: url, to: name)
+        #expect(try await scene.push() > 2 * Self.chunk)
+        #expect(!FileManager.default.fileExists(atPath: name.path))
     }
 
     @Test("when the store has grown or shrunk since", arguments: [1, 2, 3, 4, 5, 9])

@@ -7,13 +7,14 @@ import ThreadSupport
 extension WholeStoreUploadOperation {
     /// Whether the transfer of a whole copy can go on where it's cut off.
     func canResumeTransfer(of store: TakenStore) -> Bool {
-        seal.isEncrypted && capabilities.contains(.resumableWrite) && store.byteCount > RemoteContent.chunkSize
+        capabilities.contains(.resumableWrite) && store.byteCount > RemoteContent.chunkSize
     }
 
     /// What is noted of the transfer of a push that was cut off and that nobody has seen; `nil` if there is nothing to go on
     /// with.
     func cutOffTransfer(
         of store: LocalStore,
+        _ root: ContentRoot?,
         _ client: RemoteIdentifier,
         _ published: PublishedStores,
         _ context: OperationContext
@@ -27,7 +28,7 @@ extension WholeStoreUploadOperation {
         guard let noted else { return nil }
         let upload = noted.subject.upload
         let others = uploads.map(\.reference).filter { $0 != upload } + published.published.map(\.reference)
-        guard noted.subject == subject(of: UploadName(client: client, upload), store, noted.subject.salt),
+        guard noted.subject == subject(of: UploadName(client: client, upload), store, noted.subject.salt, root),
             uploads.contains(where: { $0.reference == upload && !$0.isPublished }),
             // As new as one that begins now.
             (others.map(\.generation) + [memory]).allSatisfy({ $0 < upload.generation })
@@ -37,18 +38,22 @@ extension WholeStoreUploadOperation {
         return files.contains { $0.name == WholeStoreFile.store.rawValue } ? nil : noted
     }
 
-    private func subject(of name: UploadName, _ store: LocalStore, _ salt: [UInt8]) -> TransferJournal.Subject? {
-        seal.key.map { seal in
-            TransferJournal.Subject(
-                epoch: seal.epoch,
-                document: key,
-                integrityKey: document.integrityKey,
-                client: name.client.rawValue,
-                upload: name.reference,
-                store: store.path,
-                salt: salt
-            )
-        }
+    private func subject(
+        of name: UploadName,
+        _ store: LocalStore,
+        _ salt: [UInt8],
+        _ root: ContentRoot?
+    ) -> TransferJournal.Subject {
+        TransferJournal.Subject(
+            epoch: seal.key?.epoch,
+            document: key,
+            integrityKey: document.integrityKey,
+            client: name.client.rawValue,
+            upload: name.reference,
+            store: store.path,
+            salt: seal.isEncrypted ? salt : [],
+            contentRoot: seal.isEncrypted ? nil : root?.description
+        )
     }
 
     /// Uploads the files as ``transfer(_:_:_:_:_:)`` does, and goes on with the store where that was cut off.
@@ -61,8 +66,10 @@ extension WholeStoreUploadOperation {
         _ context: OperationContext
     ) async throws -> ([StoreManifest.File], BlockDigests?) {
         let salt = cutOff?.subject.salt ?? EpochKey.newSalt()
-        guard let key = seal.key, let subject = subject(of: manifest.name, store, salt) else {
-            preconditionFailure("only what is sealed goes on")
+        let subject = subject(of: manifest.name, store, salt, digests?.contentRoot)
+        guard let key = seal.key else {
+            let files = try await resumePlainTransfer(manifest, snapshots, digests, subject, cutOff != nil, context)
+            return (files, nil)
         }
         let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
         let (taken, executor) = (snapshots.store, context.blockingExecutor)
@@ -136,6 +143,53 @@ extension WholeStoreUploadOperation {
         // What may have been published is never gone on with.
         try await context.blocking { try file.remove() }
         return sent
+    }
+
+    /// As ``resumeTransfer(_:_:_:_:_:_:)``, where nothing is sealed: what was sent before is the beginning of the same store.
+    private func resumePlainTransfer(
+        _ manifest: StoreManifest,
+        _ snapshots: Snapshots,
+        _ digests: ContentSummary?,
+        _ subject: TransferJournal.Subject,
+        _ isCutOff: Bool,
+        _ context: OperationContext
+    ) async throws -> [StoreManifest.File] {
+        guard let root = digests?.contentRoot else { preconditionFailure("what isn't sealed is digested beforehand") }
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
+        let (taken, executor) = (snapshots.store, context.blockingExecutor)
+        let file = state.pushJournal(of: key)
+        let files = try await SealingWorkers.withWorkers { workers in
+            async let early = isCutOff ? [] : sendAppliedSets(snapshots, manifest, progress, workers, executor)
+            try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy)) { kept in
+                let start = isCutOff ? min(kept, taken.byteCount) : 0
+                _ = try await context.blocking { try file.begin(subject, after: [NotedChunk]()) }
+                let rest = RemoteContent(length: taken.byteCount - start) {
+                    progress.add(Int(start))
+                    var offset = start
+                    return {
+                        try Task.checkCancellation()
+                        let chunk = try await context.blocking { [offset] in
+                            try taken.read(at: offset, upTo: RemoteContent.chunkSize)
+                        }
+                        offset += Int64(chunk.count)
+                        return chunk.isEmpty ? nil : chunk
+                    }
+                }
+                return RemoteContentRest(rest.counted(by: progress), after: start)
+            }
+            let applied =
+                isCutOff ? try await sendAppliedSets(snapshots, manifest, progress, workers, executor) : try await early
+            let store = StoreManifest.File(
+                file: .store,
+                size: taken.byteCount,
+                storedSize: taken.byteCount,
+                contentRoot: root,
+                salt: nil
+            )
+            return [store] + applied
+        }
+        try await context.blocking { try file.remove() }
+        return files
     }
 }
 

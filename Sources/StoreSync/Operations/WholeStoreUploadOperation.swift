@@ -131,7 +131,7 @@ public actor WholeStoreUploadOperation: Operation {
         }
         let delta = try await plan.mapAsync { try await $0.write(from: snapshots.store, context) }
         let canResume = delta == nil && canResumeTransfer(of: snapshots.store)
-        let cutOff = canResume ? try await cutOffTransfer(of: store, client, published, context) : nil
+        let cutOff = canResume ? try await cutOffTransfer(of: store, root, client, published, context) : nil
         let name =
             if let cutOff {
                 UploadName(client: client, cutOff.subject.upload)

@@ -6,19 +6,23 @@ import ThreadSupport
 /// What has been transferred of a sealed file, so that the next transfer goes on where this one is cut off.
 ///
 /// It's a file of this device's state. Nobody believes it: a chunk counts only if what it was made of, or what came of it,
-/// still has the digest that was noted. Lost or outdated, it costs time.
+/// still has the digest that was noted. Lost or outdated, it costs time. Of a file that isn't sealed no chunks are noted: it's
+/// the same wherever it has the same digest.
 final class TransferJournal: Sendable {
     /// What is transferred.
     struct Subject: Hashable, Sendable, Codable {
-        var epoch: UUID
+        /// The application's epoch, if it's encrypted.
+        var epoch: UUID?
         var document: DocumentKey
         var integrityKey: String
         var client: String
         var upload: UploadReference
         /// The local store's path.
         var store: String
-        /// The sealed file's salt.
-        var salt: [UInt8]
+        /// The sealed file's salt; empty where it isn't sealed.
+        var salt: [UInt8] = []
+        /// The store's digest, in hexadecimal, where it isn't sealed.
+        var contentRoot: String?
     }
 
     private let handle: FileHandle

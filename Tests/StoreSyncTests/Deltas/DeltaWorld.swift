@@ -12,8 +12,8 @@ struct DeltaWorld {
     let world: World
     let document: DocumentHierarchy
 
-    init(isVolatile: Bool = true) throws {
-        world = try World(password: "correct horse", isVolatile: isVolatile)
+    init(isVolatile: Bool = true, isSealed: Bool = true) throws {
+        world = try World(password: isSealed ? "correct horse" : nil, isVolatile: isVolatile)
         document = ApplicationHierarchy(world.application).document(world.document)
     }
 

@@ -1,0 +1,80 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+extension WholeStoreDownloadOperation {
+    /// Downloads the store, and puts it together where it's not a whole copy.
+    func fetchStore(
+        from source: StoreSource,
+        to url: URL,
+        of store: LocalStore,
+        _ progress: TransferProgress,
+        _ context: OperationContext
+    ) async throws -> ContentRoot {
+        guard let chain = source.chain else {
+            return try await fetch(.store, from: source, to: url, progress, context)
+        }
+        guard document.application.isEncrypted else {
+            return try await fetchPlainStore(chain.head, from: source, to: url, of: store, progress, context)
+        }
+        let assembler = StoreAssembler(
+            hierarchy: hierarchy,
+            seal: document.application.seal,
+            identity: document.identity,
+            progress: progress,
+            open: { [hooks] in try await hooks.downloadFile(at: $0, range: $1) },
+            resuming: StoreAssembler.Resumption(
+                journal: state.pullJournal(of: store.path, in: key),
+                document: key,
+                integrityKey: document.integrityKey,
+                store: store.path
+            )
+        )
+        return try await assembler.assemble(chain, at: url, context)
+    }
+
+    /// Downloads a store that isn't sealed, or the rest of it where that was cut off.
+    ///
+    /// What had come is believed only as the beginning of a whole that has the digest which its manifest names.
+    private func fetchPlainStore(
+        _ manifest: StoreManifest,
+        from source: StoreSource,
+        to url: URL,
+        of store: LocalStore,
+        _ progress: TransferProgress,
+        _ context: OperationContext
+    ) async throws -> ContentRoot {
+        guard let expected = manifest[.store] else { preconditionFailure("a manifest names its store") }
+        let subject = TransferJournal.Subject(
+            epoch: nil,
+            document: key,
+            integrityKey: document.integrityKey,
+            client: manifest.name.client.rawValue,
+            upload: manifest.name.reference,
+            store: store.path,
+            contentRoot: expected.contentRoot.description
+        )
+        let journal = state.pullJournal(of: store.path, in: key)
+        let start = try await context.blocking {
+            let isSame = journal.read()?.subject == subject
+            let kept = isSame ? (try? StoreSnapshot(at: url).byteCount) ?? 0 : 0
+            _ = try journal.begin(subject, after: [NotedChunk]())
+            return min(kept, expected.size)
+        }
+        guard start > 0 else { return try await fetch(.store, from: source, to: url, progress, context) }
+        let path = manifest.path(of: .store, in: hierarchy)
+        guard let rest = try await hooks.downloadFile(at: path, range: start..<Int64.max) else {
+            throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
+        }
+        progress.add(Int(start))
+        try await FileReceiver.receive(rest.counted(by: progress), at: url, after: start, on: context)
+        let content = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
+        let (byteCount, root) = try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }
+        guard root == expected.contentRoot, byteCount == expected.size else {
+            // What had come was damaged since, or what came now is: only one that comes whole tells.
+            return try await fetch(.store, from: source, to: url, progress, context)
+        }
+        return root
+    }
+}
