@@ -99,7 +99,8 @@ public struct RemoteContentRest: Sendable {
     /// Whether what was written before an error is of use to the next write.
     package static func canFollow(after error: any Error) -> Bool {
         if error is CancellationError { return false }
-        let final: [RemoteError.Code] = [.alreadyExists, .preconditionFailed, .wrongLength]
+        // Where there is no room, what arrived would only keep others from theirs.
+        let final: [RemoteError.Code] = [.alreadyExists, .preconditionFailed, .wrongLength, .noSpace]
         return (error as? RemoteError).map { !final.contains($0.code) } ?? true
     }
 }

@@ -71,6 +71,9 @@ extension S3Server {
             [app:proxy-server]
             use = egg:swift#proxy
             account_autocreate = true
+            conn_timeout = 30
+            node_timeout = 60
+            error_suppression_limit = 1000000
             \(sections.joined())
             """,
             to: "proxy.conf"

@@ -19,6 +19,9 @@ package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertib
         ProcessInfo.processInfo.environment["STORESYNC_TEST_SERVERS"]
         ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".cache/storesync-servers").path
 
+    /// Whether OpenStack's is tried, which takes minutes beside everything else: where `STORESYNC_OPENSTACK` is set.
+    package static let triesSwift = ProcessInfo.processInfo.environment["STORESYNC_OPENSTACK"] != nil
+
     var program: String {
         switch self {
         case .seaweedFS, .seaweedFSTLS: Self.programs + "/bin/weed"

@@ -63,8 +63,10 @@ extension CommandTests {
             #expect(try desktop.notes() == ["a canary"])
 
             try desktop.write("another")
-            #expect(try await run(desktop, place, ["push", desktop.store.path] + document).status == 0)
-            #expect(try await run(laptop, place, ["pull", laptop.store.path] + document).status == 0)
+            for (device, command) in [(desktop, "push"), (laptop, "pull")] {
+                let result = try await run(device, place, [command, device.store.path] + document)
+                #expect(result.status == 0, "\(result)")
+            }
             #expect(try laptop.notes() == ["a canary", "another"])
 
             let status = try await run(laptop, place, ["status"] + options)
@@ -122,7 +124,7 @@ extension CommandTests {
 
         @Test(
             "is refused in words, with no application begun, where the server keeps no conditions",
-            .enabled(if: S3ServerKind.swift.isInstalled)
+            .enabled(if: S3ServerKind.triesSwift)
         )
         func withoutConditions() async throws {
             let server = try await S3Server.shared(.swift)
