@@ -257,6 +257,53 @@ extension S3Tests {
             #expect(try await Self.uploads(server, prefix) == [])
         }
 
+        @Test("is written from the beginning, and leaves nothing, where the key may not list uploads")
+        func withoutListing() async throws {
+            let server = try await S3Server.shared(.seaweedFS)
+            let (prefix, path) = (UUID().uuidString, try RemotePath("large"))
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                line.hasPrefix("GET") && line.contains("uploads=") ? .answer(403) : .none
+            }
+            let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
+            struct Failure: Error {}
+            await #expect(throws: Failure.self) {
+                try await backend.resumeWrite(to: path, when: .always) { kept in
+                    #expect(kept == 0)
+                    let content = Self.content(parts: 4) { if $0 == 4 { throw Failure() } }
+                    return RemoteContentRest(content, after: 0)
+                }
+            }
+            for method in ["GET", "POST"] {
+                #expect(proxy.lines.contains { $0.hasPrefix(method) && $0.contains("uploads=") })
+            }
+            #expect(try await Self.uploads(server, prefix) == [])
+            try await backend.resumeWrite(to: path, when: .always) { kept in
+                RemoteContentRest(Self.pieces(0..<3), after: kept)
+            }
+            #expect(try await Self.holds(Self.pieces(0..<3), backend, path))
+            #expect(try await Self.uploads(server, prefix) == [])
+        }
+
+        @Test(
+            "takes of a list of parts what follows on each other and can be followed, whatever the list says",
+            arguments: [
+                ([(1, 5 << 20), (2, 6 << 20)], 11 << 20), ([(2, 6 << 20), (1, 5 << 20)], 11 << 20),
+                ([(1, 5 << 20), (3, 5 << 20)], 5 << 20), ([(2, 5 << 20)], 0), ([(0, 5 << 20), (-1, 5 << 20)], 0),
+                ([(1, 5 << 20), (2, 5 << 20 - 1), (3, 5 << 20)], 5 << 20), ([(1, -1)], 0),
+                ([(1, Int64.max), (2, Int64.max)], 0), ([(1, 5 << 20), (1, 6 << 20)], 5 << 20),
+            ] as [([(Int, Int64)], Int64)]
+        )
+        func listedParts(parts: [(Int, Int64)], expected: Int64) throws {
+            let listed = parts.map { number, size in
+                "<Part><PartNumber>\(number)</PartNumber><ETag>tag</ETag><Size>\(size)</Size></Part>"
+            }
+            let write = S3Backend.Write(try RemotePath("large"), .always, [])
+            var upload = PartedUpload(identifier: "upload", write: write, partSize: Self.partSize, isKept: true)
+            let list = "<List>\(listed.joined())<Part><PartNumber>1</PartNumber></Part></List>"
+            upload.append(try S3Element(Array(list.utf8), named: "List").all("Part"))
+            #expect(upload.byteCount == expected)
+        }
+
         @Test("isn't taken with other bytes than were sent, in one piece or in a part that is kept")
         func comparison() async throws {
             let server = try await S3Server.shared(.seaweedFS)

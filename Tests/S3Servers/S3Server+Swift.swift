@@ -14,6 +14,15 @@ extension S3Server {
         let ports = try rings.map { _ in try freePort() }
         let cache = try freePort()
         let user = NSUserName()
+        // In one process each.
+        let common = """
+            [DEFAULT]
+            bind_ip = 127.0.0.1
+            user = \(user)
+            swift_dir = \(folder.path)
+            workers = 0
+            log_address = /dev/null
+            """
         try write(
             "[swift-hash]\nswift_hash_path_suffix = tests\n[storage-policy:0]\nname = standard\ndefault = yes\n",
             to: "swift.conf"
@@ -25,16 +34,11 @@ extension S3Server {
         for (ring, port) in zip(rings, ports) {
             try write(
                 """
-                [DEFAULT]
-                bind_ip = 127.0.0.1
+                \(common)
                 bind_port = \(port)
-                user = \(user)
-                swift_dir = \(folder.path)
                 devices = \(folder.path)/data
                 mount_check = false
                 disable_fallocate = true
-                workers = 0
-                log_address = /dev/null
                 [pipeline:main]
                 pipeline = \(ring)-server
                 [app:\(ring)-server]
@@ -59,13 +63,8 @@ extension S3Server {
         }
         try write(
             """
-            [DEFAULT]
-            bind_ip = 127.0.0.1
+            \(common)
             bind_port = \(port)
-            user = \(user)
-            swift_dir = \(folder.path)
-            workers = 0
-            log_address = /dev/null
             [pipeline:main]
             pipeline = \(filters.joined(separator: " ")) proxy-server
             [app:proxy-server]

@@ -168,7 +168,7 @@ extension CommandTests {
         )
         func cuts(percent: Int) async throws {
             let place = try await Place(.seaweedFS)
-            let (parts, parallel) = (7, 4)
+            let (parts, parallel) = (12, 4)
             let deadly = max(1, parts * percent / 100)
             let plan = Locked((sent: 0, victim: ChildProcess?.none))
             let proxy = try FaultProxy(to: place.port) { _, line in

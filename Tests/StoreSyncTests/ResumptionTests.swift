@@ -53,6 +53,25 @@ struct ResumptionTests {
             await lineA.cut(after: nil)
         }
 
+        /// Pushes on the first device, and pulls on the second until that is cut off; returns where what has come is.
+        func pullCutOff(after bytes: Int64) async throws -> URL {
+            _ = try await a.push().value
+            await lineB.cut(after: bytes)
+            await #expect(throws: (any Error).self) { try await b.pull().value }
+            await lineB.cut(after: nil)
+            let directory = b.store.deletingLastPathComponent()
+            let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+            return directory.appending(path: try #require(names.first { $0.contains("storesync-") }))
+        }
+
+        /// Overwrites a few bytes of a file.
+        static func overwrite(_ url: URL, at offset: Int64) throws {
+            let handle = try FileHandle(forUpdating: url)
+            defer { try? handle.close() }
+            try handle.seek(toOffset: UInt64(offset))
+            try handle.write(contentsOf: [UInt8](repeating: 0, count: 16))
+        }
+
         /// Pushes whole, and pulls what was pushed on the other device; returns how many bytes were sent.
         func push(_ comment: String = "") async throws -> Int64 {
             await lineA.cut(after: nil)
@@ -164,40 +183,14 @@ struct ResumptionTests {
     )
     func damagedPlainArrival(chunk: Int64) async throws {
         let scene = try await Scene(chunks: 6, isSealed: false)
-        _ = try await scene.a.push().value
-        await scene.lineB.cut(after: 4 * Self.chunk)
-        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
-        let directory = scene.b.store.deletingLastPathComponent()
-        let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
-        let arrival = directory.appending(path: try #require(names.first { $0.contains("storesync-") }))
-        if chunk < 6 {
-            let handle = try FileHandle(forUpdating: arrival)
-            try handle.seek(toOffset: UInt64(chunk * Self.chunk))
-            try handle.write(contentsOf: [UInt8](repeating: 0, count: 16))
-            try handle.close()
-        } else {
-            // As if another generation had come there, longer than this one.
-            let handle = try FileHandle(forUpdating: arrival)
-            try handle.truncate(atOffset: UInt64(7 * Self.chunk))
-            try handle.close()
-        }
-        await scene.lineB.cut(after: nil)
+        let arrival = try await scene.pullCutOff(after: 4 * Self.chunk)
+        // Or as if another generation had come there, longer than this one.
+        try Scene.overwrite(arrival, at: min(chunk, 7) * Self.chunk)
         _ = try await scene.b.pull().value
         #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
-        let left = try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted()
+        let directory = scene.b.store.deletingLastPathComponent().path
+        let left = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
         #expect(left == ["state", "store.sqlite"])
-    }
-
-    @Test("that isn't sealed, between the store's last byte and its publication, begins anew under another name")
-    func plainCutOffBeforePublication() async throws {
-        let scene = try await Scene(chunks: 3, isSealed: false)
-        try await scene.pushCutOff(after: 2 * Self.chunk)
-        let partial = try #require(try scene.files().first { $0.hasSuffix(".tmp") })
-        let url = scene.deltas.world.share.appending(path: partial)
-        let name = url.deletingLastPathComponent().appending(path: "WholeStore.ticdsync")
-        try FileManager.default.moveItem(at: url, to: name)
-        #expect(try await scene.push() > 2 * Self.chunk)
-        #expect(!FileManager.default.fileExists(atPath: name.path))
     }
 
     @Test("when the store has grown or shrunk since", arguments: [1, 2, 3, 4, 5, 9])
@@ -274,9 +267,12 @@ struct ResumptionTests {
         #expect(await scene.lineA.passedBytes > 3 * Self.sealedChunk)
     }
 
-    @Test("between the store's last byte and its publication begins anew under another name")
-    func cutOffBeforePublication() async throws {
-        let scene = try await Scene(chunks: 3)
+    @Test(
+        "between the store's last byte and its publication begins anew under another name",
+        arguments: [true, false]
+    )
+    func cutOffBeforePublication(isSealed: Bool) async throws {
+        let scene = try await Scene(chunks: 3, isSealed: isSealed)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk)
         // As if the file had got its name, and the device had died then.
         let partial = try #require(try scene.files().first { $0.hasSuffix(".tmp") })
@@ -320,21 +316,12 @@ struct ResumptionTests {
     @Test("from the remote, with what has come changed since, is fetched anew from there on", arguments: [0, 2, 100])
     func damagedArrival(chunk: Int64) async throws {
         let scene = try await Scene(chunks: 6)
-        _ = try await scene.a.push().value
-        await scene.lineB.cut(after: 4 * Self.sealedChunk)
-        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
-        let directory = scene.b.store.deletingLastPathComponent()
-        let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
-        let arrival = directory.appending(path: try #require(names.first { $0.contains("storesync-") }))
+        let arrival = try await scene.pullCutOff(after: 4 * Self.sealedChunk)
         if chunk < 6 {
-            let handle = try FileHandle(forUpdating: arrival)
-            try handle.seek(toOffset: UInt64(chunk * Self.chunk))
-            try handle.write(contentsOf: [UInt8](repeating: 0, count: 16))
-            try handle.close()
+            try Scene.overwrite(arrival, at: chunk * Self.chunk)
         } else {
             try FileManager.default.removeItem(at: arrival)
         }
-        await scene.lineB.cut(after: nil)
         _ = try await scene.b.pull().value
         #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
         let expected = chunk == 2 ? 4 : 6

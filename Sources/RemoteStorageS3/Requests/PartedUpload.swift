@@ -28,10 +28,12 @@ struct PartedUpload: Sendable {
 
     /// How many parts a file may have.
     static let mostParts = 10_000
+    /// How many bytes a part may have that another one follows.
+    static let sizes = Int64(S3Configuration.smallestPartSize)...5 << 30
 
     let identifier: String
     private(set) var write: S3Backend.Write
-    let partSize: Int
+    var partSize: Int
     var parts: [Int: Part] = [:]
     /// Whether somebody may go on with it after most failures, not only where the server can't be reached.
     let isKept: Bool

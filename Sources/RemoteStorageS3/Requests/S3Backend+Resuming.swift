@@ -15,12 +15,12 @@ extension S3Backend {
         when condition: WriteCondition,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
-        guard try await serverProfile().keepsParts else {
+        // Who may not list uploads would leave parts that nobody finds again.
+        guard try await serverProfile().keepsParts, let uploads = try await unfinishedUploads(of: path) else {
             return try await write(rest(0).content, to: path, when: condition)
         }
         let (write, missing) = try await prepareWrite(to: path, when: condition)
-        let size = partSize(for: nil)
-        var upload = try await keptUpload(of: write, partSize: size)
+        var upload = try await newest(of: uploads, write)
         var following = try await rest(upload?.byteCount ?? 0)
         while let kept = upload, following.offset < kept.byteCount {
             precondition(following.offset >= 0, "nothing can follow on bytes that aren't kept")
@@ -31,6 +31,8 @@ extension S3Backend {
         }
         precondition(following.offset == upload?.byteCount ?? 0, "nothing can follow on bytes that aren't kept")
         let former = upload?.byteCount ?? 0
+        let size = partSize(for: following.content.length.map { former + $0 })
+        upload?.partSize = size
         var parts = PartReader(following.content, path, size: size, keepsPieces: true)
         let next = try await parts.next()
         if upload == nil, next.isLast {
@@ -48,20 +50,22 @@ extension S3Backend {
         }
     }
 
-    /// The upload to a path that was begun last and isn't over, with the parts that have arrived; `nil` if there is none, or
-    /// the server doesn't say.
-    private func keptUpload(of write: Write, partSize: Int) async throws -> PartedUpload? {
-        let key = location.key(write.path)
+    /// The uploads to a path that aren't over, as the server lists them; `nil` if it doesn't.
+    private func unfinishedUploads(of path: RemotePath) async throws -> [S3Element]? {
+        let key = location.key(path)
         let query = ["uploads": "", "prefix": key]
-        guard let list = try await listed(query, named: "ListMultipartUploadsResult", at: write.path) else {
-            return nil
-        }
-        let uploads = list.all("Upload").filter { $0["Key"] == key }
+        let list = try await listed(query, named: "ListMultipartUploadsResult", at: path)
+        return list?.all("Upload").filter { $0["Key"] == key }
+    }
+
+    /// The upload that was begun last, with the parts that have arrived; `nil` if none has.
+    private func newest(of uploads: [S3Element], _ write: Write) async throws -> PartedUpload? {
+        let key = location.key(write.path)
         let newest = uploads.max { ($0["Initiated"] ?? "") < ($1["Initiated"] ?? "") }
         guard let identifier = newest?["UploadId"], !identifier.isEmpty, !liveUploads.contains(identifier) else {
             return nil
         }
-        var upload = PartedUpload(identifier: identifier, write: write, partSize: partSize, isKept: true)
+        var upload = PartedUpload(identifier: identifier, write: write, partSize: partSize(for: nil), isKept: true)
         var marker = 0
         while true {
             let query = ["uploadId": identifier, "part-number-marker": "\(marker)"]
@@ -82,8 +86,8 @@ extension S3Backend {
         at path: RemotePath
     ) async throws -> S3Element? {
         let response = try await perform(.GET, key, query: query)
-        // It may be over just now.
-        guard response.status != 404 else { return nil }
+        // It may be over just now, or this key may not list it.
+        guard ![403, 404, 405, 501].contains(response.status) else { return nil }
         return try parsed(response, at: path) { bytes throws(CheckedXML.Malformed) in
             try S3Element(bytes, named: name)
         }
@@ -92,7 +96,7 @@ extension S3Backend {
 
 extension PartedUpload {
     /// How many bytes its parts have.
-    fileprivate var byteCount: Int64 { parts.values.reduce(0) { $0 + $1.byteCount } }
+    var byteCount: Int64 { parts.values.reduce(0) { $0 + $1.byteCount } }
 
     /// The upload with the parts that hold none but the first `count` bytes; `nil` if that is none.
     fileprivate func prefix(of count: Int64) -> PartedUpload? {
@@ -106,11 +110,12 @@ extension PartedUpload {
     }
 
     /// Adds parts as the server lists them, as far as they follow on those that are there, and can be followed.
-    fileprivate mutating func append(_ listed: [S3Element]) {
+    mutating func append(_ listed: [S3Element]) {
         let found = listed.compactMap { part in part["PartNumber"].flatMap { Int($0) }.map { (number: $0, part: part) }
         }
         for (number, part) in found.sorted(by: { $0.number < $1.number }) where number == parts.count + 1 {
-            guard let part = Part(part), part.byteCount >= S3Configuration.smallestPartSize else { return }
+            // What no server can have is nothing to go on with.
+            guard number < Self.mostParts, let part = Part(part), Self.sizes.contains(part.byteCount) else { return }
             parts[number] = part
         }
     }

@@ -58,9 +58,9 @@ extension WholeStoreDownloadOperation {
         let journal = state.pullJournal(of: store.path, in: key)
         let start = try await context.blocking {
             let isSame = journal.read()?.subject == subject
-            let kept = isSame ? (try? StoreSnapshot(at: url).byteCount) ?? 0 : 0
+            let kept = isSame ? try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize : nil
             _ = try journal.begin(subject, after: [NotedChunk]())
-            return min(kept, expected.size)
+            return min(Int64(kept ?? 0), expected.size)
         }
         guard start > 0 else { return try await fetch(.store, from: source, to: url, progress, context) }
         let path = manifest.path(of: .store, in: hierarchy)

@@ -94,22 +94,9 @@ extension WholeStoreUploadOperation {
                 let journal = try await context.blocking {
                     try file.begin(subject, after: chunks.prefix(prefix?.count ?? 0))
                 }
-                let source = RemoteContent(length: nil) {
-                    // Only now is it certain that this is what follows.
-                    progress.add(Int(prefix?.plainBytes ?? 0))
-                    var offset = prefix?.plainBytes ?? 0
-                    return {
-                        try Task.checkCancellation()
-                        let chunk = try await context.blocking { [offset] in
-                            journal.flush()
-                            return try taken.read(at: offset, upTo: RemoteContent.chunkSize)
-                        }
-                        offset += Int64(chunk.count)
-                        return chunk.isEmpty ? nil : chunk
-                    }
-                }
+                let source = taken.rest(after: prefix?.plainBytes ?? 0, progress, context) { journal.flush() }
                 let rest = OutgoingFile(
-                    source.counted(by: progress),
+                    source,
                     as: sealing,
                     key,
                     salt,
@@ -163,19 +150,7 @@ extension WholeStoreUploadOperation {
             try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy)) { kept in
                 let start = isCutOff ? min(kept, taken.byteCount) : 0
                 _ = try await context.blocking { try file.begin(subject, after: [NotedChunk]()) }
-                let rest = RemoteContent(length: taken.byteCount - start) {
-                    progress.add(Int(start))
-                    var offset = start
-                    return {
-                        try Task.checkCancellation()
-                        let chunk = try await context.blocking { [offset] in
-                            try taken.read(at: offset, upTo: RemoteContent.chunkSize)
-                        }
-                        offset += Int64(chunk.count)
-                        return chunk.isEmpty ? nil : chunk
-                    }
-                }
-                return RemoteContentRest(rest.counted(by: progress), after: start)
+                return RemoteContentRest(taken.rest(after: start, progress, context), after: start)
             }
             let applied =
                 isCutOff ? try await sendAppliedSets(snapshots, manifest, progress, workers, executor) : try await early
@@ -190,6 +165,33 @@ extension WholeStoreUploadOperation {
         }
         try await context.blocking { try file.remove() }
         return files
+    }
+}
+
+extension TakenStore {
+    /// What comes after the first bytes, which count as transferred once it's read: until then it may be asked for anew.
+    ///
+    /// `whileReading` may block.
+    fileprivate func rest(
+        after start: Int64,
+        _ progress: TransferProgress,
+        _ context: OperationContext,
+        whileReading: @escaping @Sendable () -> Void = {}
+    ) -> RemoteContent {
+        let rest = RemoteContent(length: byteCount - start) {
+            progress.add(Int(start))
+            var offset = start
+            return {
+                try Task.checkCancellation()
+                let chunk = try await context.blocking { [offset] in
+                    whileReading()
+                    return try read(at: offset, upTo: RemoteContent.chunkSize)
+                }
+                offset += Int64(chunk.count)
+                return chunk.isEmpty ? nil : chunk
+            }
+        }
+        return rest.counted(by: progress)
     }
 }
 
