@@ -15,7 +15,7 @@ package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertib
     package var description: String { rawValue }
 
     /// Where `.ci/prepare` puts them.
-    private static let programs =
+    fileprivate static let programs =
         ProcessInfo.processInfo.environment["STORESYNC_TEST_SERVERS"]
         ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".cache/storesync-servers").path
 
@@ -148,7 +148,9 @@ package final class S3Server: Sendable {
     // MARK: Starting
 
     private func configure() async throws -> (arguments: [String], filer: Int?) {
-        guard kind != .moto else { return ([kind.program, "-H", "127.0.0.1", "-p", "\(port)"], nil) }
+        guard kind != .moto else {
+            return ([S3ServerKind.programs + "/bin/python3", "-c", Self.serialMoto, "-p", "\(port)"], nil)
+        }
         guard kind != .swift else { return (try configureSwift(), nil) }
         let user = """
             {"identities": [{"name": "tests", "actions": ["Admin", "Read", "List", "Tagging", "Write"], "credentials": \
@@ -170,6 +172,28 @@ package final class S3Server: Sendable {
         }
         return (arguments, ports[4])
     }
+
+    /// moto's server with one request at a time, once it has arrived whole: it looks whether a file is there and then
+    /// makes it, so that of two writers at once both may.
+    private static let serialMoto = """
+        from io import BytesIO
+        from threading import Lock
+        from moto import server
+
+        answer, lock = server.DomainDispatcherApplication.__call__, Lock()
+
+        def answer_alone(application, environ, start_response):
+            length = int(environ.get("CONTENT_LENGTH") or 0)
+            body = environ["wsgi.input"].read(length)
+            if len(body) < length:
+                raise ConnectionError("a torn request")
+            environ["wsgi.input"] = BytesIO(body)
+            with lock:
+                return answer(application, environ, start_response)
+
+        server.DomainDispatcherApplication.__call__ = answer_alone
+        server.main()
+        """
 
     /// Makes the bucket, and waits until it is there: nothing tells when a server is ready but that it answers.
     private func waitUntilReady(_ filer: Int?) async throws {
