@@ -46,6 +46,43 @@ struct ResumptionTests {
             try handle.write(contentsOf: [byte ^ 1])
         }
 
+        /// Changes chunks of the first device's store to what can't be compressed.
+        func rewrite(_ chunks: Range<Int64>, seed: UInt64) throws {
+            var generator = SplitMix64(seed: seed)
+            let handle = try FileHandle(forUpdating: a.store)
+            defer { try? handle.close() }
+            try handle.seek(toOffset: UInt64(chunks.lowerBound * chunk))
+            try handle.write(contentsOf: Data(DeltaModel.noise(chunks.count * Int(chunk), &generator)))
+        }
+
+        /// Pushes a whole copy, and two deltas to it of 3 chunks and 2, one of them the same.
+        func pushDeltas() async throws {
+            _ = try await a.push().value
+            for (chunks, seed) in [(Int64(2)..<5, UInt64(2)), (4..<6, 3)] {
+                try rewrite(chunks, seed: seed)
+                _ = try await a.push().value
+                #expect(try await deltas.newest(a).isDelta)
+            }
+        }
+
+        /// What has come beside the second device's store, by size.
+        func arrivals() throws -> [URL] {
+            let directory = b.store.deletingLastPathComponent()
+            let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+            return try names.filter { $0.contains("storesync-") }.map { directory.appending(path: $0) }.sorted {
+                try $0.resourceValues(forKeys: [.fileSizeKey]).fileSize ?? 0
+                    > $1.resourceValues(forKeys: [.fileSizeKey]).fileSize ?? 0
+            }
+        }
+
+        /// Expects that the second device has the first one's store, and nothing else.
+        func expectPulled(_ comment: Comment? = nil) throws {
+            #expect(try Data(contentsOf: b.store) == Data(contentsOf: a.store), comment)
+            let directory = b.store.deletingLastPathComponent().path
+            let names = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
+            #expect(names == ["state", "store.sqlite"], comment)
+        }
+
         /// Pushes, and expects to be cut off.
         func pushCutOff(after bytes: Int64, by error: any Error = RemoteError(.unavailable, "cut off")) async throws {
             await lineA.cut(after: bytes, by: error)
@@ -128,6 +165,121 @@ struct ResumptionTests {
         let directory = scene.b.store.deletingLastPathComponent().path
         let names = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
         #expect(names == ["state", "store.sqlite"])
+    }
+
+    @Test("D15: of a delta to the remote goes on, and sends at most one chunk again", arguments: [0.1, 0.5, 0.95])
+    func pushingDelta(share: Double) async throws {
+        let scene = try await Scene(chunks: 20)
+        _ = try await scene.push()
+        try scene.rewrite(3..<11, seed: 2)
+        let cut = Int64(Double(8 * Self.sealedChunk) * share)
+        try await scene.pushCutOff(after: cut)
+        #expect(
+            try !scene.files().contains { $0.hasSuffix("WholeStoreDelta.ticdsync") && !$0.contains("/.storesync-") }
+        )
+        let sent = try await scene.push()
+        #expect(try await scene.deltas.newest(scene.a).isDelta)
+        #expect(sent <= 8 * Self.sealedChunk - cut + Self.sealedChunk + 200, "\(sent) after \(cut)")
+        #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
+        let report = try await scene.a.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+    }
+
+    @Test("of a delta to the remote, where store, base or memory have changed since, is never wrong")
+    func changedDelta() async throws {
+        let scene = try await Scene(chunks: 20)
+        _ = try await scene.push()
+        try scene.rewrite(3..<9, seed: 2)
+        try await scene.pushCutOff(after: 5 * Self.sealedChunk)
+        // Within what had been sent: what comes before stays.
+        try scene.rewrite(6..<7, seed: 3)
+        try await scene.pushCutOff(after: 2 * Self.sealedChunk)
+        // Another delta would stand on the same copy: it begins at another block, so nothing is as it was.
+        try scene.rewrite(1..<2, seed: 4)
+        #expect(try await scene.push() > 6 * Self.sealedChunk)
+        #expect(try await scene.deltas.newest(scene.a).isDelta)
+        try scene.rewrite(12..<14, seed: 5)
+        try await scene.pushCutOff(after: Self.sealedChunk + 200)
+        try FileManager.default.removeItem(at: scene.deltas.pushedBlocks(of: scene.a))
+        #expect(try await scene.push() > 19 * Self.sealedChunk)
+        #expect(try await !scene.deltas.newest(scene.a).isDelta)
+        #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
+        let report = try await scene.a.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+    }
+
+    @Test(
+        "of a copy and its deltas from the remote goes on wherever it was cut off, and fetches at most one chunk again"
+    )
+    func pullingDeltas() async throws {
+        let scene = try await Scene(chunks: 14)
+        try await scene.pushDeltas()
+        let total = 19 * Self.sealedChunk
+        // Where a file ends too: before its last chunk, which isn't noted, and after it.
+        for cut in [1, 6, 13, 14, 15, 16, 17, 18] as [Int64] {
+            try? FileManager.default.removeItem(at: scene.b.store)
+            await scene.lineB.cut(after: cut * Self.sealedChunk + 500)
+            await #expect(throws: (any Error).self) { try await scene.b.pull(overwrite: true).value }
+            #expect(!FileManager.default.fileExists(atPath: scene.b.store.path))
+            await scene.lineB.cut(after: nil)
+            _ = try await scene.b.pull(overwrite: true).value
+            let fetched = await scene.lineB.passedBytes
+            // The beginning of a file is looked at again.
+            let limit = total - (cut - 1) * Self.sealedChunk + 1000
+            #expect(fetched <= limit, "\(fetched) of \(total) after \(cut) chunks")
+            try scene.expectPulled("\(cut)")
+        }
+    }
+
+    @Test(
+        "of a copy and its deltas from the remote, all of which have come, fetches nothing again",
+        arguments: [0, 1, 2]
+    )
+    func applying(damage: Int) async throws {
+        let scene = try await Scene(chunks: 14)
+        let whole = try Data(contentsOf: scene.a.store)
+        try await scene.pushDeltas()
+        await scene.lineB.hide(WholeStoreFile.appliedSets[0].rawValue)
+        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
+        await scene.lineB.hide(nil)
+        await scene.lineB.cut(after: nil)
+        let arrivals = try scene.arrivals()
+        #expect(arrivals.count == 3)
+        switch damage {
+        case 0:
+            // As if it had died while the deltas were applied.
+            let handle = try FileHandle(forUpdating: arrivals[0])
+            try handle.seek(toOffset: UInt64(4 * Self.chunk))
+            try handle.write(contentsOf: whole[Int(4 * Self.chunk)...].prefix(Int(2 * Self.chunk)))
+            try handle.close()
+        case 1: try Scene.overwrite(arrivals[0], at: Self.chunk)
+        default: try Scene.overwrite(arrivals[1], at: Self.chunk)
+        }
+        _ = try await scene.b.pull().value
+        let fetched = await scene.lineB.passedBytes
+        #expect(damage == 0 ? fetched == 0 : fetched > 18 * Self.sealedChunk)
+        try scene.expectPulled()
+    }
+
+    @Test("of a copy and its deltas from the remote is given up for another copy, and goes on where a delta follows")
+    func folded() async throws {
+        let scene = try await Scene(chunks: 14)
+        try await scene.pushDeltas()
+        await scene.lineB.cut(after: 17 * Self.sealedChunk)
+        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
+        try scene.rewrite(11..<12, seed: 7)
+        let following = try await scene.a.push().value
+        #expect(try await scene.deltas.newest(scene.a).isDelta && following.storedBytes < 2 * Self.chunk)
+        await scene.lineB.cut(after: 2 * Self.sealedChunk)
+        await #expect(throws: (any Error).self) { try await scene.b.pull().value }
+        try FileManager.default.removeItem(at: scene.deltas.pushedBlocks(of: scene.a))
+        try scene.rewrite(0..<1, seed: 8)
+        _ = try await scene.a.push().value
+        #expect(try await !scene.deltas.newest(scene.a).isDelta)
+        await scene.lineB.cut(after: nil)
+        _ = try await scene.b.pull().value
+        #expect(await scene.lineB.passedBytes > 13 * Self.chunk)
+        try scene.expectPulled()
     }
 
     @Test("again and again gets to its end, a chunk at a time")

@@ -82,6 +82,9 @@ struct DeltaFile: Sendable {
     let byteCount: Int64
     /// What it builds on, the whole copy first.
     let bases: [UploadReference]
+
+    /// What is read of it in the store's place.
+    var taken: TakenStore { .copied(StoreSnapshot(url: url, byteCount: byteCount, knownRoot: nil)) }
 }
 
 extension DeltaBase {

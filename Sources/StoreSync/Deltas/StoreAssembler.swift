@@ -13,17 +13,6 @@ struct StoreAssembler: Sendable {
     let progress: TransferProgress
     /// Opens a file of the remote, or a range of its bytes; `nil` if it isn't there.
     let open: @Sendable (RemotePath, Range<Int64>?) async throws -> RemoteContent?
-    /// What it goes on by where it was cut off; it doesn't where that is `nil`.
-    var resuming: Resumption?
-
-    /// Where it's noted what has come of a whole copy, and for whom.
-    struct Resumption: Sendable {
-        var journal: TransferJournal.File
-        var document: DocumentKey
-        var integrityKey: String
-        /// The local store's path.
-        var store: String
-    }
 
     /// Makes a store.
     ///
@@ -35,40 +24,33 @@ struct StoreAssembler: Sendable {
     /// - Throws: ``StoreSyncError``: `noUploadedStore` if a file isn't there, `corrupt` if the store isn't what was uploaded,
     ///   and what the seals say; `CancellationError`.
     func assemble(_ chain: StoreChain, at url: URL, _ context: OperationContext) async throws -> ContentRoot {
-        let whole = try await receive(chain.whole, at: url, context)
+        let whole = try await opening(chain.whole) { try await FileReceiver.receive($0, at: url, on: context) }
         try check(whole.contentRoot, whole.plainBytes, chain.whole)
-        var base = chain.whole
-        for delta in chain.deltas {
+        for (base, delta) in zip(chain.manifests, chain.deltas) {
             try await apply(delta, to: base, at: url, context)
-            base = delta
         }
-        return chain.deltas.isEmpty ? whole.contentRoot : try await check(base, at: url, context)
+        return chain.deltas.isEmpty ? whole.contentRoot : try await check(chain.head, at: url, context)
     }
 
-    /// Downloads a whole copy, or the rest of it where that was cut off.
-    private func receive(
+    /// Downloads the file of a store, or the rest of it where that was cut off.
+    ///
+    /// - Parameters:
+    ///   - manifest: The store's.
+    ///   - url: Where it goes, and where its beginning may be.
+    ///   - chunks: Those of its chunks that had come.
+    ///   - context: The operation's.
+    ///   - begin: Begins to note what comes, after those that are still there. May block.
+    /// - Returns: What came, together with what had come.
+    /// - Throws: As ``assemble(_:at:_:)``.
+    func receive(
         _ manifest: StoreManifest,
         at url: URL,
-        _ context: OperationContext
+        after chunks: [NotedChunk],
+        _ context: OperationContext,
+        noting begin: @escaping @Sendable (ArraySlice<NotedChunk>) throws -> TransferJournal
     ) async throws -> ContentSummary {
-        guard let resuming, let key = seal.key, let salt = manifest[.store]?.salt else {
-            return try await opening(manifest) { try await FileReceiver.receive($0, at: url, on: context) }
-        }
-        let subject = TransferJournal.Subject(
-            epoch: key.epoch,
-            document: resuming.document,
-            integrityKey: resuming.integrityKey,
-            client: manifest.name.client.rawValue,
-            upload: manifest.name.reference,
-            store: resuming.store,
-            salt: salt
-        )
-        let noted = try await context.blocking { resuming.journal.read() }
-        let chunks = noted.flatMap { $0.subject == subject ? $0.chunks : nil } ?? []
         let prefix = try await received(chunks, of: manifest, at: url, context)
-        let journal = try await context.blocking {
-            try resuming.journal.begin(subject, after: chunks.prefix(prefix?.count ?? 0))
-        }
+        let journal = try await context.blocking { try begin(chunks.prefix(prefix?.count ?? 0)) }
         progress.add(Int(prefix?.sealedBytes ?? 0))
         return try await opening(manifest, after: prefix) { index, chunk in
             journal.note(chunk, at: index)
@@ -109,27 +91,36 @@ struct StoreAssembler: Sendable {
         at url: URL,
         _ context: OperationContext
     ) async throws {
+        _ = try await opening(delta) { try await apply($0, of: delta, to: base, at: url, context) }
+    }
+
+    /// Makes of a store the one that builds on it, by the delta's content.
+    func apply<Content: AsyncSequence & Sendable>(
+        _ content: Content,
+        of delta: StoreManifest,
+        to base: StoreManifest,
+        at url: URL,
+        _ context: OperationContext
+    ) async throws where Content.Element == [UInt8] {
         guard let size = delta[.store]?.size, let baseSize = base[.store]?.size else {
             preconditionFailure("a manifest names its store")
         }
+        let file = try await context.blocking { try PatchedFile(at: url, byteCount: size) }
+        var reader = DeltaReader(baseSize: baseSize, size: size)
         do {
-            _ = try await opening(delta) { content in
-                let file = try await context.blocking { try PatchedFile(at: url, byteCount: size) }
-                var reader = DeltaReader(baseSize: baseSize, size: size)
-                for try await chunk in content {
-                    try Task.checkCancellation()
-                    reader = try await context.blocking { [reader] in
-                        var reader = reader
-                        try reader.read(chunk) { try file.write($1, at: $0) }
-                        return reader
-                    }
+            for try await chunk in content {
+                try Task.checkCancellation()
+                reader = try await context.blocking { [reader] in
+                    var reader = reader
+                    try reader.read(chunk) { try file.write($1, at: $0) }
+                    return reader
                 }
-                try reader.finish()
-                try await context.blocking { try file.synchronize() }
             }
+            try reader.finish()
         } catch let error as DeltaReader.Malformed {
             throw StoreSyncError.corrupt(delta.path(of: .store, in: hierarchy), error.reason)
         }
+        try await context.blocking { try file.synchronize() }
     }
 
     /// Checks that what stands at `url` is the store of a generation.
@@ -141,7 +132,7 @@ struct StoreAssembler: Sendable {
         return root
     }
 
-    private func check(_ root: ContentRoot, _ byteCount: Int64, _ manifest: StoreManifest) throws {
+    func check(_ root: ContentRoot, _ byteCount: Int64, _ manifest: StoreManifest) throws {
         guard root == manifest[.store]?.contentRoot, byteCount == manifest[.store]?.size else {
             throw StoreSyncError.notAsUploaded(manifest.path(of: .store, in: hierarchy))
         }

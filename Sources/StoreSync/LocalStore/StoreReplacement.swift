@@ -44,10 +44,11 @@ struct StoreReplacement {
         store.directory.appending(path: prefix(store) + (upload?.upload ?? UUID().uuidString))
     }
 
-    /// Removes downloads, but for one, that a process left beside the store when it died.
-    static func removeLeftovers(of store: LocalStore, but kept: URL? = nil) throws {
+    /// Removes downloads, but for some, that a process left beside the store when it died.
+    static func removeLeftovers(of store: LocalStore, but kept: [URL] = []) throws {
+        let kept = Set(kept.map(\.lastPathComponent))
         let names = (try? FileManager.default.contentsOfDirectory(atPath: store.directory.path)) ?? []
-        for name in names where name.hasPrefix(prefix(store)) && name != kept?.lastPathComponent {
+        for name in names where name.hasPrefix(prefix(store)) && !kept.contains(name) {
             try? FileManager.default.removeItem(at: store.directory.appending(path: name))
         }
     }

@@ -23,15 +23,16 @@ extension WholeStoreDownloadOperation {
             seal: document.application.seal,
             identity: document.identity,
             progress: progress,
-            open: { [hooks] in try await hooks.downloadFile(at: $0, range: $1) },
-            resuming: StoreAssembler.Resumption(
-                journal: state.pullJournal(of: store.path, in: key),
-                document: key,
-                integrityKey: document.integrityKey,
-                store: store.path
-            )
+            open: { [hooks] in try await hooks.downloadFile(at: $0, range: $1) }
         )
-        return try await assembler.assemble(chain, at: url, context)
+        let arrival = StoreArrival(
+            assembler: assembler,
+            journal: state.pullJournal(of: store.path, in: key),
+            document: key,
+            integrityKey: document.integrityKey,
+            store: store
+        )
+        return try await arrival.fetch(chain, context)
     }
 
     /// Downloads a store that isn't sealed, or the rest of it where that was cut off.

@@ -75,8 +75,8 @@ public actor WholeStoreDownloadOperation: Operation {
             client: request.client
         )
         let source = try await choice.newest()
-        let arrival = StoreReplacement.temporaryURL(for: store, of: source.chain?.whole.name)
-        try await context.blocking { try StoreReplacement.removeLeftovers(of: store, but: arrival) }
+        let arrivals = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store) }
+        try await context.blocking { try StoreReplacement.removeLeftovers(of: store, but: arrivals) }
         try await refuseRollback(source, choice, context)
         let local = try await localState(of: store, record, source, context)
         let warnings = choice.warnings
@@ -85,6 +85,7 @@ public actor WholeStoreDownloadOperation: Operation {
             try await context.blocking { try StoreReplacement.removeLeftovers(of: store) }
             try await fetchAppliedSets(source, store, nil, context)
         } else {
+            let arrival = arrivals.first ?? StoreReplacement.temporaryURL(for: store)
             try await replace(store, with: source, arrivingAt: arrival, local, record, context)
         }
         // The new store is in its place: from here on nothing makes the download fail, a cancellation neither.
@@ -219,14 +220,14 @@ public actor WholeStoreDownloadOperation: Operation {
             }
         } catch {
             // What was cut off goes on the next time.
-            if (error as? RemoteError)?.code != .unavailable { discard(arrival, journal, context) }
+            if (error as? RemoteError)?.code != .unavailable { discard(store, journal) }
             throw error
         }
-        discard(arrival, journal, context)
+        discard(store, journal)
     }
 
-    private nonisolated func discard(_ arrival: URL, _ journal: TransferJournal.File, _ context: OperationContext) {
-        try? context.fileManager.removeItem(at: arrival)
+    private nonisolated func discard(_ store: LocalStore, _ journal: TransferJournal.File) {
+        try? StoreReplacement.removeLeftovers(of: store)
         try? journal.remove()
     }
 

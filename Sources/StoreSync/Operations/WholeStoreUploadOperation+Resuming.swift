@@ -5,9 +5,9 @@ import ThreadSupport
 
 /// Going on with what was cut off.
 extension WholeStoreUploadOperation {
-    /// Whether the transfer of a whole copy can go on where it's cut off.
-    func canResumeTransfer(of store: TakenStore) -> Bool {
-        capabilities.contains(.resumableWrite) && store.byteCount > RemoteContent.chunkSize
+    /// Whether the transfer of a whole copy, or of a delta, can go on where it's cut off.
+    func canResumeTransfer(of taken: TakenStore) -> Bool {
+        capabilities.contains(.resumableWrite) && taken.byteCount > RemoteContent.chunkSize
     }
 
     /// What is noted of the transfer of a push that was cut off and that nobody has seen; `nil` if there is nothing to go on
@@ -15,6 +15,7 @@ extension WholeStoreUploadOperation {
     func cutOffTransfer(
         of store: LocalStore,
         _ root: ContentRoot?,
+        _ delta: DeltaFile?,
         _ client: RemoteIdentifier,
         _ published: PublishedStores,
         _ context: OperationContext
@@ -28,18 +29,21 @@ extension WholeStoreUploadOperation {
         guard let noted else { return nil }
         let upload = noted.subject.upload
         let others = uploads.map(\.reference).filter { $0 != upload } + published.published.map(\.reference)
-        guard noted.subject == subject(of: UploadName(client: client, upload), store, noted.subject.salt, root),
+        let name = UploadName(client: client, upload)
+        guard noted.subject == subject(of: name, on: delta?.bases ?? [], store, noted.subject.salt, root),
             uploads.contains(where: { $0.reference == upload && !$0.isPublished }),
             // As new as one that begins now.
             (others.map(\.generation) + [memory]).allSatisfy({ $0 < upload.generation })
         else { return nil }
         // If the store has its name, it was cut off only after that, and nobody knows any more whose store it is.
-        let files = try await hooks.listFiles(in: hierarchy.upload(UploadName(client: client, upload))) ?? []
-        return files.contains { $0.name == WholeStoreFile.store.rawValue } ? nil : noted
+        let files = try await hooks.listFiles(in: hierarchy.upload(name)) ?? []
+        let names = [WholeStoreFile.store.rawValue, DocumentHierarchy.deltaName]
+        return files.contains { names.contains($0.name) } ? nil : noted
     }
 
     private func subject(
         of name: UploadName,
+        on bases: [UploadReference],
         _ store: LocalStore,
         _ salt: [UInt8],
         _ root: ContentRoot?
@@ -50,29 +54,31 @@ extension WholeStoreUploadOperation {
             integrityKey: document.integrityKey,
             client: name.client.rawValue,
             upload: name.reference,
+            bases: bases,
             store: store.path,
             salt: seal.isEncrypted ? salt : [],
             contentRoot: seal.isEncrypted ? nil : root?.description
         )
     }
 
-    /// Uploads the files as ``transfer(_:_:_:_:_:)`` does, and goes on with the store where that was cut off.
+    /// Uploads the files as ``transfer(_:_:_:_:_:)`` does, and goes on with the store, or its delta, where that was cut off.
     func resumeTransfer(
         _ manifest: StoreManifest,
         _ snapshots: Snapshots,
         _ digests: ContentSummary?,
+        _ delta: DeltaFile?,
         _ store: LocalStore,
         _ cutOff: (subject: TransferJournal.Subject, chunks: [NotedChunk])?,
         _ context: OperationContext
     ) async throws -> ([StoreManifest.File], BlockDigests?) {
         let salt = cutOff?.subject.salt ?? EpochKey.newSalt()
-        let subject = subject(of: manifest.name, store, salt, digests?.contentRoot)
+        let subject = subject(of: manifest.name, on: manifest.bases, store, salt, digests?.contentRoot)
         guard let key = seal.key else {
             let files = try await resumePlainTransfer(manifest, snapshots, digests, subject, cutOff != nil, context)
             return (files, nil)
         }
-        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
-        let (taken, executor) = (snapshots.store, context.blockingExecutor)
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes(sending: delta))
+        let (taken, executor) = (delta?.taken ?? snapshots.store, context.blockingExecutor)
         let file = state.pushJournal(of: self.key)
         let sealing = seal.context(manifest.role(of: .store, in: document.identity))
         let blockSize = digests == nil ? DeltaPolicy.blockSize(taken.byteCount) : nil
@@ -121,7 +127,7 @@ extension WholeStoreUploadOperation {
             guard let outgoing = outgoing.withLock({ $0 }) else {
                 preconditionFailure("an upload sends what it's given")
             }
-            let sealed = try outgoing.stored(as: .store, taken.byteCount, digests?.contentRoot, nil)
+            let sealed = try outgoing.stored(as: .store, snapshots.store.byteCount, digests?.contentRoot, delta)
             let applied =
                 isFirst
                 ? try await early : try await sendAppliedSets(snapshots, manifest, progress, workers, executor)
@@ -132,7 +138,7 @@ extension WholeStoreUploadOperation {
         return sent
     }
 
-    /// As ``resumeTransfer(_:_:_:_:_:_:)``, where nothing is sealed: what was sent before is the beginning of the same store.
+    /// As ``resumeTransfer(_:_:_:_:_:_:_:)``, where nothing is sealed: what was sent before is the beginning of the same store.
     private func resumePlainTransfer(
         _ manifest: StoreManifest,
         _ snapshots: Snapshots,
@@ -142,7 +148,7 @@ extension WholeStoreUploadOperation {
         _ context: OperationContext
     ) async throws -> [StoreManifest.File] {
         guard let root = digests?.contentRoot else { preconditionFailure("what isn't sealed is digested beforehand") }
-        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes)
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes(sending: nil))
         let (taken, executor) = (snapshots.store, context.blockingExecutor)
         let file = state.pushJournal(of: key)
         let files = try await SealingWorkers.withWorkers { workers in

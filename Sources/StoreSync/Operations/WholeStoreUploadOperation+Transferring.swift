@@ -15,18 +15,12 @@ extension WholeStoreUploadOperation {
         _ delta: DeltaFile?,
         _ context: OperationContext
     ) async throws -> ([StoreManifest.File], BlockDigests?) {
-        let saved = delta.map { snapshots.store.byteCount - $0.byteCount } ?? 0
-        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes - saved)
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes(sending: delta))
         let executor = context.blockingExecutor
         let (hooks, seal, hierarchy, identity) = (hooks, seal, hierarchy, document.identity)
         return try await SealingWorkers.withWorkers { workers in
             async let applied = sendAppliedSets(snapshots, manifest, progress, workers, executor)
-            let content =
-                if let delta {
-                    try await RemoteContent.file(at: delta.url, executor: executor)
-                } else {
-                    try await snapshots.store.content(on: executor)
-                }
+            let content = try await (delta?.taken ?? snapshots.store).content(on: executor)
             let outgoing = OutgoingFile(
                 content.counted(by: progress),
                 as: manifest.role(of: .store, in: identity),

@@ -42,7 +42,11 @@ public actor WholeStoreUploadOperation: Operation {
         var store: TakenStore
         /// Copies of the applied sets, in the temporary directory.
         var appliedSets: [WholeStoreFile: StoreSnapshot]
-        var totalBytes: Int64 { appliedSets.values.reduce(store.byteCount) { $0 + $1.byteCount } }
+
+        /// How many bytes are sent: the store's, or those of a delta in its place.
+        func totalBytes(sending delta: DeltaFile?) -> Int64 {
+            appliedSets.values.reduce(delta?.byteCount ?? store.byteCount) { $0 + $1.byteCount }
+        }
     }
 
     /// Uploads.
@@ -130,8 +134,8 @@ public actor WholeStoreUploadOperation: Operation {
             return nil
         }
         let delta = try await plan.mapAsync { try await $0.write(from: snapshots.store, context) }
-        let canResume = delta == nil && canResumeTransfer(of: snapshots.store)
-        let cutOff = canResume ? try await cutOffTransfer(of: store, root, client, published, context) : nil
+        let canResume = canResumeTransfer(of: delta?.taken ?? snapshots.store)
+        let cutOff = canResume ? try await cutOffTransfer(of: store, root, delta, client, published, context) : nil
         let name =
             if let cutOff {
                 UploadName(client: client, cutOff.subject.upload)
@@ -150,7 +154,7 @@ public actor WholeStoreUploadOperation: Operation {
         let blocks: BlockDigests?
         (manifest.files, blocks) =
             if canResume {
-                try await resumeTransfer(manifest, snapshots, digests, store, cutOff, context)
+                try await resumeTransfer(manifest, snapshots, digests, delta, store, cutOff, context)
             } else {
                 try await transfer(manifest, snapshots, digests, delta, context)
             }

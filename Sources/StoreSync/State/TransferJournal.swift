@@ -17,6 +17,10 @@ final class TransferJournal: Sendable {
         var integrityKey: String
         var client: String
         var upload: UploadReference
+        /// What the upload builds on, the whole copy first.
+        ///
+        /// Where it's pulled, that has come; once the upload has too, it's the last of them.
+        var bases: [UploadReference] = []
         /// The local store's path.
         var store: String
         /// The sealed file's salt; empty where it isn't sealed.

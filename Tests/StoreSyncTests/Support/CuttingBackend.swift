@@ -5,6 +5,8 @@ import ThreadSupport
 actor CuttingBackend: RemoteBackend {
     private let folder: LocalFolderBackend
     private let condition = Locked<(left: Int64?, error: any Error)>((nil, RemoteError(.unavailable, "cut off")))
+    /// The name of a file that can't be reached.
+    private let unreachable = Locked<String?>(nil)
     /// How many bytes of large files have passed, either way.
     private let passed = Locked<Int64>(0)
 
@@ -17,6 +19,9 @@ actor CuttingBackend: RemoteBackend {
         condition.withLock { $0 = (count, error) }
         passed.withLock { $0 = 0 }
     }
+
+    /// From now on a file of that name can't be reached; where it's `nil` all can.
+    func hide(_ name: String?) { unreachable.withLock { $0 = name } }
 
     var passedBytes: Int64 { passed.withLock { $0 } }
 
@@ -43,7 +48,10 @@ actor CuttingBackend: RemoteBackend {
     func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await folder.list(directory) }
 
     func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        guard path.lastComponent == "WholeStore.ticdsync" else { return try await folder.read(path, range: range) }
+        guard path.lastComponent != unreachable.withLock(\.self) else { throw RemoteError(.unavailable, "cut off") }
+        guard path.lastComponent?.hasPrefix("WholeStore") == true else {
+            return try await folder.read(path, range: range)
+        }
         return try await folder.read(path, range: range).map(line)
     }
 

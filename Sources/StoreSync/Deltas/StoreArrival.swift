@@ -1,0 +1,109 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+/// Fetches a store beside the local one, and goes on where that was cut off.
+///
+/// Each file that it's made of has a place of its own. Only when all have come are the deltas applied to the whole copy, one
+/// after the other; doing that again over what was half done comes to the same, since each block that isn't as in the whole
+/// copy is in some delta. What had come before is believed only where the result is the store that was uploaded.
+struct StoreArrival: Sendable {
+    let assembler: StoreAssembler
+    /// Where it's noted what has come.
+    let journal: TransferJournal.File
+    /// The document, and its integrity key.
+    let document: DocumentKey
+    let integrityKey: String
+    let store: LocalStore
+
+    /// Where a file of the store goes.
+    static func url(of manifest: StoreManifest, for store: LocalStore) -> URL {
+        StoreReplacement.temporaryURL(for: store, of: manifest.name)
+    }
+
+    /// Fetches a store, to where its whole copy goes.
+    ///
+    /// - Parameters:
+    ///   - chain: What it's made of.
+    ///   - context: The operation's.
+    /// - Returns: Its digest, which is the one that its manifest names.
+    /// - Throws: What ``StoreAssembler/assemble(_:at:_:)`` throws. What is left then is the caller's to remove.
+    func fetch(_ chain: StoreChain, _ context: OperationContext) async throws -> ContentRoot {
+        let noted = try await context.blocking { journal.read() }
+        let arrived = noted.map { self.arrived(of: chain, as: $0.subject) } ?? 0
+        do {
+            return try await fetch(chain, after: arrived, noted, context)
+        } catch let error as StoreSyncError where error.code == .corrupt && arrived > 0 {
+            // It was damaged since, or what came now is: only one that comes whole tells.
+            return try await fetch(chain, after: 0, nil, context)
+        }
+    }
+
+    /// How many of the files have come.
+    private func arrived(of chain: StoreChain, as noted: TransferJournal.Subject) -> Int {
+        guard let key = assembler.seal.key, chain.references.starts(with: noted.bases),
+            noted == subject(of: noted.upload, after: noted.bases, key, chain, noted.salt)
+        else { return 0 }
+        return chain.manifests.prefix(noted.bases.count).prefix { manifest in
+            FileManager.default.fileExists(atPath: Self.url(of: manifest, for: store).path)
+        }.count
+    }
+
+    private func subject(
+        of upload: UploadReference,
+        after bases: some Collection<UploadReference>,
+        _ key: EpochKey,
+        _ chain: StoreChain,
+        _ salt: [UInt8]
+    ) -> TransferJournal.Subject {
+        TransferJournal.Subject(
+            epoch: key.epoch,
+            document: document,
+            integrityKey: integrityKey,
+            client: chain.head.name.client.rawValue,
+            upload: upload,
+            bases: Array(bases),
+            store: store.path,
+            salt: salt
+        )
+    }
+
+    private func fetch(
+        _ chain: StoreChain,
+        after arrived: Int,
+        _ noted: (subject: TransferJournal.Subject, chunks: [NotedChunk])?,
+        _ context: OperationContext
+    ) async throws -> ContentRoot {
+        guard let key = assembler.seal.key else { preconditionFailure("what isn't sealed isn't put together") }
+        var whole: ContentRoot?
+        for (index, manifest) in chain.manifests.enumerated() {
+            guard index >= arrived else {
+                assembler.progress.add(Int(manifest[.store]?.storedSize ?? 0))
+                continue
+            }
+            let salt = manifest[.store]?.salt ?? []
+            let subject = subject(of: manifest.name.reference, after: chain.references.prefix(index), key, chain, salt)
+            let chunks = noted.flatMap { $0.subject == subject ? $0.chunks : nil } ?? []
+            let url = Self.url(of: manifest, for: store)
+            let summary = try await assembler.receive(manifest, at: url, after: chunks, context) {
+                try journal.begin(subject, after: $0)
+            }
+            guard index == 0 else { continue }
+            try assembler.check(summary.contentRoot, summary.plainBytes, manifest)
+            whole = summary.contentRoot
+        }
+        if let whole, chain.deltas.isEmpty { return whole }
+        let subject = subject(of: chain.head.name.reference, after: chain.references, key, chain, [])
+        _ = try await context.blocking { try journal.begin(subject, after: [NotedChunk]()) }
+        let url = Self.url(of: chain.whole, for: store)
+        for (base, delta) in zip(chain.manifests, chain.deltas) {
+            let content = try await RemoteContent.file(
+                at: Self.url(of: delta, for: store),
+                executor: context.blockingExecutor
+            )
+            try await assembler.apply(content, of: delta, to: base, at: url, context)
+        }
+        return try await assembler.check(chain.head, at: url, context)
+    }
+}
