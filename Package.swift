@@ -276,9 +276,8 @@ let package = Package(
         .testTarget(
             name: "StoreSyncTests",
             dependencies: [
-                "StoreSync", "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorage", "RemoteStorageTesting",
-                "Keychain",
-                "Operations", "OperationsTesting", "SyncCryptography", "ThreadSupport",
+                "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorage",
+                "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography", "ThreadSupport",
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),

@@ -23,16 +23,25 @@ public actor WebDAVBackend: RemoteBackend {
     /// The share, as `webdavs://host:port/path`.
     public nonisolated let identity: String
     let location: ShareLocation
-    let transport: HTTPTransport
+    let settings: HTTPSettings
+    let transport: any HTTPSending
     /// What the server is, once that is known.
     private var profile: ServerProfile?
+    /// Asks the server who it is, beside the first request.
+    private var introduction: Task<HTTPHeaders, any Error>?
     /// Whether the share was seen.
     private var isThere = false
     /// Directories that were seen or made; others may have removed them since.
     private var knownDirectories: Set<RemotePath> = [.root]
+    /// Those among them that were listed or made, so that a directory in them that isn't known isn't there.
+    private var exploredDirectories: Set<RemotePath> = []
 
     /// Takes a share, to which it connects with the first request.
     public init(_ configuration: WebDAVConfiguration) {
+        self.init(configuration, transport: nil)
+    }
+
+    init(_ configuration: WebDAVConfiguration, transport: (any HTTPSending)?) {
         var components = URLComponents(url: configuration.url, resolvingAgainstBaseURL: true) ?? URLComponents()
         components.scheme = configuration.url.scheme == "https" ? "webdavs" : "webdav"
         components.host = components.host?.lowercased()
@@ -40,10 +49,10 @@ public actor WebDAVBackend: RemoteBackend {
         while components.percentEncodedPath.hasSuffix("/") { components.percentEncodedPath.removeLast() }
         identity = components.string ?? configuration.url.absoluteString
         location = ShareLocation(configuration.url)
-        transport = HTTPTransport(
-            configuration.settings(name: identity),
-            WebDAVAuthentication(configuration.credentials, name: identity)
-        )
+        settings = configuration.settings(name: identity)
+        self.transport =
+            transport
+            ?? HTTPTransport(settings, WebDAVAuthentication(configuration.credentials, name: identity))
     }
 
     // MARK: The server
@@ -55,17 +64,44 @@ public actor WebDAVBackend: RemoteBackend {
 
     /// What the server can be trusted with, as far as that is known without writing; `nil` for an unknown one.
     public func knownCapabilities() async throws -> RemoteCapabilities? {
-        if profile == nil { profile = try await ServerProfile.recognise(options()) }
+        if profile == nil { profile = try await ServerProfile.recognise(introduce()) }
         return profile?.capabilities
     }
 
     func serverProfile() async throws -> ServerProfile {
         if let profile { return profile }
-        let recognised = try await ServerProfile.recognise(options())
+        let recognised = try await ServerProfile.recognise(introduce())
         // Others may have come here meanwhile: they found the same.
         let found = if let recognised { recognised } else { ServerProfile.unknown(movesExclusively: try await probe()) }
         profile = found
         return found
+    }
+
+    /// Begins to ask the server who it is, unless that was begun.
+    @discardableResult
+    private func beginIntroduction() -> Task<HTTPHeaders, any Error> {
+        if let introduction { return introduction }
+        let begun = Task { try await options() }
+        introduction = begun
+        return begun
+    }
+
+    /// What the server says of itself, once the share was seen.
+    private func introduce() async throws -> HTTPHeaders {
+        while true {
+            let introduction = beginIntroduction()
+            do {
+                return try await withTaskCancellationHandler {
+                    try await introduction.value
+                } onCancel: {
+                    introduction.cancel()
+                }
+            } catch {
+                // The next one asks again; at once, if only somebody else was cancelled who had waited too.
+                if self.introduction == introduction { self.introduction = nil }
+                guard error is CancellationError, !Task.isCancelled else { throw error }
+            }
+        }
     }
 
     private func options() async throws -> HTTPHeaders {
@@ -135,12 +171,22 @@ public actor WebDAVBackend: RemoteBackend {
             guard try await status(of: .root) != nil else { throw missingShare }
             return
         }
+        if let parent = path.parent, !knownDirectories.contains(parent), isExplored(above: parent) {
+            try await createDirectory(at: parent)
+        }
         for isLast in [false, true] {
             let response = try await transport.send(
                 HTTPRequest(method: .MKCOL, target: location.target(path, isDirectory: true))
             )
             await response.discard()
             if response.isSuccess { break }
+            if response.status == 409, !isLast, let parent = path.parent, parent != .root {
+                // What is above it isn't there; no need to look.
+                try await createDirectory(at: parent)
+                continue
+            }
+            // Another of our own requests may have made it just now.
+            if response.status == 405, knownDirectories.contains(path) { break }
             // It may be there, or be our own request of before; or what is above it isn't.
             if let item = try await status(of: path) {
                 guard item.kind == .directory else { throw RemoteError.notADirectory(path) }
@@ -150,6 +196,14 @@ public actor WebDAVBackend: RemoteBackend {
             try await createDirectory(at: parent)
         }
         knownDirectories.insert(path)
+        exploredDirectories.insert(path)
+    }
+
+    /// Whether what is known says that a directory isn't there.
+    private func isExplored(above directory: RemotePath) -> Bool {
+        var ancestor = directory.parent
+        while let candidate = ancestor, !knownDirectories.contains(candidate) { ancestor = candidate.parent }
+        return ancestor.map(exploredDirectories.contains) ?? false
     }
 
     /// Makes a directory unless it was seen already.
@@ -161,11 +215,13 @@ public actor WebDAVBackend: RemoteBackend {
     /// Forgets that directories were seen.
     func forget(_ path: RemotePath) {
         knownDirectories = knownDirectories.filter { $0 == .root || !$0.isEqualToOrInside(path) }
+        exploredDirectories = exploredDirectories.filter { !$0.isEqualToOrInside(path) }
     }
 
     /// Forgets every directory above something, since the server says that one is missing.
     func forgetDirectories(above path: RemotePath) {
         knownDirectories = knownDirectories.filter { $0 == .root || !path.isEqualToOrInside($0) }
+        exploredDirectories = exploredDirectories.filter { !path.isEqualToOrInside($0) }
     }
 
     /// Removes a file, or a directory with all that is in it, by DELETE.
@@ -193,6 +249,7 @@ public actor WebDAVBackend: RemoteBackend {
 
     private func properties(of path: RemotePath, depth: String) async throws -> [(path: RemotePath, item: RemoteItem)]?
     {
+        if !isThere, path != .root { beginIntroduction() }
         let request = HTTPRequest(
             method: .PROPFIND,
             target: location.target(path),
@@ -239,6 +296,8 @@ public actor WebDAVBackend: RemoteBackend {
             )
         }
         if path == .root { isThere = true }
+        for (path, item) in found where item.kind == .directory { knownDirectories.insert(path) }
+        if depth == "1" { exploredDirectories.insert(path) }
         return found
     }
 
@@ -246,7 +305,7 @@ public actor WebDAVBackend: RemoteBackend {
     private func requireShare(unless path: RemotePath) async throws {
         guard !isThere else { return }
         guard path != .root else { throw missingShare }
-        guard try await status(of: .root) != nil else { throw missingShare }
+        _ = try await introduce()
     }
 
     var missingShare: RemoteError {

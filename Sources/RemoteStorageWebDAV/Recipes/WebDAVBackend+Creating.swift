@@ -10,20 +10,29 @@ import RemoteStorageHTTP
 // to its own name, by the winner or, if it has died, by whoever comes next. The winner removes the claim when the file is
 // there, which from then on refuses everybody: what is there already is seen by every server.
 extension WebDAVBackend {
-    /// Creates a file that isn't there.
+    /// Creates a file where none is.
     ///
     /// - Parameters:
     ///   - path: Where.
     ///   - content: The bytes, to know them again.
     ///   - place: Puts the bytes at a path that it is given.
+    /// - Returns: The file, as the server has it.
     /// - Throws: ``RemoteError/Code/alreadyExists``.
-    func create(_ path: RemotePath, _ content: RemoteContent, _ place: (RemotePath) async throws -> Void) async throws {
+    @discardableResult
+    func create(
+        _ path: RemotePath,
+        _ content: RemoteContent,
+        _ place: (RemotePath) async throws -> Void
+    ) async throws -> RemoteItem {
         let aside = try temporaryName(beside: path)
         do {
+            async let existing = status(of: path)
+            try await createDirectory(at: aside)
+            guard try await existing == nil else { throw RemoteError.alreadyExists(path) }
             try await prepareClaim(at: aside, place)
             for _ in 0..<4 {
                 try Task.checkCancellation()
-                if try await claim(path, content, with: aside) { return }
+                if let item = try await claim(path, content, with: aside) { return item }
                 guard try await status(of: path) == nil else { throw RemoteError.alreadyExists(path) }
             }
             throw RemoteError(.unavailable, "Others are just creating “\(path)”. Try again.", path: path)
@@ -43,7 +52,6 @@ extension WebDAVBackend {
     }
 
     private func prepareClaim(at aside: RemotePath, _ place: (RemotePath) async throws -> Void) async throws {
-        try await createDirectory(at: aside)
         // Never empty, not even when the file has been moved out: some servers replace what is empty.
         async let mark: Void = createDirectory(at: aside.appending("taken"))
         try await place(aside.appending("content"))
@@ -53,26 +61,31 @@ extension WebDAVBackend {
 
     /// Tries to win, and gives the file its name if so; else completes what the winner hasn't.
     ///
-    /// Returns whether this one won.
-    private func claim(_ path: RemotePath, _ content: RemoteContent, with aside: RemotePath) async throws -> Bool {
+    /// Returns the file, if this one won.
+    private func claim(
+        _ path: RemotePath,
+        _ content: RemoteContent,
+        with aside: RemotePath
+    ) async throws -> RemoteItem? {
         let claim = try claimName(of: path)
         let claimed = try claim.appending("content")
         let outcome = try await sendMove(.move, aside, to: claim, isDirectory: true, overwrites: false)
         // A server may carry a move out and fail afterwards, because others move on already what is in it.
         if case .refused = outcome, try await status(of: aside) != nil {
-            if case .moved = try await moveFile(claimed, to: path, overwrites: false) { return false }
+            if case .moved = try await moveFile(claimed, to: path, overwrites: false) { return nil }
             // Nothing to complete, and no file: whoever claimed it died after the file was there, which is gone since.
             if try await status(of: claimed) == nil, try await status(of: path) == nil {
                 await removeLeftover(claim, isDirectory: true)
             }
-            return false
+            return nil
         }
         // From here on it is ours, and finished also when the task is cancelled.
         let publication = Task { try await self.publish(claimed, at: path, content) }
         let isOurs = try await publication.value
+        async let item = isOurs ? written(path) : nil
         await removeLeftover(claim, isDirectory: true)
-        guard isOurs else { throw RemoteError.alreadyExists(path) }
-        return true
+        guard let item = try await item else { throw RemoteError.alreadyExists(path) }
+        return item
     }
 
     /// Gives the claimed file its name.

@@ -17,31 +17,30 @@ extension WebDAVBackend {
         let profile = try await serverProfile()
         switch condition {
         case .always where profile.putsAtomically:
-            try await put(content, to: path)
+            return try await put(content, to: path)
         case .always:
             let existing = try await status(of: path)
             try condition.check(existing, at: path)
             try await putAside(replacing: existing, at: path) { try await self.put(content, to: $0) }
-        case .ifAbsent:
+        case .ifAbsent where profile.keepsConditions:
             try condition.check(try await status(of: path), at: path)
-            if profile.keepsConditions {
-                try await put(content, to: path, header: ("If-None-Match", "*"), otherwise: .alreadyExists(path))
-            } else {
-                try await create(path, content) { try await self.put(content, to: $0) }
-            }
+            let header = ("If-None-Match", "*")
+            return try await put(content, to: path, header: header, otherwise: .alreadyExists(path))
+        case .ifAbsent:
+            return try await create(path, content) { try await self.put(content, to: $0) }
         case .ifMatches(let tag):
             try condition.check(try await status(of: path), at: path)
             guard profile.keepsConditions else {
                 return try await write(content, to: path, when: .always)
             }
             let header = ("If-Match", tag.rawValue)
-            try await put(content, to: path, header: header, otherwise: .preconditionFailed(path))
+            return try await put(content, to: path, header: header, otherwise: .preconditionFailed(path))
         }
-        return try await written(path, content.length)
+        return try await written(path)
     }
 
     /// What was written, as the server has it.
-    private func written(_ path: RemotePath, _ length: Int64?) async throws -> RemoteItem {
+    func written(_ path: RemotePath) async throws -> RemoteItem {
         guard let item = try await status(of: path) else {
             throw RemoteError(.unavailable, "“\(path)” was written, and isn't there. Try again.", path: path)
         }
@@ -59,13 +58,15 @@ extension WebDAVBackend {
     ///   - path: Where to.
     ///   - header: A condition that this server keeps.
     ///   - refusal: What it means when the server says that the condition doesn't hold.
+    /// - Returns: The file, as the server has it.
     /// - Throws: The refusal; what the content throws; ``RemoteError``.
+    @discardableResult
     func put(
         _ content: RemoteContent,
         to path: RemotePath,
         header: (String, String)? = nil,
         otherwise refusal: RemoteError? = nil
-    ) async throws {
+    ) async throws -> RemoteItem {
         guard let parent = path.parent else { throw RemoteError.isRoot() }
         for isLast in [false, true] {
             try await makeSureInFile(of: parent, for: path)
@@ -78,10 +79,10 @@ extension WebDAVBackend {
                 )
             )
             await response.discard()
-            if response.isSuccess { return try await checkArrival(of: content, at: path) }
+            if response.isSuccess { return try await arrived(content, at: path) }
             if response.status == 412, let refusal {
                 // The condition may not hold any more because an earlier request of ours was carried out.
-                if response.wasRepeated, try await holds(content, at: path) { return }
+                if response.wasRepeated, try await holds(content, at: path) { return try await written(path) }
                 throw refusal
             }
             if try await status(of: path)?.kind == .directory { throw RemoteError.notAFile(path) }
@@ -89,6 +90,7 @@ extension WebDAVBackend {
             // The directory that was seen is gone.
             forgetDirectories(above: path)
         }
+        preconditionFailure("the last attempt returns or throws")
     }
 
     /// Makes the directory that a file is to be in; where a file stands in the way, that is said of the file's path.
@@ -101,8 +103,9 @@ extension WebDAVBackend {
     }
 
     /// Looks whether a server has as many bytes as it was sent; a proxy may have cut them off.
-    private func checkArrival(of content: RemoteContent, at path: RemotePath) async throws {
-        guard let length = content.length, let item = try await status(of: path), item.size != length else { return }
+    private func arrived(_ content: RemoteContent, at path: RemotePath) async throws -> RemoteItem {
+        let item = try await written(path)
+        guard let length = content.length, item.size != length else { return item }
         throw RemoteError(
             .unavailable,
             "Of “\(path)”, \(item.size) of \(length) bytes arrived. Another device may write it, or a proxy cuts it. Try again.",
@@ -187,7 +190,7 @@ extension WebDAVBackend {
             method: method.httpMethod,
             target: location.target(source, isDirectory: isDirectory),
             headers: [
-                ("Destination", transport.settings.origin + location.target(destination, isDirectory: isDirectory)),
+                ("Destination", settings.origin + location.target(destination, isDirectory: isDirectory)),
                 ("Overwrite", overwrites ? "T" : "F"),
             ]
         )
@@ -201,7 +204,7 @@ extension WebDAVBackend {
             } catch let failure as RemoteError where failure.code == .unavailable && !request.mayBeRepeated {
                 attempts += 1
                 if try await status(of: source) == nil, try await status(of: destination) != nil { return .moved }
-                guard attempts < transport.settings.retries.attempts else { throw failure }
+                guard attempts < settings.retries.attempts else { throw failure }
             }
         }
         guard let response else { throw CancellationError() }

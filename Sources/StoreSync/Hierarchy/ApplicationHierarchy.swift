@@ -40,6 +40,9 @@ public struct ApplicationHierarchy: Sendable, Hashable {
         ApplicationHierarchy(application, root: try RemotePath.root.appending(name))
     }
 
+    /// Whether a path is in a staging directory, which nobody else knows.
+    static func isStaged(_ path: RemotePath) -> Bool { path.components.first?.hasPrefix(stagingName("")) == true }
+
     /// The name of a staging directory.
     static func stagingName(_ unique: String) -> String { ".registering-\(unique)" }
 

@@ -252,7 +252,8 @@ extension RemoteBackend {
     /// Returns whether it was written.
     func writeIfAbsent(_ bytes: [UInt8], to path: RemotePath) async throws -> Bool {
         do {
-            try await write(bytes, to: path, when: .ifAbsent)
+            // Where nobody else writes, that needn't be found out.
+            try await write(bytes, to: path, when: ApplicationHierarchy.isStaged(path) ? .always : .ifAbsent)
             return true
         } catch let error as RemoteError where error.code == .alreadyExists {
             return false

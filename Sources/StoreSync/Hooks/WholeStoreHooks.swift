@@ -83,7 +83,14 @@ extension WholeStoreUploadHooks {
     }
 
     /// Writes the manifest where none is; one that is there is read back, since it may be ours.
+    ///
+    /// Where no upload can be gone on with, every push has a name of its own, which only its own manifest can have.
     public func publishManifest(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
+        let capabilities = try await backend.capabilities()
+        if capabilities.contains(.atomicReplace), !capabilities.contains(.resumableWrite) {
+            try await backend.write(bytes, to: path, when: .always)
+            return true
+        }
         if try await backend.writeIfAbsent(bytes, to: path) { return true }
         return try await fetchManifest(at: path) == bytes
     }

@@ -1,0 +1,90 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import RemoteStorageWebDAV
+@testable import StoreSync
+
+@Suite("The depth in round trips to a share, request by request", .timeLimit(.minutes(30)))
+struct ShareRoundTripTests {
+    /// How many HTTP requests waited for each other while `body` ran, and how many there were.
+    private func measure(
+        of world: World,
+        _ name: String,
+        _ kind: DistantShare.Kind,
+        _ contents: Locked<DistantShare.Contents>,
+        _ body: @escaping @Sendable (Device) async throws -> Void
+    ) async throws -> (depth: Int64, requests: Int) {
+        let before = contents.withLock { $0.requests }
+        let depth = try await Simulation.run(seed: 1) { simulation in
+            let share = DistantShare(kind: kind, contents: contents, clock: simulation.clock)
+            let backend = WebDAVBackend(try DistantShare.configuration(), transport: share)
+            let device = try world.device(name, backend: backend, simulation: simulation)
+            let start = simulation.clock.now
+            try await body(device)
+            return start.duration(to: simulation.clock.now).components.seconds
+        }
+        return (depth, contents.withLock { $0.requests } - before)
+    }
+
+    // More than at a bucket: a directory is made by a request of its own, what was sent is looked at before it's relied on,
+    // and creating a file exclusively takes six requests. Where a PUT shows at once and whole, a push with everything known
+    // needs none of that: nine, of which four look at what is there.
+    @Test(
+        "registering, pushing and pulling stay within their limits",
+        arguments: DistantShare.Kind.allCases,
+        [false, true]
+    )
+    func limits(kind: DistantShare.Kind, isSealed: Bool) async throws {
+        let world = try World(password: isSealed ? "correct horse" : nil)
+        let contents = Locked(DistantShare.Contents())
+        let first = try await measure(of: world, "a", kind, contents) { _ = try await $0.register().value }
+        let known = try await measure(of: world, "a", kind, contents) { _ = try await $0.register().value }
+        try world.device("a").write("one")
+        let push = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
+        try world.device("a").write("two")
+        let again = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
+        let pull = try await measure(of: world, "c", kind, contents) { _ = try await $0.pull().value }
+        #expect(try world.device("c").notes() == ["one", "two"])
+        let putsAtomically = kind != .wsgiDAV
+        #expect(first.depth <= (putsAtomically ? 10 : 15) && first.requests <= 62, "\(first)")
+        #expect(known.depth <= 1 && known.requests <= 12, "\(known)")
+        #expect(push.depth <= (putsAtomically ? 29 : 36) + (isSealed ? 0 : 9) && push.requests <= 105, "\(push)")
+        #expect(again.depth <= (putsAtomically ? 9 : 18) + (isSealed ? 0 : 10) && again.requests <= 75, "\(again)")
+        #expect(pull.depth <= (putsAtomically ? 13 : 18) && pull.requests <= 40, "\(pull)")
+    }
+
+    @Test("a push with nothing known stays within its limit", arguments: DistantShare.Kind.allCases, [false, true])
+    func everythingNew(kind: DistantShare.Kind, isSealed: Bool) async throws {
+        let world = try World(password: isSealed ? "correct horse" : nil)
+        let contents = Locked(DistantShare.Contents())
+        try world.device("a").write("one")
+        let push = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
+        #expect(push.depth <= (kind == .wsgiDAV ? 50 : 35) + (isSealed ? 0 : 11), "\(push)")
+    }
+
+    @Test("the status of 100 documents is four round trips deep", arguments: DistantShare.Kind.allCases)
+    func status(kind: DistantShare.Kind) async throws {
+        let world = try World()
+        let contents = Locked(DistantShare.Contents())
+        try world.device("a").write("one")
+        _ = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
+        contents.withLock { contents in
+            for (key, entry) in contents.entries where key.contains("/Documents/notes") {
+                for number in 0..<99 {
+                    let copy = key.replacing("/Documents/notes", with: "/Documents/document-\(number)")
+                    contents.entries[copy] = entry
+                }
+            }
+        }
+        let status = try await measure(of: world, "a", kind, contents) { device in
+            let status = try await device.status().value
+            #expect(status.documents.count == 100)
+            #expect(status.documents.allSatisfy { $0.stores.count == 1 })
+        }
+        #expect(status.depth <= 4, "\(status)")
+    }
+}
