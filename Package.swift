@@ -277,7 +277,8 @@ let package = Package(
             name: "StoreSyncTests",
             dependencies: [
                 "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorage",
-                "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography", "ThreadSupport",
+                "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
+                "ThreadSupport",
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),
