@@ -81,7 +81,15 @@ public actor WebDAVBackend: RemoteBackend {
     @discardableResult
     private func beginIntroduction() -> Task<HTTPHeaders, any Error> {
         if let introduction { return introduction }
-        let begun = Task { try await options() }
+        let begun = Task {
+            do {
+                return try await options()
+            } catch {
+                // The next one asks again.
+                introduction = nil
+                throw error
+            }
+        }
         introduction = begun
         return begun
     }
@@ -96,10 +104,9 @@ public actor WebDAVBackend: RemoteBackend {
                 } onCancel: {
                     introduction.cancel()
                 }
-            } catch {
-                // The next one asks again; at once, if only somebody else was cancelled who had waited too.
-                if self.introduction == introduction { self.introduction = nil }
-                guard error is CancellationError, !Task.isCancelled else { throw error }
+            } catch is CancellationError where !Task.isCancelled {
+                // Somebody else who had waited too was.
+                continue
             }
         }
     }

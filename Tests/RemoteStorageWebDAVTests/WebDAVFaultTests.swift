@@ -75,6 +75,36 @@ extension WebDAVTests {
             }
         }
 
+        @Test("asks anew who the server is where that failed, or whoever asked was cancelled")
+        func introduction() async throws {
+            let server = try await WebDAVServer(.apache)
+            let isBroken = Locked(true)
+            let proxy = try FaultProxy(to: server.port) { _, line in
+                line.hasPrefix("OPTIONS") && isBroken.withLock { $0 } ? .loseReply : .none
+            }
+            var configuration = try server.configuration(port: proxy.port)
+            configuration.retries = .none
+            let backend = WebDAVBackend(configuration)
+            let path = try RemotePath("file")
+            // What is there is told without it.
+            #expect(try await backend.list(.root) == [])
+            await #expect(throws: RemoteError.self) { try await backend.write([1], to: path, when: .ifAbsent) }
+            isBroken.withLock { $0 = false }
+            try await backend.write([1], to: path, when: .ifAbsent)
+            #expect(try await backend.bytes(at: path) == [1])
+
+            isBroken.withLock { $0 = true }
+            let silent = try FaultProxy(to: server.port) { _, line in
+                line.hasPrefix("OPTIONS") && isBroken.withLock { $0 } ? .silence : .none
+            }
+            let other = WebDAVBackend(try server.configuration(port: silent.port))
+            let asking = Task { try await other.capabilities() }
+            asking.cancel()
+            await #expect(throws: CancellationError.self) { try await asking.value }
+            isBroken.withLock { $0 = false }
+            #expect(try await other.capabilities().contains(.exclusiveCreate))
+        }
+
         @Test("waits as long as a server asks, and not longer than it may")
         func retryAfter() async throws {
             let server = try await WebDAVServer(.apache)
