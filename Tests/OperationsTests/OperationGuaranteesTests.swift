@@ -83,9 +83,8 @@ struct OperationGuaranteesTests {
         }
         // A search that never reaches one of the endings would have shown nothing.
         for state in [OperationState.finished, .failed, .cancelled] { #expect(outcomes[state, default: 0] > 100) }
-        print(
-            "\(seeds.count) orders of a run's guarantees, \(Int(Double(seeds.count) / ((ContinuousClock.now - start) / .seconds(1)))) a second"
-        )
+        let rate = Double(seeds.count) / (start.duration(to: .now) / .seconds(1))
+        print("\(seeds.count) orders of a run, \(Int(rate)) a second")
     }
 
     @Test("F17: cancelled at each of its steps, an operation ends once and the supervisor goes on")
