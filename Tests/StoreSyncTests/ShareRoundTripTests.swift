@@ -31,8 +31,8 @@ struct ShareRoundTripTests {
     }
 
     // More than at a bucket: a directory is made by a request of its own, what was sent is looked at before it's relied on,
-    // and creating a file exclusively takes six requests. Where a PUT shows at once and whole, a push with everything known
-    // needs none of that: nine, of which four look at what is there.
+    // and creating a file exclusively takes six requests. Where a PUT shows at once and whole, a push to a document that is
+    // known creates none so.
     @Test(
         "registering, pushing and pulling stay within their limits",
         arguments: DistantShare.Kind.allCases,
