@@ -186,7 +186,10 @@ public actor WebDAVBackend: RemoteBackend {
                 HTTPRequest(method: .MKCOL, target: location.target(path, isDirectory: true))
             )
             await response.discard()
-            if response.isSuccess { break }
+            if response.isSuccess {
+                exploredDirectories.insert(path)
+                break
+            }
             if response.status == 409, !isLast, let parent = path.parent, parent != .root {
                 // What is above it isn't there; no need to look.
                 try await createDirectory(at: parent)
@@ -203,7 +206,6 @@ public actor WebDAVBackend: RemoteBackend {
             try await createDirectory(at: parent)
         }
         knownDirectories.insert(path)
-        exploredDirectories.insert(path)
     }
 
     /// Whether what is known says that a directory isn't there.

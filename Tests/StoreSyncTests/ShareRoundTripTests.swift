@@ -8,7 +8,7 @@ import ThreadSupport
 @testable import RemoteStorageWebDAV
 @testable import StoreSync
 
-@Suite("The depth in round trips to a share, request by request", .timeLimit(.minutes(30)))
+@Suite("A WebDAV share, request by request", .timeLimit(.minutes(30)))
 struct ShareRoundTripTests {
     /// How many HTTP requests waited for each other while `body` ran, and how many there were.
     private func measure(
@@ -34,7 +34,7 @@ struct ShareRoundTripTests {
     // and creating a file exclusively takes six requests. Where a PUT shows at once and whole, a push to a document that is
     // known creates none so.
     @Test(
-        "registering, pushing and pulling stay within their limits",
+        "registering, pushing and pulling stay within their limits of round trips",
         arguments: DistantShare.Kind.allCases,
         [false, true]
     )
@@ -57,13 +57,33 @@ struct ShareRoundTripTests {
         #expect(pull.depth <= (putsAtomically ? 13 : 18) && pull.requests <= 40, "\(pull)")
     }
 
-    @Test("a push with nothing known stays within its limit", arguments: DistantShare.Kind.allCases, [false, true])
+    @Test("a push with nothing known stays within its limit of round trips", arguments: DistantShare.Kind.allCases, [false, true])
     func everythingNew(kind: DistantShare.Kind, isSealed: Bool) async throws {
         let world = try World(password: isSealed ? "correct horse" : nil)
         let contents = Locked(DistantShare.Contents())
         try world.device("a").write("one")
         let push = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
         #expect(push.depth <= (kind == .wsgiDAV ? 50 : 35) + (isSealed ? 0 : 11), "\(push)")
+    }
+
+    @Test(
+        "a manifest of which a proxy lets only half through is noticed, and nothing of it stays",
+        arguments: [DistantShare.Kind.apache, .lighttpd]
+    )
+    func tornManifest(kind: DistantShare.Kind) async throws {
+        let world = try World(password: "correct horse")
+        let contents = Locked(DistantShare.Contents())
+        try world.device("a").write("one")
+        contents.withLock { $0.cut = "manifest-" }
+        await #expect(throws: StoreSyncError.self) {
+            _ = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
+        }
+        _ = try await measure(of: world, "a", kind, contents) { device in
+            _ = try await device.push().value
+            let report = try await device.verify().value
+            #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+        }
+        #expect(contents.withLock { $0.entries.keys.count { $0.contains("/manifest-") } } == 1)
     }
 
     @Test("the status of 100 documents is four round trips deep", arguments: DistantShare.Kind.allCases)

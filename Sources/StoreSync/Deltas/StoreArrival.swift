@@ -46,7 +46,8 @@ struct StoreArrival: Sendable {
             noted == subject(of: noted.upload, after: noted.bases, key, chain, noted.salt)
         else { return 0 }
         return chain.manifests.prefix(noted.bases.count).prefix { manifest in
-            FileManager.default.fileExists(atPath: Self.url(of: manifest, for: store).path)
+            let values = try? Self.url(of: manifest, for: store).resourceValues(forKeys: [.isRegularFileKey])
+            return values?.isRegularFile == true
         }.count
     }
 

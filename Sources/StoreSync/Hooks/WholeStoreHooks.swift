@@ -88,11 +88,23 @@ extension WholeStoreUploadHooks {
     public func publishManifest(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
         let capabilities = try await backend.capabilities()
         if capabilities.contains(.atomicReplace), !capabilities.contains(.resumableWrite) {
-            try await backend.write(bytes, to: path, when: .always)
-            return true
+            return try await put(bytes, at: path)
         }
         if try await backend.writeIfAbsent(bytes, to: path) { return true }
         return try await fetchManifest(at: path) == bytes
+    }
+
+    /// Writes a manifest that nobody else writes; what arrives there of it, but not whole, is taken away again.
+    private func put(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
+        do {
+            try await backend.write(bytes, to: path, when: .always)
+            return true
+        } catch let error as RemoteError {
+            guard let arrived = try? await fetchManifest(at: path) else { throw error }
+            if arrived == bytes { return true }
+            try? await backend.remove(path)
+            throw error
+        }
     }
 
     /// Copies the file at the remote.

@@ -82,7 +82,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let warnings = choice.warnings
         let isUnchanged = local.root != nil && local.root == source.contentRoot
         if isUnchanged {
-            try await context.blocking { try StoreReplacement.removeLeftovers(of: store) }
+            discard(store, state.pullJournal(of: store.path, in: key))
             try await fetchAppliedSets(source, store, nil, context)
         } else {
             let arrival = arrivals.first ?? StoreReplacement.temporaryURL(for: store)

@@ -82,7 +82,7 @@ extension WholeStoreUploadOperation {
         let file = state.pushJournal(of: self.key)
         let sealing = seal.context(manifest.role(of: .store, in: document.identity))
         let blockSize = digests == nil ? DeltaPolicy.blockSize(taken.byteCount) : nil
-        let sent = try await SealingWorkers.withWorkers { workers in
+        return try await SealingWorkers.withWorkers { workers in
             // If this device's memory lives twice, the one that sent the store has the upload: only that sends more.
             let isFirst = cutOff == nil
             async let early = isFirst ? sendAppliedSets(snapshots, manifest, progress, workers, executor) : []
@@ -133,9 +133,6 @@ extension WholeStoreUploadOperation {
                 ? try await early : try await sendAppliedSets(snapshots, manifest, progress, workers, executor)
             return ([sealed] + applied, digests?.blocks ?? outgoing.blocks)
         }
-        // What may have been published is never gone on with.
-        try await context.blocking { try file.remove() }
-        return sent
     }
 
     /// As ``resumeTransfer(_:_:_:_:_:_:_:)``, where nothing is sealed: what was sent before is the beginning of the same store.
@@ -151,7 +148,7 @@ extension WholeStoreUploadOperation {
         let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes(sending: nil))
         let (taken, executor) = (snapshots.store, context.blockingExecutor)
         let file = state.pushJournal(of: key)
-        let files = try await SealingWorkers.withWorkers { workers in
+        return try await SealingWorkers.withWorkers { workers in
             async let early = isCutOff ? [] : sendAppliedSets(snapshots, manifest, progress, workers, executor)
             try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy)) { kept in
                 let start = isCutOff ? min(kept, taken.byteCount) : 0
@@ -169,8 +166,6 @@ extension WholeStoreUploadOperation {
             )
             return [store] + applied
         }
-        try await context.blocking { try file.remove() }
-        return files
     }
 }
 

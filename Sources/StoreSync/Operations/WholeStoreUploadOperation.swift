@@ -158,6 +158,8 @@ public actor WholeStoreUploadOperation: Operation {
             } else {
                 try await transfer(manifest, snapshots, digests, delta, context)
             }
+        // What may have been published is never gone on with, nor what this takes the place of.
+        try await context.blocking { [state, key] in try state.pushJournal(of: key).remove() }
         if delta == nil { try await context.blocking { try snapshots.store.release() } }
         if root == nil {
             // Known only now, and before anybody can see the upload.
