@@ -57,7 +57,11 @@ struct ShareRoundTripTests {
         #expect(pull.depth <= (putsAtomically ? 13 : 18) && pull.requests <= 40, "\(pull)")
     }
 
-    @Test("a push with nothing known stays within its limit of round trips", arguments: DistantShare.Kind.allCases, [false, true])
+    @Test(
+        "a push with nothing known stays within its limit of round trips",
+        arguments: DistantShare.Kind.allCases,
+        [false, true]
+    )
     func everythingNew(kind: DistantShare.Kind, isSealed: Bool) async throws {
         let world = try World(password: isSealed ? "correct horse" : nil)
         let contents = Locked(DistantShare.Contents())
