@@ -18,13 +18,11 @@ struct BucketRoundTripTests {
         _ body: @escaping @Sendable (Device) async throws -> Void
     ) async throws -> (depth: Int64, requests: Int) {
         let before = objects.withLock { $0.requests }
-        let depth = try await Simulation.run(seed: 1) { simulation in
-            let bucket = DistantBucket(objects: objects, clock: simulation.clock)
-            let backend = S3Backend(try DistantBucket.configuration(), transport: bucket)
-            let device = try world.device(name, backend: backend, simulation: simulation)
-            let start = simulation.clock.now
-            try await body(device)
-            return start.duration(to: simulation.clock.now).components.seconds
+        let depth = try await world.depth(of: name) { clock in
+            let bucket = DistantBucket(objects: objects, clock: clock)
+            return S3Backend(try DistantBucket.configuration(), transport: bucket)
+        } _: {
+            try await body($0)
         }
         return (depth, objects.withLock { $0.requests } - before)
     }

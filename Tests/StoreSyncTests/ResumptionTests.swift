@@ -36,6 +36,17 @@ struct ResumptionTests {
             try Data(DeltaModel.noise(chunks * Int(chunk) - 1000, &generator)).write(to: a.store)
         }
 
+        /// The document, as both devices remember it.
+        var key: DocumentKey {
+            DocumentKey(
+                application: ApplicationKey(
+                    remote: a.backend.identity,
+                    application: deltas.world.application.rawValue
+                ),
+                document: deltas.world.document.rawValue
+            )
+        }
+
         /// Changes a byte of the first device's store.
         func change(at offset: Int64) throws {
             let handle = try FileHandle(forUpdating: a.store)
@@ -203,6 +214,13 @@ struct ResumptionTests {
         try FileManager.default.removeItem(at: scene.deltas.pushedBlocks(of: scene.a))
         #expect(try await scene.push() > 19 * Self.sealedChunk)
         #expect(try await !scene.deltas.newest(scene.a).isDelta)
+        // What is too small to be gone on with takes the place of what was cut off.
+        try scene.rewrite(12..<14, seed: 6)
+        try await scene.pushCutOff(after: Self.sealedChunk + 200)
+        #expect(scene.a.state.pushJournal(of: scene.key).read() != nil)
+        try scene.make(1)
+        _ = try await scene.push()
+        #expect(scene.a.state.pushJournal(of: scene.key).read() == nil)
         #expect(try !scene.files().contains { $0.hasSuffix(".tmp") })
         let report = try await scene.a.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
@@ -233,7 +251,7 @@ struct ResumptionTests {
 
     @Test(
         "of a copy and its deltas from the remote, all of which have come, fetches nothing again",
-        arguments: [0, 1, 2]
+        arguments: [0, 1, 2, 3]
     )
     func applying(damage: Int) async throws {
         let scene = try await Scene(chunks: 14)
@@ -245,6 +263,8 @@ struct ResumptionTests {
         await scene.lineB.cut(after: nil)
         let arrivals = try scene.arrivals()
         #expect(arrivals.count == 3)
+        let elsewhere = scene.deltas.world.folder.appending(path: "elsewhere")
+        try Data("somebody else's".utf8).write(to: elsewhere)
         switch damage {
         case 0:
             // As if it had died while the deltas were applied.
@@ -253,9 +273,13 @@ struct ResumptionTests {
             try handle.write(contentsOf: whole[Int(4 * Self.chunk)...].prefix(Int(2 * Self.chunk)))
             try handle.close()
         case 1: try Scene.overwrite(arrivals[0], at: Self.chunk)
-        default: try Scene.overwrite(arrivals[1], at: Self.chunk)
+        case 2: try Scene.overwrite(arrivals[1], at: Self.chunk)
+        default:
+            try FileManager.default.removeItem(at: arrivals[0])
+            try FileManager.default.createSymbolicLink(at: arrivals[0], withDestinationURL: elsewhere)
         }
         _ = try await scene.b.pull().value
+        #expect(try Data(contentsOf: elsewhere) == Data("somebody else's".utf8))
         let fetched = await scene.lineB.passedBytes
         #expect(damage == 0 ? fetched == 0 : fetched > 18 * Self.sealedChunk)
         try scene.expectPulled()
@@ -360,14 +384,7 @@ struct ResumptionTests {
     func damagedJournal() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 3 * Self.sealedChunk)
-        let key = DocumentKey(
-            application: ApplicationKey(
-                remote: scene.a.backend.identity,
-                application: scene.deltas.world.application.rawValue
-            ),
-            document: scene.deltas.world.document.rawValue
-        )
-        let file = scene.a.state.pushJournal(of: key)
+        let file = scene.a.state.pushJournal(of: scene.key)
         let bytes = try Data(contentsOf: file.url)
         let whole = try #require(file.read())
         #expect(whole.chunks.count >= 2)
@@ -488,7 +505,10 @@ struct ResumptionTests {
         await #expect(throws: (any Error).self) { try await scene.b.pull().value }
         await scene.lineB.cut(after: nil)
         try FileManager.default.copyItem(at: scene.a.store, to: scene.b.store)
+        let journal = scene.b.state.pullJournal(of: try LocalStore(scene.b.store).path, in: scene.key)
+        #expect(journal.read() != nil)
         #expect(try await scene.b.pull().value.isUnchanged)
+        #expect(journal.read() == nil)
         let directory = scene.b.store.deletingLastPathComponent().path
         let names = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
         #expect(names == ["state", "store.sqlite"])

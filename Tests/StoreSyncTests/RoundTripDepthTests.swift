@@ -79,15 +79,10 @@ struct RoundTripDepthTests {
         _ near: InMemoryBackend,
         _ body: @escaping @Sendable (Device) async throws -> Void
     ) async throws -> Int64 {
-        try await Simulation.run(seed: 1) { simulation in
-            let device = try world.device(
-                name,
-                backend: DistantBackend(near, simulation.clock),
-                simulation: simulation
-            )
-            let start = simulation.clock.now
-            try await body(device)
-            return start.duration(to: simulation.clock.now).components.seconds
+        try await world.depth(of: name) {
+            DistantBackend(near, $0)
+        } _: {
+            try await body($0)
         }
     }
 

@@ -19,13 +19,11 @@ struct ShareRoundTripTests {
         _ body: @escaping @Sendable (Device) async throws -> Void
     ) async throws -> (depth: Int64, requests: Int) {
         let before = contents.withLock { $0.requests }
-        let depth = try await Simulation.run(seed: 1) { simulation in
-            let share = DistantShare(kind: kind, contents: contents, clock: simulation.clock)
-            let backend = WebDAVBackend(try DistantShare.configuration(), transport: share)
-            let device = try world.device(name, backend: backend, simulation: simulation)
-            let start = simulation.clock.now
-            try await body(device)
-            return start.duration(to: simulation.clock.now).components.seconds
+        let depth = try await world.depth(of: name) { clock in
+            let share = DistantShare(kind: kind, contents: contents, clock: clock)
+            return WebDAVBackend(try DistantShare.configuration(), transport: share)
+        } _: {
+            try await body($0)
         }
         return (depth, contents.withLock { $0.requests } - before)
     }

@@ -8,11 +8,11 @@ final class PatchedFile: Sendable {
     /// Opens a file and brings it to a length.
     init(at url: URL, byteCount: Int64) throws {
         self.url = url
+        // A link that stands there leads to a file of somebody else's.
+        let descriptor = open(url.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { throw StoreSyncError(writing: url.path, errno: errno) }
+        handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         do {
-            // A link that stands there leads to a file of somebody else's.
-            let descriptor = open(url.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
-            guard descriptor >= 0 else { throw StoreSyncError(writing: url.path, errno: errno) }
-            handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
             try handle.truncate(atOffset: UInt64(byteCount))
         } catch {
             throw StoreSyncError(writing: url, error)

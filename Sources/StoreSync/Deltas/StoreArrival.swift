@@ -30,8 +30,10 @@ struct StoreArrival: Sendable {
     /// - Returns: Its digest, which is the one that its manifest names.
     /// - Throws: What ``StoreAssembler/assemble(_:at:_:)`` throws. What is left then is the caller's to remove.
     func fetch(_ chain: StoreChain, _ context: OperationContext) async throws -> ContentRoot {
-        let noted = try await context.blocking { journal.read() }
-        let arrived = noted.map { self.arrived(of: chain, as: $0.subject) } ?? 0
+        let (noted, arrived) = try await context.blocking {
+            let noted = journal.read()
+            return (noted, noted.map { self.arrived(of: chain, as: $0.subject) } ?? 0)
+        }
         do {
             return try await fetch(chain, after: arrived, noted, context)
         } catch let error as StoreSyncError where error.code == .corrupt && arrived > 0 {
@@ -41,6 +43,8 @@ struct StoreArrival: Sendable {
     }
 
     /// How many of the files have come.
+    ///
+    /// Blocks.
     private func arrived(of chain: StoreChain, as noted: TransferJournal.Subject) -> Int {
         guard let key = assembler.seal.key, chain.references.starts(with: noted.bases),
             noted == subject(of: noted.upload, after: noted.bases, key, chain, noted.salt)

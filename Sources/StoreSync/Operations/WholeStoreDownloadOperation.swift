@@ -82,7 +82,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let warnings = choice.warnings
         let isUnchanged = local.root != nil && local.root == source.contentRoot
         if isUnchanged {
-            discard(store, state.pullJournal(of: store.path, in: key))
+            await discard(store, context)
             try await fetchAppliedSets(source, store, nil, context)
         } else {
             let arrival = arrivals.first ?? StoreReplacement.temporaryURL(for: store)
@@ -195,7 +195,6 @@ public actor WholeStoreDownloadOperation: Operation {
         _ former: StoreRecord?,
         _ context: OperationContext
     ) async throws {
-        let journal = state.pullJournal(of: store.path, in: key)
         do {
             let progress = TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
             var root = try await fetchStore(from: source, to: arrival, of: store, progress, context)
@@ -220,15 +219,19 @@ public actor WholeStoreDownloadOperation: Operation {
             }
         } catch {
             // What was cut off goes on the next time.
-            if (error as? RemoteError)?.code != .unavailable { discard(store, journal) }
+            if (error as? RemoteError)?.code != .unavailable { await discard(store, context) }
             throw error
         }
-        discard(store, journal)
+        await discard(store, context)
     }
 
-    private nonisolated func discard(_ store: LocalStore, _ journal: TransferJournal.File) {
-        try? StoreReplacement.removeLeftovers(of: store)
-        try? journal.remove()
+    /// Forgets what has come of a download.
+    private func discard(_ store: LocalStore, _ context: OperationContext) async {
+        let journal = state.pullJournal(of: store.path, in: key)
+        try? await context.blocking {
+            try? StoreReplacement.removeLeftovers(of: store)
+            try journal.remove()
+        }
     }
 
     /// Downloads one file and checks that it is what was uploaded.
