@@ -35,6 +35,8 @@ public actor WebDAVBackend: RemoteBackend {
     private var knownDirectories: Set<RemotePath> = [.root]
     /// Those among them that were listed or made, so that a directory in them that isn't known isn't there.
     private var exploredDirectories: Set<RemotePath> = []
+    /// How many of our own requests are making each directory.
+    private var makers: [RemotePath: Int] = [:]
 
     /// Takes a share, to which it connects with the first request.
     public init(_ configuration: WebDAVConfiguration) {
@@ -181,6 +183,8 @@ public actor WebDAVBackend: RemoteBackend {
         if let parent = path.parent, !knownDirectories.contains(parent), isExplored(above: parent) {
             try await createDirectory(at: parent)
         }
+        makers[path, default: 0] += 1
+        defer { makers[path] = makers[path].flatMap { $0 > 1 ? $0 - 1 : nil } }
         for isLast in [false, true] {
             let response = try await transport.send(
                 HTTPRequest(method: .MKCOL, target: location.target(path, isDirectory: true))
@@ -195,8 +199,8 @@ public actor WebDAVBackend: RemoteBackend {
                 try await createDirectory(at: parent)
                 continue
             }
-            // Another of our own requests may have made it just now.
-            if response.status == 405, knownDirectories.contains(path) { break }
+            // Something is there; it's a directory if another of our own requests made it just now, or sees to that.
+            if response.status == 405, knownDirectories.contains(path) || makers[path, default: 0] > 1 { break }
             // It may be there, or be our own request of before; or what is above it isn't.
             if let item = try await status(of: path) {
                 guard item.kind == .directory else { throw RemoteError.notADirectory(path) }

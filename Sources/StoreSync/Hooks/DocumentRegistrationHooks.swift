@@ -19,7 +19,7 @@ public protocol DocumentRegistrationHooks: SyncHooks {
     /// The names of the document's integrity keys.
     func listIntegrityKeys(_ hierarchy: DocumentHierarchy) async throws -> [String]
 
-    /// Saves the file that an integrity key is named by. One that is there stays.
+    /// Saves the file that an integrity key is named by. One that is there says the same.
     func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws
 
     /// Whether a document of that name was deleted.
@@ -97,9 +97,9 @@ extension DocumentRegistrationHooks {
             .filter { $0.kind == .file && !$0.name.hasPrefix(".") }.map(\.name).sorted()
     }
 
-    /// Writes the file where none is.
+    /// Writes the file.
     public func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws {
-        _ = try await backend.writeIfAbsent(content, to: hierarchy.integrityKey(key))
+        try await backend.write(content, to: hierarchy.integrityKey(key), when: .always)
     }
 
     /// Asks for the note's status.

@@ -238,16 +238,11 @@ public actor DocumentRegistrationOperation: Operation {
     ) async throws -> DocumentRegistration {
         if !situation.missing.isEmpty { try await hooks.createDirectories(situation.missing, hierarchy) }
         context.reportProgress(0.5)
-        if !situation.keys.contains(key) {
-            let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
-            let sealed = application.seal.seal(content, as: .integrityKey(key, of: request.document))
-            try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
-        }
-        if info.isRecreated, situation.documentWasDeleted { try await finishRecreation(info, key, situation) }
+        async let saving: Void = saveIntegrityKey(key, info, situation)
+        async let making: Void = createClientDirectories(situation)
+        _ = try await (saving, making)
         context.reportProgress(0.7)
-        if !situation.clients.contains(application.client) {
-            try await hooks.createClientDirectories(application.client, hierarchy)
-        }
+        if info.isRecreated, situation.documentWasDeleted { try await finishRecreation(info, key, situation) }
         if situation.clientWasDeleted { try await hooks.removeDeletedClientNote(application.client, hierarchy) }
         try await context.blocking { [state, documentKey = self.key] in
             try state.setIntegrityKey(key, isSuccessor: info.isRecreated, for: documentKey)
@@ -259,6 +254,18 @@ public actor DocumentRegistrationOperation: Operation {
             didCreateDocument: didCreate,
             mustReplaceLocalStore: mustReplace
         )
+    }
+
+    private func saveIntegrityKey(_ key: String, _ info: DocumentInfo, _ situation: Situation) async throws {
+        guard !situation.keys.contains(key) else { return }
+        let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
+        let sealed = application.seal.seal(content, as: .integrityKey(key, of: request.document))
+        try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
+    }
+
+    private func createClientDirectories(_ situation: Situation) async throws {
+        guard !situation.clients.contains(application.client) else { return }
+        try await hooks.createClientDirectories(application.client, hierarchy)
     }
 
     /// Tells every other client that its store belongs to the deleted document, then takes the deletion's note away.
