@@ -212,7 +212,7 @@ let package = Package(
         ),
         .testTarget(
             name: "RemoteStorageTestingTests",
-            dependencies: ["RemoteStorageTesting", "OperationsTesting", "RemoteStorage"],
+            dependencies: ["RemoteStorageTesting", "OperationsTesting", "RemoteStorage", "ThreadSupport"],
             swiftSettings: settings
         ),
         // Servers that tests start, and what stands between them and a client.

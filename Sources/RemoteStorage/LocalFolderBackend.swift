@@ -39,7 +39,7 @@ public actor LocalFolderBackend: RemoteBackend {
     /// Everything but conditional replacement; the speed of this device and resumable writes where no network is in between.
     public func capabilities() async throws -> RemoteCapabilities {
         let always: RemoteCapabilities = [
-            .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .serverSideCopy, .rangedRead,
+            .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .consistentRead, .serverSideCopy, .rangedRead,
         ]
         let isLocal = try await runBlocking(on: executor) { [folder] in folder.isOnThisDevice }
         guard isLocal else { return always }

@@ -5,6 +5,9 @@ extension RemoteBackend {
     }
 }
 
+/// How often a file that others replace is read before that is an error.
+private let mostReadings = 10
+
 /// Short forms for small files and for whole ones.
 extension RemoteBackend {
     /// Opens a file to be read from its beginning to its end.
@@ -16,7 +19,10 @@ extension RemoteBackend {
         try await read(path, range: nil)
     }
 
-    /// Reads a small file into memory.
+    /// Reads a small file into memory: one version of it, on every backend.
+    ///
+    /// Without ``RemoteCapabilities/consistentRead``, this looks whether the file is still as long as what was read, and reads
+    /// again if it isn't.
     ///
     /// - Parameters:
     ///   - path: The file.
@@ -25,7 +31,12 @@ extension RemoteBackend {
     /// - Throws: ``RemoteError/Code/wrongLength`` if there are more, and what ``RemoteBackend/read(_:range:)`` throws.
     public func bytes(at path: RemotePath, upTo limit: Int = 4 << 20) async throws -> [UInt8]? {
         do {
-            return try await read(path)?.bytes(upTo: limit)
+            for _ in 0..<mostReadings {
+                guard let bytes = try await read(path)?.bytes(upTo: limit) else { return nil }
+                if try await knownCapabilities()?.contains(.consistentRead) ?? false { return bytes }
+                if try await status(of: path)?.size == Int64(bytes.count) { return bytes }
+            }
+            throw RemoteError(.unavailable, "“\(path)” is replaced all the time. Try again later.", path: path)
         } catch var error as RemoteError {
             error.path = error.path ?? path
             throw error

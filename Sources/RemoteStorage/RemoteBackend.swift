@@ -65,7 +65,8 @@ public protocol RemoteBackend: Actor {
     /// - Parameters:
     ///   - path: The file.
     ///   - range: Which bytes; what lies beyond the end isn't given. `nil` for all.
-    /// - Returns: The bytes of one version of the file, even if it is replaced meanwhile; `nil` if it isn't there.
+    /// - Returns: The bytes of one version of the file, even if it is replaced meanwhile; `nil` if it isn't there. Without
+    ///   ``RemoteCapabilities/consistentRead``, it mustn't be replaced while this method runs.
     /// - Throws: ``RemoteError/Code/wrongKind`` for a directory. The content throws ``RemoteError/Code/unavailable`` rather than end early.
     func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent?
 

@@ -35,11 +35,16 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
     ///
     /// Without it, what is uploaded is copied first if others would have to wait for the upload.
     public static let localSpeed = RemoteCapabilities(rawValue: 1 << 7)
+    /// A reader of a file gets one version of it, even if it is replaced at that moment.
+    ///
+    /// Without it, the reader may get the beginning of the new one, as long as the old one was.
+    /// ``RemoteBackend/bytes(at:upTo:)`` sees to it nevertheless.
+    public static let consistentRead = RemoteCapabilities(rawValue: 1 << 8)
 
     /// All of them.
     public static let all: RemoteCapabilities = [
         .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .conditionalReplace, .serverSideCopy, .rangedRead,
-        .resumableWrite, .localSpeed,
+        .resumableWrite, .localSpeed, .consistentRead,
     ]
 
     /// The names of the capabilities in the set, such as `exclusiveCreate`, in the order of their declaration.
@@ -56,6 +61,6 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
         (.exclusiveCreate, "exclusiveCreate"), (.exclusiveDirectoryMove, "exclusiveDirectoryMove"),
         (.atomicReplace, "atomicReplace"), (.conditionalReplace, "conditionalReplace"),
         (.serverSideCopy, "serverSideCopy"), (.rangedRead, "rangedRead"), (.resumableWrite, "resumableWrite"),
-        (.localSpeed, "localSpeed"),
+        (.localSpeed, "localSpeed"), (.consistentRead, "consistentRead"),
     ]
 }

@@ -11,6 +11,8 @@ import RemoteStorageHTTP
 ///   before the first write, with what a probe can disprove.
 /// - A file is replaced by PUT where that is atomic, else by moving a finished one in its place. One is created by moving a
 ///   directory, of which every server tried lets one win; a condition is trusted where it held in races.
+/// - Apache says how long a file is and opens it then: a file that is replaced in between is read as long as the former one.
+///   ``RemoteStorage/RemoteBackend/bytes(at:upTo:)`` looks once more where that may be.
 /// - What is unfinished has a name like `.storesync-….tmp`, in the directory of the file it will be, and isn't listed.
 /// - Requests are sent again when an answer is lost or the server is too busy. What may have been carried out already is
 ///   looked into, not guessed.

@@ -153,7 +153,8 @@ extension S3Tests {
                 #expect(proxy.lines.allSatisfy { $0.hasPrefix("GET") || $0.hasPrefix("HEAD") }, "\(proxy.lines)")
                 let capabilities = try await backend.capabilities()
                 let common: RemoteCapabilities = [
-                    .exclusiveCreate, .conditionalReplace, .atomicReplace, .serverSideCopy, .rangedRead,
+                    .exclusiveCreate, .conditionalReplace, .atomicReplace, .consistentRead, .serverSideCopy,
+                    .rangedRead,
                 ]
                 // Whether an unknown server takes parts of any size isn't tried.
                 #expect(capabilities == (kind == .moto ? common : common.union(.resumableWrite)))

@@ -3,6 +3,7 @@ import OperationsTesting
 import RemoteStorage
 import RemoteStorageTesting
 import Testing
+import ThreadSupport
 
 @Suite("A simulated storage", .timeLimit(.minutes(30)))
 struct SimulatedBackendTests {
@@ -43,6 +44,38 @@ struct SimulatedBackendTests {
             stories.insert(story)
         }
         #expect(stories.count == 5)
+    }
+
+    @Test("of a file that is being replaced some servers mix two versions, and who reads all its bytes gets one of them")
+    func mixedVersions() async throws {
+        let path = try RemotePath("file")
+        let versions = [[UInt8](repeating: 1, count: 10), [UInt8](repeating: 2, count: 20)]
+        let (streams, seen) = (Locked<Set<[UInt8]>>([]), Locked<Set<[UInt8]>>([]))
+        for seed in 0..<50 as Range<UInt64> {
+            try await Simulation.run(seed: seed) { simulation in
+                let place = InMemoryBackend()
+                try await place.write(versions[0], to: path, when: .always)
+                var faults = FaultModel()
+                faults.lateOpening = 1
+                faults.latency = .milliseconds(5) ... .milliseconds(50)
+                let (faulty, clock) = (faults, simulation.clock)
+                @Sendable func device(_ seed: UInt64) -> SimulatedBackend {
+                    SimulatedBackend(.apache, faults: faulty, seed: seed, place: place, clock: clock)
+                }
+                async let replaced: Void = {
+                    try await clock.sleep(for: .milliseconds(40))
+                    try await place.write(versions[1], to: path, when: .always)
+                }()
+                async let streamed = device(seed).read(path)?.bytes(upTo: 100)
+                async let bytes = device(seed + 100).bytes(at: path)
+                _ = try await replaced
+                let (stream, whole) = try await (#require(streamed), #require(bytes))
+                streams.withLock { _ = $0.insert(stream) }
+                seen.withLock { _ = $0.insert(whole) }
+            }
+        }
+        #expect(streams.withLock { $0 }.contains(Array(versions[1].prefix(10))))
+        #expect(seen.withLock { $0 }.isSubset(of: versions))
     }
 
     /// Faults of which every one is seen in some story.

@@ -19,7 +19,7 @@ struct S3ServerProfile: Equatable, Sendable {
 
     /// What a backend can claim of it.
     var capabilities: RemoteCapabilities {
-        var capabilities: RemoteCapabilities = [.atomicReplace, .serverSideCopy, .rangedRead]
+        var capabilities: RemoteCapabilities = [.atomicReplace, .consistentRead, .serverSideCopy, .rangedRead]
         if createsExclusively { capabilities.insert(.exclusiveCreate) }
         if keepsVersions { capabilities.insert(.conditionalReplace) }
         if keepsParts { capabilities.insert(.resumableWrite) }

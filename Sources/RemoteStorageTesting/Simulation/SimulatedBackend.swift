@@ -103,16 +103,36 @@ public actor SimulatedBackend: RemoteBackend {
     /// The bytes that a file has.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
         let view = try await look("read of \(path)", faults.lateVisibility)
+        if range == nil, let clock, chance(faults.lateOpening) { return try await openLate(path, clock) }
         guard let content = try await view.read(path, range: range) else { return nil }
         guard chance(faults.abortedStream) else { return content }
         note("aborted stream", "read of \(path)")
         let bytes = try await content.bytes(upTo: .max)
-        let cut = Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)
-        return RemoteContent(length: content.length) {
-            var rest: [UInt8]? = Array(bytes.prefix(cut))
+        return aborted(bytes.prefix(Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)), content.length, path)
+    }
+
+    /// Reads as a server does that asks how long a file is before it opens it: another device may come between.
+    private func openLate(_ path: RemotePath, _ clock: SimulatedClock) async throws -> RemoteContent? {
+        let size = try await place.status(of: path)?.size
+        try await clock.sleep(for: faults.latency.upperBound)
+        guard let content = try await place.read(path), let size, content.length != size else {
+            return try await place.read(path)
+        }
+        note("as long as the former one", "read of \(path)")
+        let bytes = try await content.bytes(upTo: .max)
+        return bytes.count > size ? RemoteContent(Array(bytes.prefix(Int(size)))) : aborted(bytes[...], size, path)
+    }
+
+    private func aborted(_ bytes: ArraySlice<UInt8>, _ length: Int64?, _ path: RemotePath) -> RemoteContent {
+        RemoteContent(length: length) {
+            var rest: [UInt8]? = Array(bytes)
             return {
                 guard let chunk = rest.take() else {
-                    throw RemoteError(.unavailable, "“\(path)” broke off after \(cut) bytes. Try again.", path: path)
+                    throw RemoteError(
+                        .unavailable,
+                        "“\(path)” broke off after \(bytes.count) bytes. Try again.",
+                        path: path
+                    )
                 }
                 return chunk
             }

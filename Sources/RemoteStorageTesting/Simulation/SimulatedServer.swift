@@ -34,21 +34,26 @@ public struct SimulatedServer: Sendable, Hashable, CustomStringConvertible {
             model.lateVisibility = chance
         }
         if !capabilities.contains(.atomicReplace) { model.tornWrite = chance }
+        if !capabilities.contains(.consistentRead) { model.lateOpening = chance }
         return model
     }
 
     private static let shared: RemoteCapabilities = [.exclusiveCreate, .rangedRead]
-    private static let s3: RemoteCapabilities = [.atomicReplace, .serverSideCopy, .rangedRead]
+    private static let s3: RemoteCapabilities = [.atomicReplace, .consistentRead, .serverSideCopy, .rangedRead]
 
-    /// Apache's mod_dav: no condition is safe in a race, PUT is atomic.
+    /// Apache's mod_dav: no condition is safe in a race, PUT is atomic, and a file that is just being replaced is read as
+    /// long as the former one was.
     public static let apache = SimulatedServer("apache2", shared.union([.exclusiveDirectoryMove, .atomicReplace]))
     /// lighttpd's mod_webdav: strong entity tags, and conditions that hold.
     public static let lighttpd = SimulatedServer(
         "lighttpd",
-        shared.union([.exclusiveDirectoryMove, .atomicReplace, .conditionalReplace])
+        shared.union([.exclusiveDirectoryMove, .atomicReplace, .consistentRead, .conditionalReplace])
     )
     /// nginx: ignores conditions, PUT is atomic.
-    public static let nginx = SimulatedServer("nginx", shared.union([.exclusiveDirectoryMove, .atomicReplace]))
+    public static let nginx = SimulatedServer(
+        "nginx",
+        shared.union([.exclusiveDirectoryMove, .atomicReplace, .consistentRead])
+    )
     /// `rclone serve webdav`: ignores conditions, and whoever reads during a write sees a part.
     public static let rclone = SimulatedServer("rclone", shared.union(.exclusiveDirectoryMove))
     /// WsgiDAV: whoever reads during a write sees a part.

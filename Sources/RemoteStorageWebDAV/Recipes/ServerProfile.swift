@@ -9,6 +9,8 @@ struct ServerProfile: Equatable, Sendable {
     var name: String
     /// Whether a PUT shows at once and whole, and not at all when it is cut off.
     var putsAtomically: Bool
+    /// Whether it says how long a file is after it has opened it, not before.
+    var readsConsistently = false
     /// Whether If-Match and If-None-Match hold in a race.
     var keepsConditions = false
     /// Whether of all who move a collection that isn't empty to one name, one wins.
@@ -21,14 +23,21 @@ struct ServerProfile: Equatable, Sendable {
         if movesExclusively { capabilities.formUnion([.exclusiveCreate, .exclusiveDirectoryMove]) }
         if keepsConditions { capabilities.formUnion([.exclusiveCreate, .conditionalReplace]) }
         if putsAtomically { capabilities.insert(.atomicReplace) }
+        if readsConsistently { capabilities.insert(.consistentRead) }
         return capabilities
     }
 
     static let apache = ServerProfile(name: "Apache mod_dav", putsAtomically: true, movesExclusively: true)
-    static let nginx = ServerProfile(name: "nginx", putsAtomically: true, movesExclusively: true)
+    static let nginx = ServerProfile(
+        name: "nginx",
+        putsAtomically: true,
+        readsConsistently: true,
+        movesExclusively: true
+    )
     static let lighttpd = ServerProfile(
         name: "lighttpd mod_webdav",
         putsAtomically: true,
+        readsConsistently: true,
         keepsConditions: true,
         movesExclusively: true
     )

@@ -182,7 +182,7 @@ extension ApplicationRegistrationHooks {
         of client: RemoteIdentifier,
         _ hierarchy: ApplicationHierarchy
     ) async throws -> [UInt8]? {
-        try await backend.smallFile(at: hierarchy.deviceInfo(client))
+        try await backend.smallFile(at: hierarchy.deviceInfo(client), isReplaced: true)
     }
 
     /// Reads the file.
@@ -261,9 +261,13 @@ extension RemoteBackend {
     }
 
     /// Reads a file that is small if it's ours; a large one can't be and is refused before it fills the memory.
-    func smallFile(at path: RemotePath) async throws -> [UInt8]? {
+    ///
+    /// - Parameter isReplaced: Whether it may be replaced by one of another length, of which a server might mix two. Nothing
+    ///   but notes of clients is: registrations are where directories can't be moved, and there reading is consistent.
+    func smallFile(at path: RemotePath, isReplaced: Bool = false) async throws -> [UInt8]? {
+        let limit = 4 << 20
         do {
-            return try await bytes(at: path, upTo: 4 << 20)
+            return isReplaced ? try await bytes(at: path, upTo: limit) : try await read(path)?.bytes(upTo: limit)
         } catch let error as RemoteError where error.code == .wrongLength {
             throw StoreSyncError.corrupt(path, "it is far too large")
         }

@@ -161,7 +161,9 @@ extension DocumentRegistrationHooks {
     ) async throws -> [(client: RemoteIdentifier, deviceInfo: [UInt8]?)] {
         let backend = backend
         let clients = try await backend.list(application.clientDevices).directoryIdentifiers
-        let infos = try await together(clients) { try await backend.smallFile(at: application.deviceInfo($0)) }
+        let infos = try await together(clients) {
+            try await backend.smallFile(at: application.deviceInfo($0), isReplaced: true)
+        }
         return zip(clients, infos).map { ($0, $1) }
     }
 }

@@ -188,7 +188,8 @@ public actor StatusOperation: Operation {
         _ parse: @Sendable ([UInt8]) throws(StoreSyncError) -> Value
     ) async throws -> Reading<Value> {
         do {
-            guard let bytes = try await backend.smallFile(at: path) else { return Reading() }
+            let isReplaced = if case .deviceInfo = role { true } else { false }
+            guard let bytes = try await backend.smallFile(at: path, isReplaced: isReplaced) else { return Reading() }
             return Reading(value: try parse(seal.open(bytes, as: role, at: path)))
         } catch let error as StoreSyncError {
             return Reading(unreadable: ApplicationStatus.Unreadable(error, at: path))

@@ -126,7 +126,7 @@ public actor VerificationOperation: Operation {
     ) async throws -> Bool {
         known.insert(path)
         do {
-            guard let bytes = try await backend.smallFile(at: path) else { return false }
+            guard let bytes = try await backend.smallFile(at: path, isReplaced: true) else { return false }
             count(path, Int64(bytes.count))
             try check(role.map { try seal.open(bytes, as: $0, at: path) } ?? bytes)
         } catch let error as StoreSyncError {
