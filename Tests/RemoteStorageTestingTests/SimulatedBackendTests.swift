@@ -46,7 +46,7 @@ struct SimulatedBackendTests {
         #expect(stories.count == 5)
     }
 
-    @Test("of a file that is being replaced some servers mix two versions, and who reads all its bytes gets one of them")
+    @Test("of a file that is being replaced some servers mix two versions; who reads all its bytes gets one of them")
     func mixedVersions() async throws {
         let path = try RemotePath("file")
         let versions = [[UInt8](repeating: 1, count: 10), [UInt8](repeating: 2, count: 20)]

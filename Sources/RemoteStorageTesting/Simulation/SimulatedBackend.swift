@@ -108,7 +108,8 @@ public actor SimulatedBackend: RemoteBackend {
         guard chance(faults.abortedStream) else { return content }
         note("aborted stream", "read of \(path)")
         let bytes = try await content.bytes(upTo: .max)
-        return aborted(bytes.prefix(Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)), content.length, path)
+        let cut = Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)
+        return aborted(bytes.prefix(cut), content.length, path)
     }
 
     /// Reads as a server does that asks how long a file is before it opens it: another device may come between.
