@@ -1,7 +1,7 @@
 #if canImport(Darwin)
-import Darwin
+public import Darwin
 #else
-import Glibc
+public import Glibc
 #endif
 
 /// A value that is read and changed under a lock.
@@ -9,17 +9,19 @@ import Glibc
 /// It stands where many threads contend for one lock: `Synchronization.Mutex` spins there (18 to 26 µs a lock with
 /// eight threads on two cores, against 0.2) and ThreadSanitizer cannot see it. Keep the body short, never call out of
 /// it, and resume continuations after it.
-package struct Locked<Value>: @unchecked Sendable {
+public struct Locked<Value>: @unchecked Sendable {
     // Sendable: the value is touched only between lock and unlock, and `withLock` hands values over as `sending`.
-    private let box: Box
+    @usableFromInline let box: Box
 
     /// Creates a lock around `value`.
-    package init(_ value: sending Value) {
+    @inlinable
+    public init(_ value: sending Value) {
         box = Box(value)
     }
 
     /// Runs `body` with the value, holding the lock.
-    package func withLock<Result, Failure: Error>(
+    @inlinable
+    public func withLock<Result, Failure: Error>(
         _ body: (inout sending Value) throws(Failure) -> sending Result
     ) throws(Failure) -> sending Result {
         box.lock()
@@ -27,11 +29,13 @@ package struct Locked<Value>: @unchecked Sendable {
         return try body(&box.value.pointee)
     }
 
-    private final class Box {
+    @usableFromInline
+    final class Box {
         /// Behind a pointer, because the lock already gives what the runtime's check for exclusive access would.
-        let value: UnsafeMutablePointer<Value>
-        private let mutex: UnsafeMutablePointer<NativeLock>
+        @usableFromInline let value: UnsafeMutablePointer<Value>
+        @usableFromInline let mutex: UnsafeMutablePointer<NativeLock>
 
+        @usableFromInline
         init(_ value: sending Value) {
             self.value = .allocate(capacity: 1)
             self.value.initialize(to: value)
@@ -58,6 +62,7 @@ package struct Locked<Value>: @unchecked Sendable {
             value.deallocate()
         }
 
+        @inlinable
         func lock() {
             #if canImport(Darwin)
             os_unfair_lock_lock(mutex)
@@ -66,6 +71,7 @@ package struct Locked<Value>: @unchecked Sendable {
             #endif
         }
 
+        @inlinable
         func unlock() {
             #if canImport(Darwin)
             os_unfair_lock_unlock(mutex)
@@ -77,7 +83,7 @@ package struct Locked<Value>: @unchecked Sendable {
 }
 
 #if canImport(Darwin)
-private typealias NativeLock = os_unfair_lock
+@usableFromInline typealias NativeLock = os_unfair_lock
 #else
-private typealias NativeLock = pthread_mutex_t
+@usableFromInline typealias NativeLock = pthread_mutex_t
 #endif

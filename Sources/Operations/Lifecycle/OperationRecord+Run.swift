@@ -186,6 +186,8 @@ extension OperationRecord {
 extension SchedulerBoard {
     /// Nothing of an operation runs any more.
     mutating func end(_ record: OperationRecord, keepsOperation: Bool, _ actions: inout [SchedulerAction]) {
+        // A taker ran it, and found no other.
+        if record.slot == .max { takeInNewcomers() }
         // Its last reference isn't to go under the lock.
         let operation = record.clear()
         if !keepsOperation, let operation { actions.append(.release(operation)) }

@@ -26,6 +26,8 @@ class OperationRecord: @unchecked Sendable {
     final var failure: (any Error)?
     /// Which worker runs it, or ran it last.
     final var workerPlace = Workers.none
+    /// Whether a taker runs it, or has begun to: only the taker asks, and needs no lock for that.
+    final var isTaken = false
 
     /// What it was added with; what it has in the scheduler may be greater.
     final let priority: OperationPriority

@@ -35,7 +35,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         // Between the grant and the end nobody else touches the operation, so it's read without the lock.
         if isPlain, let operation {
             guard core.environment.isSimulated else { return await operation.perform(self) }
-            return await WaitRegistry.working(as: partyName) { await operation.perform(self) }
+            return await WaitRegistry.working(as: "operation \(id) (\(typeName))") { await operation.perform(self) }
         }
         await CurrentOperation.$record.withValue(self) {
             let (operation, serviceContext, stallTimeout) = current

@@ -23,6 +23,9 @@ struct Epochs: Sendable {
     /// The number of the last one, to which operations are added.
     var last: UInt32 { base &+ UInt32(epochs.count - 1) }
 
+    /// Whether no barrier is there that hasn't ended.
+    var areOpen: Bool { openCount == epochs.count }
+
     /// An operation is added.
     ///
     /// - Returns: Where it belongs, and whether it may start as far as barriers are concerned.

@@ -133,8 +133,7 @@ extension SchedulerBoard {
             tellAll(extras, record, error, &actions)
             actions.append(.drop(extras))
         }
-        if scheduler.count == 0 { takeInNewcomers() }
-        if scheduler.count == 0 {
+        if scheduler.count == 0, inbox.isEmpty {
             actions += drainWaiters.values.map { .wake($0) }
             drainWaiters = [:]
         }

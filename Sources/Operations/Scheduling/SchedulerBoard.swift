@@ -8,8 +8,10 @@ struct SchedulerBoard {
     let environment: OperationEnvironment
     let capacity: Int?
     let restartIntensity: RestartIntensity?
-    private let inbox: Inbox
-    private var isInboxOpen = false
+    let inbox: Inbox
+    private var inboxAdmission = Inbox.Admission.none
+    /// Whether workers run newcomers straight from the inbox, each at a place that is counted.
+    private var hasTakers = false
     var scheduler: SchedulerState
     /// By slot.
     var records: ContiguousArray<OperationRecord?> = []
@@ -69,7 +71,7 @@ struct SchedulerBoard {
 
     /// Puts an operation where it stays until it ends.
     mutating func insert(_ record: OperationRecord, _ addition: SchedulerState.Addition) {
-        if scheduler.count == 0 { tally = ProgressTally() }
+        if scheduler.count == 0, scheduler.runningCount == 0 { tally = ProgressTally() }
         tally.total += record.progressUnitCount
         if addition.traits.contains(.isJoined) { joinedCount += 1 }
         let slot = scheduler.add(addition)
@@ -77,26 +79,37 @@ struct SchedulerBoard {
         if Int(slot) == records.count { records.append(record) } else { records[Int(slot)] = record }
     }
 
-    /// Takes in what was left in the inbox.
+    /// Takes in what was left in the inbox, and what was taken from there and runs.
     mutating func takeInNewcomers() {
-        for record in inbox.takeAll() { insert(newcomer: record) }
+        if let contents = inbox.takeAll() { takeIn(contents) }
     }
 
-    private mutating func insert(newcomer record: OperationRecord) {
-        insert(record, SchedulerState.Addition(id: record.id, priority: record.priority))
+    private mutating func takeIn(_ contents: Inbox.Contents) {
+        hasTakers = false
+        tally.total += contents.endedCount
+        tally.completed += contents.endedCount
+        for taker in contents.takers {
+            taker.record.workerPlace = taker.worker.place
+            insert(newcomer: taker.record, isRunning: true)
+        }
+        for record in contents.records { insert(newcomer: record) }
+    }
+
+    private mutating func insert(newcomer record: OperationRecord, isRunning: Bool = false) {
+        insert(record, SchedulerState.Addition(id: record.id, priority: record.priority, isRunning: isRunning))
     }
 
     /// Opens the inbox if operations that are added now couldn't start, else closes it.
     ///
     /// Returns whether there was anything in it.
     private mutating func attendInbox() -> Bool {
-        let isOpen =
-            !scheduler.startsNewcomers && capacity == nil && !isShutDown && environment.metrics == nil
-        guard isOpen != isInboxOpen else { return false }
-        isInboxOpen = isOpen
-        let newcomers = inbox.setOpen(isOpen)
-        for record in newcomers { insert(newcomer: record) }
-        return !newcomers.isEmpty
+        let isClosed = scheduler.startsNewcomers || capacity != nil || isShutDown || environment.metrics != nil
+        let admission: Inbox.Admission = isClosed ? .none : scheduler.holdsNewcomers ? .few : .any
+        guard admission != inboxAdmission else { return false }
+        inboxAdmission = admission
+        let newcomers = inbox.setAdmission(admission)
+        takeIn(newcomers)
+        return !newcomers.records.isEmpty
     }
 
     /// From now on nothing is taken any more.
@@ -110,6 +123,7 @@ struct SchedulerBoard {
     /// Gives away every free place: one of them to the worker that has just ended an operation, the others to new ones.
     mutating func grantAll(to worker: Worker? = nil, _ actions: inout [SchedulerAction]) {
         repeat {
+            if let worker, makeTaker(of: worker) { continue }
             while let grant = nextGrant() {
                 let record = record(at: grant.slot)
                 if grant.isResumption {
@@ -119,7 +133,20 @@ struct SchedulerBoard {
                 }
             }
         } while attendInbox()
+        // What waits here now comes before what is added later.
+        if hasTakers, !scheduler.holdsNobodyBack { takeInNewcomers() }
         reportCounts()
+    }
+
+    /// Makes a worker that has just ended an operation a taker of newcomers, where none but those wait for a place.
+    private mutating func makeTaker(of worker: Worker) -> Bool {
+        guard inboxAdmission == .any, environment.isPlain, !environment.logs(.debug), !worker.isPoisoned, worker.next == nil,
+            scheduler.startsNewcomers, scheduler.holdsNobodyBack, let record = inbox.makeTaker(of: worker)
+        else { return false }
+        worker.next = record
+        scheduler.runningCount += 1
+        hasTakers = true
+        return true
     }
 
     private mutating func nextGrant() -> SchedulerState.Grant? {

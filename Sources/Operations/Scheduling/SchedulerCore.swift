@@ -31,6 +31,13 @@ final class SchedulerCore: Sendable {
         }
     }
 
+    /// Reads or changes what has nothing to do with newcomers, or asks the inbox for them.
+    func withBoardAsItStands<Result>(
+        _ body: (inout sending SchedulerBoard) throws -> sending Result
+    ) rethrows -> sending Result {
+        try board.withLock { try body(&$0) }
+    }
+
     /// Decides something under the lock, and acts on it.
     func decide<Result>(_ body: (inout SchedulerBoard, inout [SchedulerAction]) throws -> Result) rethrows -> Result {
         var actions: [SchedulerAction] = []
@@ -49,6 +56,7 @@ final class SchedulerCore: Sendable {
     ///
     /// What was added last is taken in only if it makes a difference.
     func end(_ record: OperationRecord, keepsOperation: Bool) {
+        if keepsOperation, inbox.passOn(record) { return }
         var actions: [SchedulerAction] = []
         board.withLock { $0.end(record, keepsOperation: keepsOperation, &actions) }
         perform(actions)

@@ -12,7 +12,13 @@ extension SchedulerState {
     /// one could never end.
     var hasPlace: Bool { runningCount < max(1, width) }
 
+    /// Whether nothing waits for a place, and no barrier for the end of what runs.
+    var holdsNobodyBack: Bool { queues.allSatisfy(\.isEmpty) && epochs.areOpen }
+
     private var allowsFresh: Bool { runningCount < width && !isSuspended }
+
+    /// Whether an operation with nothing that is unusual wouldn't start, however many places were free.
+    var holdsNewcomers: Bool { isSuspended || isInBackground || width == 0 }
 
     /// Whether an operation with nothing that is unusual would start if it were added now.
     var startsNewcomers: Bool { allowsFresh && !isInBackground }

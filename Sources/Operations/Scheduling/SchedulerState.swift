@@ -76,6 +76,8 @@ struct SchedulerState: Sendable {
         var foreignDependencyCount = 0
         var keys: [ExclusionKey] = []
         var parent: Slot?
+        /// Whether it runs already, at a place that is counted.
+        var isRunning = false
     }
 
     /// How many operations may run at once.
@@ -150,7 +152,11 @@ struct SchedulerState: Sendable {
         }
         if addition.parent == nil { joinEpoch(slot, entry.traits) }
         raisePredecessors(of: slot)
-        if entries[Int(slot)].gates == 0 { makeReady(slot) }
+        if addition.isRunning {
+            entries[Int(slot)].phase = .running
+        } else if entries[Int(slot)].gates == 0 {
+            makeReady(slot)
+        }
         return slot
     }
 

@@ -32,8 +32,8 @@ extension OperationSupervisor {
     private func waitUntilDrained() async throws {
         let ticket = core.makeTicket()
         try await waitCancellably(for: "the end of every operation of a supervisor") { continuation in
-            let isSuspendedByFailures = core.withBoard { board -> Bool? in
-                guard board.scheduler.count > 0 else { return nil }
+            let isSuspendedByFailures = core.withBoardAsItStands { board -> Bool? in
+                guard board.scheduler.count > 0 || !board.inbox.isEmpty else { return nil }
                 guard !board.isSuspendedByFailures else { return true }
                 board.drainWaiters[ticket] = continuation
                 return false
@@ -82,7 +82,7 @@ extension OperationSupervisor {
 
 extension SchedulerCore {
     func makeTicket() -> UInt64 {
-        withBoard { board in
+        withBoardAsItStands { board in
             board.nextTicket += 1
             return board.nextTicket
         }
