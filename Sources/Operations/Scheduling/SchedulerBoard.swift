@@ -140,9 +140,9 @@ struct SchedulerBoard {
 
     /// Makes a worker that has just ended an operation a taker of newcomers, where none but those wait for a place.
     private mutating func makeTaker(of worker: Worker) -> Bool {
-        guard inboxAdmission == .any, environment.isPlain, !environment.logs(.debug), !worker.isPoisoned, worker.next == nil,
-            scheduler.startsNewcomers, scheduler.holdsNobodyBack, let record = inbox.makeTaker(of: worker)
-        else { return false }
+        guard inboxAdmission == .any, environment.isPlain, !environment.logs(.debug) else { return false }
+        guard scheduler.startsNewcomers, scheduler.holdsNobodyBack else { return false }
+        guard !worker.isPoisoned, worker.next == nil, let record = inbox.makeTaker(of: worker) else { return false }
         worker.next = record
         scheduler.runningCount += 1
         hasTakers = true
