@@ -216,7 +216,8 @@ private struct QuietProgram {
             isReady = isReady && (log.operations[dependency].ended.map { $0 < formerEnd } ?? false)
         }
         let isBehindBarrier = log.operations[..<other].contains { $0.isBarrier } || rival.isBarrier
-        let isOldest = log.operations[..<number].allSatisfy { $0.dependency != nil || ($0.started ?? 0) <= started }
+        let older = log.operations[..<number]
+        let isOldest = older.allSatisfy { $0.dependency != nil || ($0.started ?? 0) <= started }
         if isReady, !isBehindBarrier, !isOldest { complain(number, "started before \(other), which comes first") }
     }
 }
