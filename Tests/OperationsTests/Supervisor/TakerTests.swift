@@ -208,7 +208,9 @@ private struct QuietProgram {
         }
         // Exact only where one runs after the other, nothing was held back, and the oldest of all didn't take its turn.
         guard width == 1, !wasSuspended, let rivalStarted = rival.started, rivalStarted > started else { return }
-        guard rival.priority >= operation.priority, other < number || rival.priority > operation.priority else { return }
+        guard rival.priority > operation.priority || rival.priority == operation.priority && other < number else {
+            return
+        }
         let formerEnd = log.operations.compactMap(\.ended).filter { $0 < started }.max() ?? 0
         var isReady = rival.added < formerEnd
         if let dependency = rival.dependency {
