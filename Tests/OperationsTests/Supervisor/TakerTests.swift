@@ -27,18 +27,138 @@ struct TakerTests {
         #expect(takenCount > 10_000)
     }
 
+    @Test("come before older ones of lower priority")
+    func urgency() async throws {
+        let gate = Gate()
+        let supervisor = OperationSupervisor(width: 1)
+        let order = Locked<[OperationPriority]>([])
+        supervisor.add(Probe { _ in try await gate.wait() })
+        for priority in [OperationPriority.low, .normal, .veryLow, .normal, .normal] {
+            supervisor.add(
+                Probe { _ in order.withLock { $0.append(priority) } },
+                options: OperationOptions(priority: priority)
+            )
+        }
+        gate.open()
+        try await supervisor.drain()
+        #expect(order.withLock { $0 } == [.normal, .normal, .normal, .low, .veryLow])
+    }
+
+    @Test("come after older ones that get ready meanwhile")
+    func readiness() async throws {
+        for seed in seeds(100) {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: 2))
+                let (go, hasStarted) = (Gate(), Gate())
+                let order = Locked<[String]>([])
+                let first = supervisor.add(Probe { _ in try await go.wait() })
+                // One takes the place of the first, the other that of whoever runs the rest.
+                for name in ["a", "b"] {
+                    let dependent = Probe { _ in
+                        order.withLock { $0.append(name) }
+                        if name == "a" { try await hasStarted.wait() } else { hasStarted.open() }
+                    }
+                    supervisor.add(dependent, after: [first])
+                }
+                for number in 0..<60 {
+                    supervisor.add(
+                        Probe { _ in
+                            order.withLock { $0.append("\(number)") }
+                            if number == 10 { go.open() }
+                        }
+                    )
+                }
+                try await supervisor.drain()
+                #expect(order.withLock { $0.count == 62 && !$0.suffix(10).contains("b") }, "seed \(seed)")
+            }
+        }
+    }
+
+    @Test("are told of cancellation like others, and none is told of another's")
+    func cancellation() async throws {
+        for seed in seeds(50) {
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: 1))
+                let (gate, hasStarted, isCancelled) = (Gate(), Gate(), Gate())
+                supervisor.add(Probe { _ in try await gate.wait() })
+                for _ in 0..<3 { supervisor.add(Probe { _ in }) }
+                let taken = supervisor.add(
+                    Probe { _ in
+                        hasStarted.open()
+                        // It doesn't care.
+                        try? await Gate().wait()
+                        await Task { try? await isCancelled.wait() }.value
+                    }
+                )
+                gate.open()
+                try await hasStarted.wait()
+                taken.cancel()
+                let next = supervisor.add(Probe { _ in #expect(!Task.isCancelled) })
+                isCancelled.open()
+                try await supervisor.drain()
+                #expect(taken.state == .finished && next.state == .finished)
+            }
+        }
+    }
+
+    @Test("count in the supervisor's progress")
+    func progress() async throws {
+        let gate = Gate()
+        let supervisor = OperationSupervisor(width: 1)
+        let seen = Locked<[SupervisorProgress]>([])
+        supervisor.add(Probe { _ in try await gate.wait() })
+        for number in 0..<20 {
+            supervisor.add(Probe { _ in if number == 10 { seen.withLock { $0.append(supervisor.progress) } } })
+        }
+        gate.open()
+        try await supervisor.drain()
+        let expected = SupervisorProgress(totalUnitCount: 21, completedUnitCount: 11, fractionCompleted: 11.0 / 21)
+        #expect(seen.withLock { $0 } == [expected])
+        #expect(supervisor.progress.completedUnitCount == 21)
+    }
+
+    @Test("D5: wait for a place where the width has been lowered")
+    func lowerWidth() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: 2))
+            let (first, second) = (Gate(), Gate())
+            let count = Locked(0)
+            let ending = supervisor.add(Probe { _ in try await first.wait() })
+            supervisor.add(Probe { _ in try await second.wait() })
+            supervisor.width = 1
+            for _ in 0..<10 { supervisor.add(Probe { _ in count.withLock { $0 += 1 } }) }
+            first.open()
+            for _ in 0..<200 { await Task.yield() }
+            #expect(count.withLock { $0 } == 0 && ending.state == .finished)
+            second.open()
+            try await supervisor.drain()
+            #expect(count.withLock { $0 } == 10)
+        }
+    }
+
     @Test("are taken one after the other while they are added, and none is left")
     func streaming() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let count = Locked(0)
         var handles: [OperationHandle<Void>] = []
-        for _ in 0..<20_000 { handles.append(supervisor.add(Probe { _ in count.withLock { $0 += 1 } })) }
+        var traces: [Trace] = []
+        for _ in 0..<20_000 {
+            let operation = Probe { _ in count.withLock { $0 += 1 } }
+            traces.append(Trace(operation: operation))
+            handles.append(supervisor.add(operation))
+        }
         try await supervisor.drain()
+        // D8: but for what a worker has in hand just yet.
+        #expect(traces.count { $0.operation != nil } < 10)
         #expect(count.withLock { $0 } == 20_000)
         #expect(handles.allSatisfy { $0.state == .finished })
         #expect(handles.contains { $0.record.isTaken })
         #expect(supervisor.operations.isEmpty && supervisor.runningCount == 0)
     }
+}
+
+private struct Trace {
+    weak var operation: Probe<Void>?
 }
 
 /// Bursts of operations with nothing unusual, which look at nothing, and now and then something else.
@@ -174,7 +294,10 @@ private struct QuietProgram {
     private mutating func check() {
         let log = log.withLock { $0 }
         if log.mostRunning > width { complaints.append("\(log.mostRunning) ran at once, of \(width)") }
-        if supervisor.progress.fractionCompleted != 1 { complaints.append("progress \(supervisor.progress)") }
+        let progress = supervisor.progress
+        if progress.fractionCompleted != 1 || progress.completedUnitCount != progress.totalUnitCount {
+            complaints.append("\(progress)")
+        }
         if !supervisor.operations.isEmpty || supervisor.runningCount != 0 { complaints.append("something is left") }
         for (number, operation) in log.operations.enumerated() {
             let state = handles[number].state
