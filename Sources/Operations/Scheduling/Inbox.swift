@@ -39,7 +39,6 @@ final class Inbox: Sendable {
         var records: Deque<OperationRecord> = []
         /// Whether the oldest is the one to start first, which a lower priority among them makes doubtful.
         var isInOrder = true
-        var hasTakers = false
     }
 
     /// Where takers take them.
@@ -78,13 +77,10 @@ final class Inbox: Sendable {
     /// Returns whether that was possible; else it goes to the scheduler itself.
     func put(_ record: OperationRecord) -> Bool {
         entrance.withLock { entrance in
-            let isInOrder = record.priority == .normal
-            guard entrance.records.count < entrance.admission.capacity, isInOrder || !entrance.hasTakers else {
-                return false
-            }
+            guard entrance.records.count < entrance.admission.capacity else { return false }
             record.id = .next()
             entrance.records.append(record)
-            if !isInOrder { entrance.isInOrder = false }
+            if record.priority != .normal { entrance.isInOrder = false }
             isFilled.store(true, ordering: .releasing)
             return true
         }
@@ -128,9 +124,7 @@ final class Inbox: Sendable {
     private func takeFirst(_ outlet: inout Outlet) -> OperationRecord? {
         if outlet.records.isEmpty {
             entrance.withLock { entrance in
-                guard entrance.isInOrder, !entrance.records.isEmpty else { return }
-                swap(&entrance.records, &outlet.records)
-                entrance.hasTakers = true
+                if entrance.isInOrder { swap(&entrance.records, &outlet.records) }
             }
         }
         guard let record = outlet.records.popFirst() else { return nil }
