@@ -6,14 +6,14 @@ extension RemoteBackend {
 }
 
 /// How often a file that others replace is read before that is an error.
-private let mostReadings = 10
+private let mostReadings = 100
 
 /// Short forms for small files and for whole ones.
 extension RemoteBackend {
     /// Opens a file to be read from its beginning to its end.
     ///
     /// - Parameter path: The file.
-    /// - Returns: The bytes of one version of the file; `nil` if it isn't there.
+    /// - Returns: The bytes; `nil` if the file isn't there.
     /// - Throws: What ``RemoteBackend/read(_:range:)`` throws.
     public func read(_ path: RemotePath) async throws -> RemoteContent? {
         try await read(path, range: nil)
@@ -32,9 +32,17 @@ extension RemoteBackend {
     public func bytes(at path: RemotePath, upTo limit: Int = 4 << 20) async throws -> [UInt8]? {
         do {
             for _ in 0..<mostReadings {
-                guard let bytes = try await read(path)?.bytes(upTo: limit) else { return nil }
-                if try await knownCapabilities()?.contains(.consistentRead) ?? false { return bytes }
-                if try await status(of: path)?.size == Int64(bytes.count) { return bytes }
+                guard let content = try await read(path) else { return nil }
+                if try await knownCapabilities()?.contains(.consistentRead) ?? false {
+                    return try await content.bytes(upTo: limit)
+                }
+                do {
+                    let bytes = try await content.bytes(upTo: limit)
+                    if try await status(of: path)?.size == Int64(bytes.count) { return bytes }
+                } catch let error as RemoteError where error.code == .unavailable {
+                    // The new one may be shorter.
+                    guard try await status(of: path)?.size != content.length else { throw error }
+                }
             }
             throw RemoteError(.unavailable, "“\(path)” is replaced all the time. Try again later.", path: path)
         } catch var error as RemoteError {

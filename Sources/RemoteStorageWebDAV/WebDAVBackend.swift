@@ -147,7 +147,9 @@ public actor WebDAVBackend: RemoteBackend {
             .sorted { $0.name < $1.name }
     }
 
-    /// Opens a file, of which the server sends one version.
+    /// Opens a file.
+    ///
+    /// Apache may send the beginning of a new version, as long as the one that it has just replaced.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
         // What is there is asked beside it: some servers give a directory's list, or the file above a path.
         async let found = status(of: path)
@@ -201,8 +203,9 @@ public actor WebDAVBackend: RemoteBackend {
                 try await createDirectory(at: parent)
                 continue
             }
-            // Something is there; it's a directory if another of our own requests made it just now, or sees to that.
-            if response.status == 405, knownDirectories.contains(path) || makers[path, default: 0] > 1 { break }
+            if response.status == 405, knownDirectories.contains(path) { break }
+            // Another of our own requests has made it just now; or it can't either, and the last of us looks why.
+            if response.status == 405, makers[path, default: 0] > 1 { return }
             // It may be there, or be our own request of before; or what is above it isn't.
             if let item = try await status(of: path) {
                 guard item.kind == .directory else { throw RemoteError.notADirectory(path) }

@@ -12,9 +12,10 @@ import Foundation
 ///
 /// There may be a million of these, so what most operations never have is in ``extras``, made when it's needed.
 class OperationRecord: @unchecked Sendable {
-    // Sendable: every `var`, here and in the subclasses, is read and written under the scheduler's lock only.
+    // Sendable: every `var`, here and in the subclasses, is read and written under the scheduler's lock only; but as long as
+    // the scheduler hasn't heard of the operation, under the locks of the inbox, by who adds it and by the taker that runs it.
     final let core: SchedulerCore
-    /// Given by the scheduler when the operation is added, and the same from then on.
+    /// Given when the operation is added, and the same from then on.
     final var id = OperationID.none
     final var slot = SchedulerState.Slot.max
     private final var standing = OperationLifecycle()

@@ -134,6 +134,7 @@ extension SchedulerBoard {
             actions.append(.drop(extras))
         }
         if scheduler.count == 0, inbox.isEmpty {
+            hasDrained = true
             actions += drainWaiters.values.map { .wake($0) }
             drainWaiters = [:]
         }

@@ -17,6 +17,8 @@ struct SchedulerBoard {
     var records: ContiguousArray<OperationRecord?> = []
     var workers = Workers()
     var tally = ProgressTally()
+    /// Whether everything that the tally counts has ended, and nothing came since.
+    var hasDrained = false
     var drainWaiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
     var roomWaiters: Deque<RoomWaiter> = []
     /// Places that were promised to those who waited for room.
@@ -71,12 +73,18 @@ struct SchedulerBoard {
 
     /// Puts an operation where it stays until it ends.
     mutating func insert(_ record: OperationRecord, _ addition: SchedulerState.Addition) {
-        if scheduler.count == 0, scheduler.runningCount == 0 { tally = ProgressTally() }
+        countAnewIfDrained()
         tally.total += record.progressUnitCount
         if addition.traits.contains(.isJoined) { joinedCount += 1 }
         let slot = scheduler.add(addition)
         record.slot = slot
         if Int(slot) == records.count { records.append(record) } else { records[Int(slot)] = record }
+    }
+
+    private mutating func countAnewIfDrained() {
+        guard hasDrained else { return }
+        tally = ProgressTally()
+        hasDrained = false
     }
 
     /// Takes in what was left in the inbox, and what was taken from there and runs.
@@ -86,6 +94,7 @@ struct SchedulerBoard {
 
     private mutating func takeIn(_ contents: Inbox.Contents) {
         hasTakers = false
+        if !contents.takers.isEmpty { countAnewIfDrained() }
         tally.total += contents.endedCount
         tally.completed += contents.endedCount
         for taker in contents.takers {

@@ -39,7 +39,7 @@ public struct FaultModel: Sendable {
     public var abortedStream = 0.0
     /// Where replacing isn't atomic, a write leaves a part of its content and fails.
     public var tornWrite = 0.0
-    /// Where reading isn't consistent, a file is opened some time after the server saw how long it is.
+    /// Where reading isn't consistent, a file is opened some time after the server saw how long it is; with a clock only.
     public var lateOpening = 0.0
     /// A change is carried out a second time, some requests later, as a proxy that tries again does.
     public var duplicateDelivery = 0.0

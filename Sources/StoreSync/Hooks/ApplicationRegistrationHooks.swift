@@ -262,8 +262,8 @@ extension RemoteBackend {
 
     /// Reads a file that is small if it's ours; a large one can't be and is refused before it fills the memory.
     ///
-    /// Where `isReplaced`, it may be replaced by one of another length, of which a server might mix two. Nothing but what
-    /// clients write of themselves is: registrations are only where directories can't be moved, and there reading is consistent.
+    /// Where `isReplaced`, it may be replaced by one of another length, of which a server might mix two. Key files are always
+    /// as long. Registrations are replaced where directories can't be moved only, and there our backends read consistently.
     func smallFile(at path: RemotePath, isReplaced: Bool = false) async throws -> [UInt8]? {
         let limit = 4 << 20
         do {

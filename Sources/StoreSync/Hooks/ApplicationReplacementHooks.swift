@@ -79,13 +79,13 @@ extension ApplicationReplacementHooks {
     ) async throws -> Bool {
         let path = hierarchy.registration
         let tag = try await backend.status(of: path)?.tag
-        guard try await backend.smallFile(at: path) == former else { return false }
+        guard try await backend.smallFile(at: path, isReplaced: true) == former else { return false }
         do {
             let condition: WriteCondition = if former != nil, let tag { .ifMatches(tag) } else { .ifAbsent }
             try await backend.write(bytes, to: path, when: condition)
             return true
         } catch let error as RemoteError where [.preconditionFailed, .alreadyExists].contains(error.code) {
-            return try await backend.smallFile(at: path) == bytes
+            return try await backend.smallFile(at: path, isReplaced: true) == bytes
         }
     }
 

@@ -19,7 +19,7 @@ public protocol DocumentRegistrationHooks: SyncHooks {
     /// The names of the document's integrity keys.
     func listIntegrityKeys(_ hierarchy: DocumentHierarchy) async throws -> [String]
 
-    /// Saves the file that an integrity key is named by. One that is there says the same.
+    /// Saves the file that an integrity key is named by. One that is there may be replaced: it says the same.
     func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws
 
     /// Whether a document of that name was deleted.

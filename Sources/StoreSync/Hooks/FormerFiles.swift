@@ -70,7 +70,8 @@ struct FormerFiles: Sendable {
     /// Whether the application is still of this epoch.
     private func isCurrent() async throws -> Bool {
         let path = hierarchy.registration
-        let info = try await backend.smallFile(at: path).flatMap { try? RegistrationInfo($0, at: path) }
+        let bytes = try await backend.smallFile(at: path, isReplaced: true)
+        let info = bytes.flatMap { try? RegistrationInfo($0, at: path) }
         return info?.epoch == epoch.uuidString
     }
 

@@ -84,9 +84,11 @@ extension VerificationOperation {
             return
         }
         try await hooks.createDirectories(missing.subtracting([keyFile]), document)
-        let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
-        let sealed = seal.seal(content, as: .integrityKey(integrityKey, of: document.document))
-        try await hooks.saveIntegrityKey(integrityKey, content: sealed, document)
+        if missing.contains(keyFile) {
+            let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
+            let sealed = seal.seal(content, as: .integrityKey(integrityKey, of: document.document))
+            try await hooks.saveIntegrityKey(integrityKey, content: sealed, document)
+        }
         for path in missing.sorted() { repaired(path) }
     }
 
