@@ -39,6 +39,8 @@ public actor WebDAVBackend: RemoteBackend {
     private var exploredDirectories: Set<RemotePath> = []
     /// How many of our own requests are making each directory.
     private var makers: [RemotePath: Int] = [:]
+    /// Those among the known directories that a request of ours found there already while another one was making them.
+    private var presumedDirectories: Set<RemotePath> = []
 
     /// Takes a share, to which it connects with the first request.
     public init(_ configuration: WebDAVConfiguration) {
@@ -196,6 +198,7 @@ public actor WebDAVBackend: RemoteBackend {
             await response.discard()
             if response.isSuccess {
                 exploredDirectories.insert(path)
+                presumedDirectories.remove(path)
                 break
             }
             if response.status == 409, !isLast, let parent = path.parent, parent != .root {
@@ -203,12 +206,19 @@ public actor WebDAVBackend: RemoteBackend {
                 try await createDirectory(at: parent)
                 continue
             }
-            if response.status == 405, knownDirectories.contains(path) { break }
-            // Another of our own requests has made it just now; or it can't either, and the last of us looks why.
-            if response.status == 405, makers[path, default: 0] > 1 { return }
+            if response.status == 405, knownDirectories.contains(path), !presumedDirectories.contains(path) { break }
+            if response.status == 405, makers[path, default: 0] > 1 {
+                // The other one has made it just now; or it can't either, and the last of us looks why.
+                presumedDirectories.insert(path)
+                break
+            }
             // It may be there, or be our own request of before; or what is above it isn't.
             if let item = try await status(of: path) {
-                guard item.kind == .directory else { throw RemoteError.notADirectory(path) }
+                presumedDirectories.remove(path)
+                guard item.kind == .directory else {
+                    knownDirectories.remove(path)
+                    throw RemoteError.notADirectory(path)
+                }
                 break
             }
             guard !isLast, let parent = path.parent else { throw error(response, at: path) }

@@ -88,6 +88,35 @@ struct ShareRoundTripTests {
         #expect(contents.withLock { $0.entries.keys.count { $0.contains("/manifest-") } } == 1)
     }
 
+    @Test("of those who make a directory at once where a file is, one is told so, and it's never taken for a directory")
+    func fileInTheWay() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let contents = Locked(DistantShare.Contents())
+            contents.withLock { $0.entries["file"] = .file([1]) }
+            let share = DistantShare(kind: .apache, contents: contents, clock: simulation.clock)
+            let backend = WebDAVBackend(try DistantShare.configuration(), transport: share)
+            let path = try RemotePath("file")
+            let codes = await withTaskGroup(of: RemoteError.Code?.self) { group in
+                for _ in 0..<3 {
+                    group.addTask {
+                        do {
+                            try await backend.createDirectory(at: path)
+                            return nil
+                        } catch {
+                            return (error as? RemoteError)?.code
+                        }
+                    }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(codes.contains(.wrongKind), "\(codes)")
+            await #expect(throws: RemoteError.self) { try await backend.createDirectory(at: path) }
+            await #expect(throws: RemoteError.self) {
+                try await backend.write([2], to: path.appending("inside"), when: .always)
+            }
+        }
+    }
+
     @Test("the status of 100 documents is four round trips deep", arguments: DistantShare.Kind.allCases)
     func status(kind: DistantShare.Kind) async throws {
         let world = try World()
