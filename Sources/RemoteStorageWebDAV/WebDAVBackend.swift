@@ -244,12 +244,14 @@ public actor WebDAVBackend: RemoteBackend {
     func forget(_ path: RemotePath) {
         knownDirectories = knownDirectories.filter { $0 == .root || !$0.isEqualToOrInside(path) }
         exploredDirectories = exploredDirectories.filter { !$0.isEqualToOrInside(path) }
+        presumedDirectories = presumedDirectories.filter { !$0.isEqualToOrInside(path) }
     }
 
     /// Forgets every directory above something, since the server says that one is missing.
     func forgetDirectories(above path: RemotePath) {
         knownDirectories = knownDirectories.filter { $0 == .root || !path.isEqualToOrInside($0) }
         exploredDirectories = exploredDirectories.filter { !path.isEqualToOrInside($0) }
+        presumedDirectories = presumedDirectories.filter { !path.isEqualToOrInside($0) }
     }
 
     /// Removes a file, or a directory with all that is in it, by DELETE.

@@ -485,27 +485,17 @@ private final class Bomb: Sendable {
 }
 
 /// Has something happen before a file is written, once.
-private actor InterposedBackend: RemoteBackend {
-    private let base: any RemoteBackend
+private actor InterposedBackend: ForwardingBackend {
+    nonisolated let base: any RemoteBackend
     private let path: RemotePath
     private var body: (@Sendable () async -> Void)?
-
-    nonisolated let identity: String
 
     init(_ base: any RemoteBackend, beforeWriting path: RemotePath, _ body: @escaping @Sendable () async -> Void) {
         self.base = base
         self.path = path
         self.body = body
-        identity = base.identity
     }
 
-    func capabilities() async throws -> RemoteCapabilities { try await base.capabilities() }
-    func status(of path: RemotePath) async throws -> RemoteItem? { try await base.status(of: path) }
-    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await base.list(directory) }
-    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        try await base.read(path, range: range)
-    }
-    func createDirectory(at path: RemotePath) async throws { try await base.createDirectory(at: path) }
     func write(
         _ content: RemoteContent,
         to path: RemotePath,
@@ -514,28 +504,16 @@ private actor InterposedBackend: RemoteBackend {
         if path == self.path, let body = body.take() { await body() }
         return try await base.write(content, to: path, when: condition)
     }
-    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
-        try await base.copy(source, to: destination, when: condition)
-    }
-    func move(_ source: RemotePath, to destination: RemotePath) async throws {
-        try await base.move(source, to: destination)
-    }
-    func remove(_ path: RemotePath) async throws { try await base.remove(path) }
 }
 
 /// Gives the first reader of a file that was replaced the new one's beginning, as long as the old one.
-private actor MixingBackend: RemoteBackend {
-    private let base: InMemoryBackend
+private actor MixingBackend: ForwardingBackend {
+    nonisolated let base: any RemoteBackend
     private var lengths: [RemotePath: Int] = [:]
     /// How many were mixed.
     private(set) var mixtures = 0
 
-    nonisolated let identity: String
-
-    init(_ base: InMemoryBackend) {
-        self.base = base
-        identity = base.identity
-    }
+    init(_ base: any RemoteBackend) { self.base = base }
 
     func capabilities() async throws -> RemoteCapabilities {
         try await base.capabilities().subtracting(.consistentRead)
@@ -549,24 +527,6 @@ private actor MixingBackend: RemoteBackend {
         if former < bytes.count { mixtures += 1 }
         return RemoteContent(Array(bytes.prefix(former)))
     }
-
-    func status(of path: RemotePath) async throws -> RemoteItem? { try await base.status(of: path) }
-    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await base.list(directory) }
-    func createDirectory(at path: RemotePath) async throws { try await base.createDirectory(at: path) }
-    func write(
-        _ content: RemoteContent,
-        to path: RemotePath,
-        when condition: WriteCondition
-    ) async throws -> RemoteItem {
-        try await base.write(content, to: path, when: condition)
-    }
-    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
-        try await base.copy(source, to: destination, when: condition)
-    }
-    func move(_ source: RemotePath, to destination: RemotePath) async throws {
-        try await base.move(source, to: destination)
-    }
-    func remove(_ path: RemotePath) async throws { try await base.remove(path) }
 }
 
 extension Result {

@@ -18,19 +18,17 @@ private final class ManifestCounter: Sendable {
 }
 
 /// A place in which reading a manifest takes a second of simulated time.
-private actor CountingBackend: RemoteBackend {
-    private let near: InMemoryBackend
+private actor CountingBackend: ForwardingBackend {
+    nonisolated let base: any RemoteBackend
     private let clock: SimulatedClock
     private let counter: ManifestCounter
 
-    nonisolated var identity: String { near.identity }
-
-    init(_ near: InMemoryBackend, _ clock: SimulatedClock, _ counter: ManifestCounter) {
-        (self.near, self.clock, self.counter) = (near, clock, counter)
+    init(_ base: any RemoteBackend, _ clock: SimulatedClock, _ counter: ManifestCounter) {
+        (self.base, self.clock, self.counter) = (base, clock, counter)
     }
 
     func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        guard path.lastComponent?.hasPrefix("manifest-") == true else { return try await near.read(path, range: range) }
+        guard path.lastComponent?.hasPrefix("manifest-") == true else { return try await base.read(path, range: range) }
         counter.counts.withLock {
             $0.read += 1
             $0.underWay += 1
@@ -38,27 +36,8 @@ private actor CountingBackend: RemoteBackend {
         }
         defer { counter.counts.withLock { $0.underWay -= 1 } }
         try await clock.sleep(for: .seconds(1))
-        return try await near.read(path, range: range)
+        return try await base.read(path, range: range)
     }
-
-    func capabilities() async throws -> RemoteCapabilities { try await near.capabilities() }
-    func status(of path: RemotePath) async throws -> RemoteItem? { try await near.status(of: path) }
-    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await near.list(directory) }
-    func createDirectory(at path: RemotePath) async throws { try await near.createDirectory(at: path) }
-    func write(
-        _ content: RemoteContent,
-        to path: RemotePath,
-        when condition: WriteCondition
-    ) async throws -> RemoteItem {
-        try await near.write(content, to: path, when: condition)
-    }
-    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
-        try await near.copy(source, to: destination, when: condition)
-    }
-    func move(_ source: RemotePath, to destination: RemotePath) async throws {
-        try await near.move(source, to: destination)
-    }
-    func remove(_ path: RemotePath) async throws { try await near.remove(path) }
 }
 
 @Suite("The remote doesn't decide over memory", .timeLimit(.minutes(30)))

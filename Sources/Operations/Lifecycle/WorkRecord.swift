@@ -35,7 +35,8 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         // Between the grant and the end nobody else touches the operation, so it's read without the lock.
         if isPlain, let operation {
             guard core.environment.isSimulated else { return await operation.perform(self) }
-            return await WaitRegistry.working(as: "operation \(id) (\(typeName))") { await operation.perform(self) }
+            // A plain one has no other name; to look for one would take it in.
+            return await WaitRegistry.working(as: partyName(typeName)) { await operation.perform(self) }
         }
         await CurrentOperation.$record.withValue(self) {
             let (operation, serviceContext, stallTimeout) = current
@@ -53,7 +54,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     }
 
     /// What reports of deadlocks call the operation.
-    private var partyName: String { "operation \(id) (\(core.withBoard { _ in name }))" }
+    private func partyName(_ name: String) -> String { "operation \(id) (\(name))" }
 
     private var current: (operation: Work?, serviceContext: ServiceContext?, stallTimeout: Duration?) {
         core.withBoard { _ in (operation, extras?.serviceContext, extras?.options.stallTimeout) }
@@ -101,7 +102,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
                 let context = OperationContext(record: self, attempt: attempt)
                 let isFirst = !hasStarted
                 hasStarted = true
-                failure = await WaitRegistry.working(as: partyName) {
+                failure = await WaitRegistry.working(as: partyName(core.withBoard { _ in name })) {
                     await current.attempt(context, self, isFirst: isFirst)
                 }
             } catch {
