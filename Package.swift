@@ -169,6 +169,7 @@ let package = Package(
             providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]
         ),
 
+        .testTarget(name: "DocumentationTests", swiftSettings: settings),
         .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
         .testTarget(
             name: "OperationsTests",

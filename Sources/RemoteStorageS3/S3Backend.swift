@@ -15,7 +15,7 @@ import RemoteStorageHTTP
 ///   made it, so that one that was refused because it had been carried out already is known.
 /// - Redirects are told, never followed. Nothing goes to another machine without TLS unless that is allowed.
 ///
-/// The bucket must be there: an absent one is an error (``RemoteError/Code/unavailable``), never created. Names with control
+/// The bucket must be there: an absent one is an error (``/RemoteStorage/RemoteError/Code/unavailable``), never created. Names with control
 /// characters or backslashes are refused.
 public actor S3Backend: RemoteBackend {
     /// The place, as `s3://bucket/prefix`, with the endpoint where it isn't Amazon's.
@@ -159,7 +159,7 @@ public actor S3Backend: RemoteBackend {
 
     /// Which of the directories down to one weren't seen yet.
     ///
-    /// - Throws: ``RemoteError/Code/wrongKind`` if one of them is a file.
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/wrongKind`` if one of them is a file.
     func unknownDirectories(downTo directory: RemotePath) async throws -> [RemotePath] {
         var unknown: [RemotePath] = []
         var next: RemotePath? = directory

@@ -12,14 +12,14 @@ import RemoteStorageHTTP
 /// - A file is replaced by PUT where that is atomic, else by moving a finished one in its place. One is created by moving a
 ///   directory, of which every server tried lets one win; a condition is trusted where it held in races.
 /// - Apache says how long a file is and opens it then: a file that is replaced in between is read as long as the former one.
-///   ``RemoteStorage/RemoteBackend/bytes(at:upTo:)`` looks once more where that may be.
+///   ``/RemoteStorage/RemoteBackend/bytes(at:upTo:)`` looks once more where that may be.
 /// - What is unfinished has a name like `.storesync-….tmp`, in the directory of the file it will be, and isn't listed.
 /// - Requests are sent again when an answer is lost or the server is too busy. What may have been carried out already is
 ///   looked into, not guessed.
 /// - Redirects are followed on the same server only. Basic and Digest are answered when the server asks, and credentials go
 ///   to no other machine without TLS.
 ///
-/// The share must be there: an absent one is an error (``RemoteError/Code/unavailable``), never created. nginx lists no names
+/// The share must be there: an absent one is an error (``/RemoteStorage/RemoteError/Code/unavailable``), never created. nginx lists no names
 /// that begin with a dot, although they can be written and read there.
 public actor WebDAVBackend: RemoteBackend {
     /// The share, as `webdavs://host:port/path`.

@@ -30,7 +30,7 @@ public struct WebDAVConfiguration: Sendable {
     /// - Parameters:
     ///   - url: The share, as `https://host:port/path`; also with the scheme `webdavs` or `webdav`, for `https` and `http`.
     ///   - credentials: Who asks.
-    /// - Throws: ``RemoteError/Code/invalidPath`` if the URL is of another kind, or holds a password, which must not be
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` if the URL is of another kind, or holds a password, which must not be
     ///   where URLs are shown.
     public init(url: URL, credentials: WebDAVCredentials? = nil) throws(RemoteError) {
         guard var components = URLComponents(url: url, resolvingAgainstBaseURL: true) else {

@@ -58,7 +58,7 @@ public struct S3Configuration: Sendable {
     ///   - region: The bucket's region; servers other than Amazon's take any.
     ///   - endpoint: The server, as `https://host:port`; `nil` for Amazon's.
     ///   - credentials: Who asks.
-    /// - Throws: ``RemoteError/Code/invalidPath`` for a bucket, prefix or endpoint that can't be one.
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` for a bucket, prefix or endpoint that can't be one.
     public init(
         bucket: String,
         prefix: String = "",
@@ -93,7 +93,7 @@ public struct S3Configuration: Sendable {
     ///   - endpoint: The server's URL, rather than the one that the query names.
     ///   - region: The region, rather than the one that the query names.
     ///   - environment: What says the rest, credentials included.
-    /// - Throws: ``RemoteError/Code/invalidPath`` for another URL, ``RemoteError/Code/unauthorized`` without credentials.
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` for another URL, ``/RemoteStorage/RemoteError/Code/unauthorized`` without credentials.
     public init(
         url: URL,
         endpoint: String? = nil,

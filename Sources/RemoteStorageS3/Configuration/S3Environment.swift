@@ -49,7 +49,7 @@ public struct S3Environment: Sendable {
 
     /// The credentials.
     ///
-    /// - Throws: ``RemoteError/Code/unauthorized`` where there are none, with a message that says where they are looked for.
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/unauthorized`` where there are none, with a message that says where they are looked for.
     public func credentials() throws(RemoteError) -> S3Credentials {
         if let identifier = variables["AWS_ACCESS_KEY_ID"], let secret = variables["AWS_SECRET_ACCESS_KEY"] {
             return S3Credentials(

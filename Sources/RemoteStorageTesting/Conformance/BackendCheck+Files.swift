@@ -2,7 +2,7 @@ import RemoteStorage
 
 // What is written is what is read.
 extension BackendCheck {
-    /// What ``RemoteBackend/capabilities()`` and ``RemoteBackend/identity`` say.
+    /// What ``/RemoteStorage/RemoteBackend/capabilities()`` and ``/RemoteStorage/RemoteBackend/identity`` say.
     public static let steadyCapabilities = BackendCheck(
         "capabilities and identity are the same whenever they are asked for"
     ) { trial in

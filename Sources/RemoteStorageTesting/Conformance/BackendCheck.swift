@@ -1,6 +1,6 @@
 public import RemoteStorage
 
-/// One promise of ``RemoteBackend``, and how it is tested.
+/// One promise of ``/RemoteStorage/RemoteBackend``, and how it is tested.
 ///
 /// ``all`` is the conformance suite. A backend's tests adopt it in one line; with Swift Testing:
 ///
@@ -9,9 +9,9 @@ public import RemoteStorage
 /// func keepsItsPromises(check: BackendCheck) async throws { try await check.run(on: MyBackend()) }
 /// ```
 ///
-/// Each run needs an empty place of its own. What a backend claims by ``RemoteBackend/capabilities()`` is tested as hard as
+/// Each run needs an empty place of its own. What a backend claims by ``/RemoteStorage/RemoteBackend/capabilities()`` is tested as hard as
 /// can be; what it doesn't claim it has to do right as long as nobody interferes, or to refuse with
-/// ``RemoteError/lacks(_:at:)``.
+/// ``/RemoteStorage/RemoteError/lacks(_:at:)``.
 public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
     /// How much is tried where more finds more.
     public struct Effort: Sendable {
@@ -68,7 +68,7 @@ public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
 
 /// A promise that a backend doesn't keep.
 public struct BrokenPromise: Error, Sendable, CustomStringConvertible {
-    /// What ``RemoteBackend`` promises.
+    /// What ``/RemoteStorage/RemoteBackend`` promises.
     public let promise: String
     /// What was seen instead.
     public let violation: String

@@ -4,7 +4,7 @@ public import RemoteStorage
 
 /// A device's connection to a place in memory, with the faults that a seed decides.
 ///
-/// Several connections to one ``InMemoryBackend`` are several devices at one storage, each with faults of its own. In a
+/// Several connections to one ``/RemoteStorage/InMemoryBackend`` are several devices at one storage, each with faults of its own. In a
 /// `Simulation`, whose seed decides the order of requests, the same two seeds give the same faults:
 ///
 /// ```swift
@@ -14,8 +14,8 @@ public import RemoteStorage
 /// }
 /// ```
 ///
-/// Without faults it keeps every promise of ``RemoteBackend``. Faults that a backend can tell are thrown as
-/// ``RemoteError/Code/unavailable``, as a backend throws them that has given up trying again.
+/// Without faults it keeps every promise of ``/RemoteStorage/RemoteBackend``. Faults that a backend can tell are thrown as
+/// ``/RemoteStorage/RemoteError/Code/unavailable``, as a backend throws them that has given up trying again.
 public actor SimulatedBackend: RemoteBackend {
     /// How a place is gone.
     public enum Disappearance: Sendable {

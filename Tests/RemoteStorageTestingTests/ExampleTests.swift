@@ -1,0 +1,27 @@
+import RemoteStorage
+import RemoteStorageTesting
+import Testing
+
+@Suite("The documentation's examples", .timeLimit(.minutes(10)))
+struct ExampleTests {
+    // DOC: conformance
+    @Test("a backend of mine", arguments: BackendCheck.all)
+    func keepsItsPromises(check: BackendCheck) async throws {
+        try await check.run(on: InMemoryBackend())
+    }
+    // DOC: end
+
+    @Test("two devices at one storage")
+    func devices() async throws {
+        // DOC: devices
+        let place = InMemoryBackend()
+        let laptop = SimulatedBackend(.apache, faults: SimulatedServer.apache.faults(0.1), seed: 7, place: place)
+        let phone = SimulatedBackend(.apache, seed: 8, place: place)
+        // DOC: end
+        try await phone.write([1], to: RemotePath("a"), when: .always)
+        #expect(try await place.bytes(at: RemotePath("a")) == [1])
+        for _ in 0..<100 { _ = try? await laptop.bytes(at: RemotePath("a")) }
+        #expect(await !laptop.log.isEmpty)
+        #expect(await phone.log.isEmpty)
+    }
+}

@@ -1,0 +1,129 @@
+import RemoteStorage
+import RemoteStorageTesting
+import Testing
+
+// The documentation's examples.
+
+// DOC: backend
+actor Subdirectory: RemoteBackend {
+    nonisolated let identity: String
+    private let base: any RemoteBackend
+    private let directory: RemotePath
+
+    init(_ directory: RemotePath, of base: any RemoteBackend) {
+        self.base = base
+        self.directory = directory
+        identity = "\(base.identity)/\(directory)"
+    }
+
+    func capabilities() async throws -> RemoteCapabilities { try await base.capabilities() }
+
+    func knownCapabilities() async throws -> RemoteCapabilities? { try await base.knownCapabilities() }
+
+    func status(of path: RemotePath) async throws -> RemoteItem? {
+        try await found(base.status(of: whole(path)))
+    }
+
+    func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+        try await found(base.list(whole(directory)))
+    }
+
+    func createDirectory(at path: RemotePath) async throws {
+        try await requirePlace()
+        try await base.createDirectory(at: whole(path))
+    }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try await found(base.read(whole(path), range: range))
+    }
+
+    func write(_ content: RemoteContent, to path: RemotePath, when condition: WriteCondition) async throws -> RemoteItem
+    {
+        try await requirePlace()
+        return try await base.write(content, to: inside(path), when: condition)
+    }
+
+    func resumeWrite(
+        to path: RemotePath,
+        when condition: WriteCondition,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws -> RemoteItem {
+        try await requirePlace()
+        return try await base.resumeWrite(to: inside(path), when: condition, rest)
+    }
+
+    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
+        try await base.copy(whole(source), to: inside(destination), when: condition)
+    }
+
+    func move(_ source: RemotePath, to destination: RemotePath) async throws {
+        try await base.move(inside(source), to: inside(destination))
+    }
+
+    func remove(_ path: RemotePath) async throws { try await base.remove(inside(path)) }
+
+    private func whole(_ path: RemotePath) throws -> RemotePath {
+        try RemotePath(components: directory.components + path.components)
+    }
+
+    /// What may be changed: anything but the root.
+    private func inside(_ path: RemotePath) throws -> RemotePath {
+        guard path != .root else { throw RemoteError.isRoot() }
+        return try whole(path)
+    }
+
+    /// What was found; nothing is an answer only if the place is there.
+    private func found<Answer>(_ answer: Answer?) async throws -> Answer? {
+        if answer == nil { try await requirePlace() }
+        return answer
+    }
+
+    private func requirePlace() async throws {
+        guard try await base.status(of: directory) != nil else {
+            throw RemoteError(.unavailable, "\(identity) isn't there. Make the directory first.")
+        }
+    }
+}
+// DOC: end
+
+@Suite("D16: A backend that somebody writes", .timeLimit(.minutes(10)))
+struct WritingABackendTests {
+    // DOC: suite
+    @Test("a directory of another backend", arguments: BackendCheck.all)
+    func keepsItsPromises(check: BackendCheck) async throws {
+        let base = InMemoryBackend()
+        let directory = try RemotePath("users/ann")
+        try await base.createDirectory(at: directory)
+        try await check.run(on: Subdirectory(directory, of: base))
+    }
+    // DOC: end
+
+    @Test("doesn't take a place that isn't there for an empty one")
+    func absence() async throws {
+        let backend = Subdirectory(try RemotePath("users/ann"), of: InMemoryBackend())
+        let requests: [@Sendable () async throws -> Void] = [
+            { _ = try await backend.status(of: .root) },
+            { _ = try await backend.list(.root) },
+            { _ = try await backend.read(RemotePath("a")) },
+            { try await backend.createDirectory(at: RemotePath("a")) },
+            { try await backend.write([1], to: RemotePath("a"), when: .always) },
+        ]
+        for request in requests {
+            let error = await #expect(throws: RemoteError.self) { try await request() }
+            #expect(error?.code == .unavailable)
+        }
+    }
+
+    @Test("A folder keeps a file")
+    func folder() async throws {
+        try await withTemporaryFolder { share in
+            // DOC: folder
+            let backend = LocalFolderBackend(root: share)
+            let path = try RemotePath("letters/2026/hello.txt")
+            try await backend.write(Array("Hello".utf8), to: path, when: .ifAbsent)
+            let bytes = try await backend.bytes(at: path)
+            // DOC: end
+            #expect(bytes == Array("Hello".utf8))
+        }
+    }
+}

@@ -1,0 +1,24 @@
+import RemoteStorage
+import RemoteStorageWebDAV
+import Testing
+import WebDAVServers
+
+extension WebDAVTests {
+    @Suite("The documentation's example")
+    struct ExampleTests {
+        @Test("lists a share", arguments: ServerKind.plainInstalled)
+        func share(kind: ServerKind) async throws {
+            let server = try await WebDAVServer(kind)
+            let url = server.url
+            // DOC: share
+            let configuration = try WebDAVConfiguration(
+                url: url,
+                credentials: WebDAVCredentials(user: "user", password: "correct horse")
+            )
+            let backend = WebDAVBackend(configuration)
+            for item in try await backend.list(.root) ?? [] { print(item.name, item.size) }
+            // DOC: end
+            #expect(try await backend.list(.root) == [])
+        }
+    }
+}
