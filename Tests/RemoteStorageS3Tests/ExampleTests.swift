@@ -1,3 +1,4 @@
+import RemoteStorage
 import RemoteStorageS3
 
 // The documentation's example: only compiled, since tests don't ask this machine's environment who they are.

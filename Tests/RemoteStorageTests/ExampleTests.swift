@@ -86,8 +86,8 @@ actor Subdirectory: RemoteBackend {
 }
 // DOC: end
 
-@Suite("D16: A backend that somebody writes", .timeLimit(.minutes(10)))
-struct WritingABackendTests {
+@Suite("D16: The documentation's examples, a backend among them", .timeLimit(.minutes(10)))
+struct ExampleTests {
     // DOC: suite
     @Test("a directory of another backend", arguments: BackendCheck.all)
     func keepsItsPromises(check: BackendCheck) async throws {
