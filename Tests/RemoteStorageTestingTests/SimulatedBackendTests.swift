@@ -82,6 +82,29 @@ struct SimulatedBackendTests {
         #expect(seen.withLock { $0 } == Set(all))
     }
 
+    @Test("says so when a file is replaced as often as it is read, rather than read for ever")
+    func restlessFile() async throws {
+        let path = try RemotePath("file")
+        try await Simulation.run(seed: 1) { simulation in
+            let (place, clock) = (InMemoryBackend(), simulation.clock)
+            try await place.write([], to: path, when: .always)
+            var faults = FaultModel()
+            faults.lateOpening = 1
+            faults.latency = .milliseconds(5) ... .milliseconds(50)
+            let backend = SimulatedBackend(.apache, faults: faults, place: place, clock: clock)
+            let writer = Task {
+                for length in 1... {
+                    try await clock.sleep(for: .milliseconds(3))
+                    try await place.write([UInt8](repeating: 1, count: length), to: path, when: .always)
+                }
+            }
+            let error = await #expect(throws: RemoteError.self) { try await backend.bytes(at: path) }
+            writer.cancel()
+            #expect(error?.code == .unavailable && error?.path == path)
+            #expect(error?.message.contains("is replaced all the time") == true)
+        }
+    }
+
     /// Faults of which every one is seen in some story.
     private static let expected = [
         "the request was lost", "the reply was lost", "HTTP status 423", "HTTP status 429", "HTTP status 500",

@@ -49,6 +49,18 @@ struct InboxTests {
         }
     }
 
+    @Test("don't pile up where nothing runs that would take them in")
+    func suspended() async throws {
+        let supervisor = OperationSupervisor(OperationSupervisor.Configuration(width: 1, isSuspended: true))
+        for _ in 0..<5000 { supervisor.add(Probe { _ in }) }
+        let knownCount = supervisor.core.withBoardAsItStands { $0.scheduler.count }
+        #expect(5000 - knownCount <= 1024)
+        #expect(supervisor.operations.count == 5000)
+        supervisor.isSuspended = false
+        try await supervisor.drain()
+        #expect(supervisor.progress.completedUnitCount == 5000)
+    }
+
     @Test("come before a barrier that is added after them")
     func barrier() async throws {
         for seed in 0..<100 as Range<UInt64> {
