@@ -56,11 +56,12 @@ package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
         let handle = try FileHandle(forReadingFrom: url)
         defer { try? handle.close() }
         var hasher = ContentRootHasher()
-        while let data = try handle.read(upToCount: blockSize), !data.isEmpty {
+        while true {
             try Task.checkCancellation()
-            hasher.update(Array(data))
+            let block = try handle.readBlock(of: blockSize)
+            guard !block.isEmpty else { return (hasher.byteCount, hasher.finalize()) }
+            hasher.update(block)
         }
-        return (hasher.byteCount, hasher.finalize())
     }
 }
 

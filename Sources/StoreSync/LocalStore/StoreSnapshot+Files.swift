@@ -38,7 +38,7 @@ extension StoreSnapshot {
     static func read(
         _ store: LocalStore,
         whileReading: () throws -> Void = {},
-        _ body: (Data) throws -> Void = { _ in }
+        _ body: ([UInt8]) throws -> Void = { _ in }
     ) throws -> (byteCount: Int64, root: ContentRoot) {
         try refuseSideFiles(of: store)
         let before = store.fingerprint
@@ -58,17 +58,18 @@ extension StoreSnapshot {
 
     private static func digest(
         _ store: LocalStore,
-        _ body: (Data) throws -> Void
+        _ body: ([UInt8]) throws -> Void
     ) throws -> (byteCount: Int64, root: ContentRoot) {
         let source = try reading(store) { try FileHandle(forReadingFrom: store.url) }
         defer { try? source.close() }
         var hasher = ContentRootHasher()
-        while let chunk = try reading(store, { try source.read(upToCount: ContentRoot.blockSize) }), !chunk.isEmpty {
+        while true {
             try Task.checkCancellation()
-            hasher.update(Array(chunk))
-            try body(chunk)
+            let block = try reading(store) { try source.readBlock(of: ContentRoot.blockSize) }
+            guard !block.isEmpty else { return (hasher.byteCount, hasher.finalize()) }
+            hasher.update(block)
+            try body(block)
         }
-        return (hasher.byteCount, hasher.finalize())
     }
 
     private static func reading<Result>(_ store: LocalStore, _ body: () throws -> Result) throws -> Result {

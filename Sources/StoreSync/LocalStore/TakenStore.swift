@@ -71,7 +71,7 @@ enum TakenStore: Sendable {
             let handle = try FileHandle(forReadingFrom: snapshot.url)
             defer { try? handle.close() }
             try handle.seek(toOffset: UInt64(offset))
-            return Array(try handle.read(upToCount: count) ?? Data())
+            return try handle.readBlock(of: count)
         }
     }
 
