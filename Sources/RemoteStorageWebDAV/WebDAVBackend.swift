@@ -33,14 +33,9 @@ public actor WebDAVBackend: RemoteBackend {
     private var introduction: Task<HTTPHeaders, any Error>?
     /// Whether the share was seen.
     private var isThere = false
-    /// Directories that were seen or made; others may have removed them since.
-    private var knownDirectories: Set<RemotePath> = [.root]
-    /// Those among them that were listed or made, so that a directory in them that isn't known isn't there.
-    private var exploredDirectories: Set<RemotePath> = []
+    var directories = KnownDirectories()
     /// How many of our own requests are making each directory.
     private var makers: [RemotePath: Int] = [:]
-    /// Those among the known directories that a request of ours found there already while another one was making them.
-    private var presumedDirectories: Set<RemotePath> = []
 
     /// Takes a share, to which it connects with the first request.
     public init(_ configuration: WebDAVConfiguration) {
@@ -186,9 +181,7 @@ public actor WebDAVBackend: RemoteBackend {
             guard try await status(of: .root) != nil else { throw missingShare }
             return
         }
-        if let parent = path.parent, !knownDirectories.contains(parent), isExplored(above: parent) {
-            try await createDirectory(at: parent)
-        }
+        if let parent = path.parent, directories.areWithout(parent) { try await createDirectory(at: parent) }
         makers[path, default: 0] += 1
         defer { makers[path] = makers[path].flatMap { $0 > 1 ? $0 - 1 : nil } }
         for isLast in [false, true] {
@@ -196,69 +189,41 @@ public actor WebDAVBackend: RemoteBackend {
                 HTTPRequest(method: .MKCOL, target: location.target(path, isDirectory: true))
             )
             await response.discard()
-            if response.isSuccess {
-                exploredDirectories.insert(path)
-                presumedDirectories.remove(path)
-                break
-            }
+            if response.isSuccess { return directories.insert(path, .explored) }
             if response.status == 409, !isLast, let parent = path.parent, parent != .root {
                 // What is above it isn't there; no need to look.
                 try await createDirectory(at: parent)
                 continue
             }
-            if response.status == 405, knownDirectories.contains(path), !presumedDirectories.contains(path) { break }
-            if response.status == 405, makers[path, default: 0] > 1 {
+            if response.status == 405 {
+                if directories.isCertain(of: path) { return }
                 // The other one has made it just now; or it can't either, and the last of us looks why.
-                presumedDirectories.insert(path)
-                break
+                if makers[path, default: 0] > 1 { return directories.insert(path, .presumed) }
             }
             // It may be there, or be our own request of before; or what is above it isn't.
             if let item = try await status(of: path) {
-                presumedDirectories.remove(path)
                 guard item.kind == .directory else {
-                    knownDirectories.remove(path)
+                    directories.forget(path)
                     throw RemoteError.notADirectory(path)
                 }
-                break
+                return directories.insert(path, .seen)
             }
             guard !isLast, let parent = path.parent else { throw error(response, at: path) }
             try await createDirectory(at: parent)
         }
-        knownDirectories.insert(path)
-    }
-
-    /// Whether what is known says that a directory isn't there.
-    private func isExplored(above directory: RemotePath) -> Bool {
-        var ancestor = directory.parent
-        while let candidate = ancestor, !knownDirectories.contains(candidate) { ancestor = candidate.parent }
-        return ancestor.map(exploredDirectories.contains) ?? false
     }
 
     /// Makes a directory unless it was seen already.
     func makeSure(of directory: RemotePath) async throws {
-        guard !knownDirectories.contains(directory) else { return }
+        guard !directories.contains(directory) else { return }
         try await createDirectory(at: directory)
-    }
-
-    /// Forgets that directories were seen.
-    func forget(_ path: RemotePath) {
-        knownDirectories = knownDirectories.filter { $0 == .root || !$0.isEqualToOrInside(path) }
-        exploredDirectories = exploredDirectories.filter { !$0.isEqualToOrInside(path) }
-        presumedDirectories = presumedDirectories.filter { !$0.isEqualToOrInside(path) }
-    }
-
-    /// Forgets every directory above something, since the server says that one is missing.
-    func forgetDirectories(above path: RemotePath) {
-        knownDirectories = knownDirectories.filter { $0 == .root || !path.isEqualToOrInside($0) }
-        exploredDirectories = exploredDirectories.filter { !path.isEqualToOrInside($0) }
-        presumedDirectories = presumedDirectories.filter { !path.isEqualToOrInside($0) }
     }
 
     /// Removes a file, or a directory with all that is in it, by DELETE.
     public func remove(_ path: RemotePath) async throws {
         guard path != .root else { throw RemoteError.isRoot() }
         guard let item = try await status(of: path) else { return }
-        forget(path)
+        directories.forget(path)
         let target = location.target(path, isDirectory: item.kind == .directory)
         let response = try await transport.send(HTTPRequest(method: .DELETE, target: target))
         await response.discard()
@@ -326,8 +291,9 @@ public actor WebDAVBackend: RemoteBackend {
             )
         }
         if path == .root { isThere = true }
-        for (path, item) in found where item.kind == .directory { knownDirectories.insert(path) }
-        if depth == "1" { exploredDirectories.insert(path) }
+        for (found, item) in found where item.kind == .directory {
+            directories.insert(found, depth == "1" && found == path ? .explored : .seen)
+        }
         return found
     }
 

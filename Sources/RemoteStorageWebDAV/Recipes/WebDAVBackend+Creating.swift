@@ -56,7 +56,7 @@ extension WebDAVBackend {
         async let mark: Void = createDirectory(at: aside.appending("taken"))
         try await place(aside.appending("content"))
         try await mark
-        forget(aside)
+        directories.forget(aside)
     }
 
     /// Tries to win, and gives the file its name if so; else completes what the winner hasn't.

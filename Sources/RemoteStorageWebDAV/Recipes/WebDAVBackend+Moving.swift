@@ -65,7 +65,7 @@ extension WebDAVBackend {
         guard existing == nil else { throw RemoteError.alreadyExists(destination) }
         try await makeSure(of: parent)
         let isDirectory = item.kind == .directory
-        forget(source)
+        directories.forget(source)
         for isLast in [false, true] {
             let outcome = try await sendMove(
                 .move,
@@ -78,7 +78,7 @@ extension WebDAVBackend {
             guard try await status(of: destination) == nil else { throw RemoteError.alreadyExists(destination) }
             guard try await status(of: source) != nil else { throw RemoteError.notFound(source) }
             guard !isLast, try await status(of: parent) == nil else { throw error(response, at: source) }
-            forgetDirectories(above: destination)
+            directories.forget(above: destination)
             try await makeSure(of: parent)
         }
     }

@@ -88,7 +88,7 @@ extension WebDAVBackend {
             if try await status(of: path)?.kind == .directory { throw RemoteError.notAFile(path) }
             guard try await status(of: parent)?.kind != .directory, !isLast else { throw error(response, at: path) }
             // The directory that was seen is gone.
-            forgetDirectories(above: path)
+            directories.forget(above: path)
         }
         preconditionFailure("the last attempt returns or throws")
     }
