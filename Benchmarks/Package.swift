@@ -30,6 +30,16 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // What `buckets` measures the S3 backend by; only who builds this builds SwiftNIO.
+        .executableTarget(
+            name: "bucketcopy",
+            dependencies: [
+                .product(name: "RemoteStorage", package: "swift-store-sync"),
+                .product(name: "RemoteStorageS3", package: "swift-store-sync"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings
+        ),
         // The same workloads under `swift package benchmark`, for thresholds and profiles.
         .executableTarget(
             name: "OperationsBenchmarks",

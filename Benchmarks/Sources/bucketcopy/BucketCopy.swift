@@ -1,0 +1,50 @@
+import ArgumentParser
+import Foundation
+import RemoteStorage
+import RemoteStorageS3
+
+/// Sends one file to a bucket, or fetches it: what the backend does, without anything that `storesync` does besides.
+@main
+struct BucketCopy: AsyncParsableCommand {
+    enum Direction: String, ExpressibleByArgument { case up, down }
+
+    @Argument(help: "Which way: up or down.")
+    var direction: Direction
+
+    @Argument(help: "The file on this device.")
+    var file: String
+
+    @Argument(help: "The place, as s3://bucket/prefix; the file is called “file” there.")
+    var place: String
+
+    @Option(help: "The server.")
+    var endpoint: String
+
+    @Option(help: "How many bytes a part has.")
+    var partSize: Int?
+
+    @Option(help: "How many parts are sent side by side.")
+    var parallelParts: Int?
+
+    func run() async throws {
+        guard let url = URL(string: place) else { throw ValidationError("“\(place)” is no URL.") }
+        var configuration = try S3Configuration(url: url, endpoint: endpoint)
+        if let partSize { configuration.partSize = partSize }
+        if let parallelParts { configuration.parallelParts = parallelParts }
+        let backend = S3Backend(configuration)
+        let path = try RemotePath("file")
+        switch direction {
+        case .up:
+            let content = try await RemoteContent.file(at: URL(filePath: file))
+            try await backend.resumeWrite(to: path, when: .ifAbsent) { _ in RemoteContentRest(content, after: 0) }
+        case .down:
+            guard let content = try await backend.read(path) else { throw RemoteError.notFound(path) }
+            guard FileManager.default.createFile(atPath: file, contents: nil) else {
+                throw ValidationError("“\(file)” can't be made.")
+            }
+            let handle = try FileHandle(forWritingTo: URL(filePath: file))
+            for try await chunk in content { try handle.write(contentsOf: chunk) }
+            try handle.close()
+        }
+    }
+}
