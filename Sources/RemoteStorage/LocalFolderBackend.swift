@@ -111,7 +111,9 @@ public actor LocalFolderBackend: RemoteBackend {
             try await perform(path) { _ in try pending.open.truncate(to: rest.offset) }
             return try await finish(pending, with: rest.content, at: path, when: condition)
         } catch {
-            if !pending.isKept || !RemoteContentRest.canFollow(after: error) {
+            if pending.isKept, RemoteContentRest.canFollow(after: error) {
+                pending.open.unlock()
+            } else {
                 try? await runBlocking(on: executor) { pending.file.discard() }
             }
             throw error

@@ -1,6 +1,7 @@
 import Foundation
 import SystemPackage
 import Testing
+import ThreadSupport
 
 @testable import RemoteStorage
 
@@ -51,6 +52,39 @@ struct LocalFolderBackendTests {
             #expect(try await backend.list(RemotePath("directory"))?.map(\.name) == [".storesync", "x.tmp"])
             try await backend.remove(RemotePath("directory"))
             #expect(try await backend.status(of: RemotePath("directory")) == nil)
+        }
+    }
+
+    @Test("keeps a write that was cut off even while a program that is being started has a copy of the descriptor")
+    func copiedDescriptor() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            let path = try RemotePath("file")
+            let copy = Locked<CInt>(-1)
+            await #expect(throws: RemoteError.self) {
+                try await backend.resumeWrite(to: path, when: .always) { _ in
+                    let content = RemoteContent(length: nil) {
+                        var chunk: [UInt8]? = [1, 2, 3]
+                        return {
+                            if let bytes = chunk.take() { return bytes }
+                            let name = try #require(FileManager.default.contentsOfDirectory(atPath: folder.path).first)
+                            var (pending, open) = (stat(), stat())
+                            stat(folder.appending(path: name).path, &pending)
+                            let descriptor = (0..<1024).first { fstat($0, &open) == 0 && open.st_ino == pending.st_ino }
+                            copy.withLock { $0 = dup(descriptor ?? -1) }
+                            throw RemoteError(.unavailable, "cut off")
+                        }
+                    }
+                    return RemoteContentRest(content, after: 0)
+                }
+            }
+            #expect(copy.withLock { $0 } >= 0)
+            try await backend.resumeWrite(to: path, when: .always) { kept in
+                #expect(kept == 3)
+                return RemoteContentRest(RemoteContent([4]), after: kept)
+            }
+            close(copy.withLock { $0 })
+            #expect(try Data(contentsOf: folder.appending(path: "file")) == Data([1, 2, 3, 4]))
         }
     }
 

@@ -41,6 +41,11 @@ final class OpenFile: Sendable {
         flock(descriptor.rawValue, LOCK_EX | LOCK_NB) == 0
     }
 
+    /// Gives it back at once, whoever else holds the descriptor: a program that is just being started has a copy.
+    func unlock() {
+        _ = flock(descriptor.rawValue, LOCK_UN)
+    }
+
     /// Drops what stands after the first bytes.
     func truncate(to count: Int64) throws(Errno) {
         try retrying { ftruncate(descriptor.rawValue, off_t(count)) }
