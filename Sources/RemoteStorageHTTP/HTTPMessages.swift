@@ -59,6 +59,18 @@ package struct HTTPResponse: Sendable {
 
     package var isSuccess: Bool { (200..<300).contains(status) }
 
+    /// Reads the whole body into ``bytes``.
+    mutating func readWhole(upTo limit: Int) async throws {
+        let announced = headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
+        for try await chunk in body {
+            // Not before: what answers to HEAD announce doesn't come.
+            if bytes.isEmpty { bytes.reserveCapacity(max(0, min(announced, limit))) }
+            guard chunk.readableBytes <= limit - bytes.count else { throw NIOTooManyBytesError(maxBytes: limit) }
+            bytes += chunk.readableBytesView
+        }
+        body = .bytes(ByteBuffer())
+    }
+
     /// Reads a body that isn't needed, so that its connection can be used again.
     package func discard() async {
         _ = try? await body.collect(upTo: 1 << 16)

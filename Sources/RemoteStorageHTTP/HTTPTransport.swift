@@ -186,8 +186,7 @@ package final class HTTPTransport: HTTPSending {
             var response = HTTPResponse(status: Int(answer.status.code), headers: answer.headers, body: answer.body)
             // What a server says of a failure is short.
             if let limit = replyLimit ?? (response.status >= 300 ? 1 << 18 : nil) {
-                response.bytes = Array(buffer: try await response.body.collect(upTo: limit))
-                response.body = .bytes(ByteBuffer())
+                try await response.readWhole(upTo: limit)
             }
             return response
         } catch {

@@ -18,14 +18,10 @@ extension RemoteContent {
         var length = announced
         if let range {
             if response.status == 206 {
-                let sent = response.headers.first(name: "Content-Range").flatMap { ContentRange($0) }
+                let sent = ContentRange(response)
                 guard let sent, sent.range.lowerBound == range.lowerBound, sent.range.upperBound <= range.upperBound
                 else {
-                    throw RemoteError(
-                        .unavailable,
-                        "\(place) sent another part of “\(path)” than was asked for. Try again later.",
-                        path: path
-                    )
+                    throw RemoteError.anotherPart(of: path, from: place)
                 }
                 length = sent.range.upperBound - sent.range.lowerBound
             } else {
@@ -92,9 +88,28 @@ extension RemoteContent {
     }
 }
 
+extension RemoteError {
+    /// A server sent something else than was asked for.
+    package static func anotherPart(of path: RemotePath, from place: String) -> RemoteError {
+        RemoteError(
+            .unavailable,
+            "\(place) sent another part of “\(path)” than was asked for. Try again later.",
+            path: path
+        )
+    }
+}
+
 /// The header that says which part of a file is sent: `bytes 0-499/1234`.
 package struct ContentRange: Equatable {
     package var range: Range<Int64>
+    /// How many bytes the whole file has; `nil` where the server doesn't say.
+    package var total: Int64?
+
+    /// What an answer says that it holds.
+    package init?(_ response: HTTPResponse) {
+        guard let header = response.headers.first(name: "Content-Range") else { return nil }
+        self.init(header)
+    }
 
     package init?(_ header: String) {
         let words = header.split { $0 == " " || $0 == "-" || $0 == "/" }
@@ -103,5 +118,7 @@ package struct ContentRange: Equatable {
             first >= 0, first <= last, last < .max
         else { return nil }
         range = first..<last + 1
+        total = Int64(words[3])
+        if let total, total < range.upperBound { return nil }
     }
 }

@@ -8,7 +8,9 @@ import RemoteStorageHTTP
 /// - Conditions are sent where they are known to hold in a race: at Amazon and SeaweedFS. Any other server is tried, once and
 ///   before the first write, with what a probe can disprove.
 /// - A file appears with its last byte, also one that is sent in parts. What is sent is in memory, signed, and compared by
-///   the server by its checksums; of a large file that is a part or a few of them.
+///   the server by its checksums; of a large file that is a part or a few of them, and so it is where one is read.
+/// - What is read is of one version. A large file that is replaced while it's read is an error
+///   (``/RemoteStorage/RemoteError/Code/unavailable``).
 /// - A directory is a key without bytes that ends in a slash, or what other keys begin with; it gets a key of its own when
 ///   it is made, and before what is in it goes. It isn't moved at once: each file is copied, then the originals are removed.
 /// - Requests are sent again when an answer is lost or the server is too busy. Each file carries the name of the write that
@@ -88,7 +90,7 @@ public actor S3Backend: RemoteBackend {
     ///   - query: The parameters.
     ///   - headers: What it has besides what every request has.
     ///   - payload: What is sent.
-    ///   - readsWhole: Whether the answer is read at once.
+    ///   - replyLimit: How long an answer may be that is read at once, in bytes; `nil` to leave it on its way.
     /// - Returns: The answer, whatever its status.
     /// - Throws: ``RemoteError``; `CancellationError`.
     func perform(
@@ -97,7 +99,7 @@ public actor S3Backend: RemoteBackend {
         query: [String: String] = [:],
         headers: [(String, String)] = [],
         payload: S3Payload? = nil,
-        readsWhole: Bool = true
+        replyLimit: Int? = S3Backend.longestReply
     ) async throws -> HTTPResponse {
         let response = try await transport.send(
             HTTPRequest(
@@ -106,7 +108,7 @@ public actor S3Backend: RemoteBackend {
                 // What else is sent has no checksum: beside the list of a file's parts it would be the whole file's.
                 headers: headers + ((method == .PUT ? payload?.fileHeaders : payload?.headers) ?? []),
                 body: payload.map { .bytes($0.bytes, contentType: "application/octet-stream") },
-                replyLimit: readsWhole ? Self.longestReply : nil
+                replyLimit: replyLimit
             )
         )
         if response.isSuccess {

@@ -39,11 +39,11 @@ public struct S3Configuration: Sendable {
     public var retries = RequestRetries()
     /// The clock by which tries are waited for.
     public var clock: any Clock<Duration> = ContinuousClock()
-    /// How many bytes of a file are sent at once; at least ``smallestPartSize``.
+    /// How many bytes of a file are sent or fetched at once; at least ``smallestPartSize``.
     ///
-    /// Larger files are sent in parts, which grow where there would be more than 10,000 of them.
+    /// Larger files are sent in parts, which grow where there would be more than 10,000 of them, and fetched in parts.
     public var partSize = 8 << 20
-    /// How many parts of a file are sent side by side, all of them from memory.
+    /// How many parts of a file are sent or fetched side by side, all of them in memory.
     public var parallelParts = 4
     /// How old an upload in parts below the prefix that was never finished must be for the next one to abort it.
     ///

@@ -54,40 +54,6 @@ extension S3Backend {
         return (try? RemotePath(components: [name])) == nil || !Self.canKeep([name]) ? nil : name
     }
 
-    /// Opens a file, of which the server sends one version.
-    public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        try Task.checkCancellation()
-        guard path != .root else { throw RemoteError.notAFile(path) }
-        guard Self.canKeep(path.components) else { return nil }
-        // Asked beside it, so that a directory is told from nothing in one round trip.
-        async let isDirectory = self.isDirectory(path)
-        if let range, range.isEmpty {
-            guard try await head(path) == nil else { return RemoteContent([]) }
-            guard try await !isDirectory else { throw RemoteError.notAFile(path) }
-            return nil
-        }
-        let headers = range.map { range in
-            // Some servers can't count as far as the largest number.
-            [
-                (
-                    "Range",
-                    "bytes=\(max(0, range.lowerBound))-\(range.upperBound > 1 << 53 ? "" : "\(range.upperBound - 1)")"
-                )
-            ]
-        }
-        let response = try await perform(.GET, location.key(path), headers: headers ?? [], readsWhole: false)
-        switch response.status {
-        case 200, 206: return try RemoteContent(response, of: path, range: range, identity)
-        case 404, 410:
-            guard try await !isDirectory else { throw RemoteError.notAFile(path) }
-            return nil
-        case 416: return RemoteContent([])
-        default:
-            try check(response, at: path)
-            return nil
-        }
-    }
-
     /// The file at a path; `nil` if there is none.
     func head(_ path: RemotePath) async throws -> RemoteItem? {
         guard let response = try await headers(of: path), let name = path.lastComponent else { return nil }

@@ -1,0 +1,339 @@
+import Foundation
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+import S3Servers
+import ServerFixtures
+import Testing
+import ThreadSupport
+
+@testable import RemoteStorageS3
+
+@Suite("A file that is fetched in parts")
+struct PartedDownloadTests {
+    private static let partSize = S3Configuration.smallestPartSize
+
+    // MARK: The parts
+
+    /// What was asked for and hasn't come.
+    private struct Requests {
+        var begun: [Range<Int64>] = []
+        var running = 0
+        var most = 0
+        var cancelled = 0
+    }
+
+    private static func download(
+        _ requests: Locked<Requests>,
+        parallelParts: Int = 3,
+        fetch: @escaping @Sendable (Range<Int64>) async throws -> [UInt8]
+    ) -> PartedDownload {
+        PartedDownload(
+            RemoteContent([0, 1, 2]),
+            rest: 3..<20,
+            partSize: 3,
+            parallelParts: parallelParts
+        ) { range in
+            requests.withLock { requests in
+                requests.begun.append(range)
+                requests.running += 1
+                requests.most = max(requests.most, requests.running)
+            }
+            defer { requests.withLock { $0.running -= 1 } }
+            return try await fetch(range)
+        }
+    }
+
+    private static func bytes(_ range: Range<Int64>) -> [UInt8] { range.map { UInt8($0) } }
+
+    @Test("comes in order, whichever part is here first, and is all there is", arguments: [-1, 0, 1, 2, 3, 6, 100])
+    func order(parallelParts: Int) async throws {
+        let requests = Locked(Requests())
+        let download = Self.download(requests, parallelParts: parallelParts) { range in
+            // Later parts come sooner.
+            for _ in 0..<(20 - range.lowerBound) { await Task.yield() }
+            return Self.bytes(range)
+        }
+        var chunks: [[UInt8]] = []
+        while let chunk = try await download.next() { chunks.append(chunk) }
+        #expect(chunks == [0..<3, 3..<6, 6..<9, 9..<12, 12..<15, 15..<18, 18..<20].map { Self.bytes($0) })
+        #expect(try await download.next() == nil)
+        let (begun, most) = requests.withLock { ($0.begun, $0.most) }
+        #expect(begun.count == 6 && Set(begun).count == 6)
+        #expect(most <= max(1, parallelParts))
+    }
+
+    @Test("whoever stops reading, or is cancelled, leaves no request behind", arguments: [false, true])
+    func abandoned(isCancelled: Bool) async throws {
+        let requests = Locked(Requests())
+        let (ended, ending) = AsyncStream.makeStream(of: Void.self)
+        let reader = Task { () async throws in
+            let download = Self.download(requests) { range in
+                do {
+                    // Nobody answers.
+                    try await ContinuousClock().sleep(for: .seconds(3600))
+                } catch {
+                    requests.withLock { $0.cancelled += 1 }
+                    ending.yield()
+                    throw error
+                }
+                return Self.bytes(range)
+            }
+            #expect(try await download.next() == [0, 1, 2])
+            if isCancelled {
+                withUnsafeCurrentTask { $0?.cancel() }
+                await #expect(throws: CancellationError.self) { try await download.next() }
+            }
+        }
+        try await reader.value
+        // Two beside the first one; with the next one three.
+        var left = isCancelled ? 3 : 2
+        for await _ in ended {
+            left -= 1
+            if left == 0 { break }
+        }
+        #expect(requests.withLock { $0.begun.count == $0.cancelled })
+    }
+
+    @Test("a part that doesn't come is an error, after what is before it")
+    func failure() async throws {
+        let requests = Locked(Requests())
+        let download = Self.download(requests) { range in
+            guard range.lowerBound != 9 else { throw RemoteError(.unavailable, "gone") }
+            return Self.bytes(range)
+        }
+        for first in [0, 3, 6] as [Int64] { #expect(try await download.next() == Self.bytes(first..<first + 3)) }
+        await #expect(throws: RemoteError.self) { try await download.next() }
+    }
+
+    // MARK: A server
+
+    /// One file, at every path, on a server that answers as it's told to.
+    private struct OneFile: HTTPSending {
+        var bytes: [UInt8]
+        let ranges = Locked<[String]>([])
+        /// Changes the answer to the request with this number.
+        var answer: @Sendable (_ number: Int, _ usual: HTTPResponse) -> HTTPResponse = { $1 }
+
+        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            guard !request.target.contains("list-type") else {
+                let xml = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+                return HTTPResponse(status: 200, headers: [:], bytes: Array(xml.utf8))
+            }
+            guard request.method == .GET else {
+                let headers: HTTPHeaders = ["ETag": "\"1\"", "Content-Length": "\(bytes.count)"]
+                return HTTPResponse(status: 200, headers: headers, bytes: [])
+            }
+            let header = try #require(request.headers.first { $0.0 == "Range" }?.1)
+            let number = ranges.withLock { ranges in
+                ranges.append(header)
+                return ranges.count
+            }
+            let ends = header.dropFirst("bytes=".count).split(separator: "-").compactMap { Int($0) }
+            guard ends[0] < bytes.count else {
+                return answer(number, HTTPResponse(status: 416, headers: [:], bytes: []))
+            }
+            let range = ends[0]..<min(ends[1] + 1, bytes.count)
+            let headers: HTTPHeaders = [
+                "ETag": "\"1\"", "Content-Length": "\(range.count)",
+                "Content-Range": "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(bytes.count)",
+            ]
+            return answer(number, HTTPResponse(status: 206, headers: headers, bytes: Array(bytes[range])))
+        }
+
+        var backend: S3Backend {
+            get throws {
+                var configuration = try S3Configuration(bucket: "bucket")
+                configuration.partSize = PartedDownloadTests.partSize
+                return S3Backend(configuration, transport: self)
+            }
+        }
+    }
+
+    /// Bytes of which no part is like another one.
+    private static func pattern(_ count: Int) -> [UInt8] {
+        let period = (0..<251 * 400).map { UInt8($0 % 251) }
+        var bytes: [UInt8] = []
+        while bytes.count < count { bytes += period }
+        return Array(bytes.prefix(count))
+    }
+
+    @Test(
+        "one request for what fits into a part, more for what doesn't",
+        arguments: [0, 1, partSize - 1, partSize, partSize + 1]
+    )
+    func requests(count: Int) async throws {
+        let file = OneFile(bytes: Self.pattern(count))
+        let content = try #require(try await file.backend.read(RemotePath("file")))
+        #expect(content.length == Int64(count))
+        let isSame = try await content.bytes(upTo: count) == file.bytes
+        #expect(isSame)
+        #expect(file.ranges.withLock { $0.count } == (count > Self.partSize ? 2 : 1))
+    }
+
+    @Test("a part of a large file is fetched in parts too")
+    func ranges() async throws {
+        let file = OneFile(bytes: Self.pattern(3 * Self.partSize))
+        let size = Int64(Self.partSize)
+        let ends: [Int64] = [-4, 0, 1, size - 1, size, size + 1, 2 * size, 3 * size - 1, 3 * size, .max]
+        for lower in ends {
+            for upper in ends where upper >= lower {
+                let content = try #require(try await file.backend.read(RemotePath("file"), range: lower..<upper))
+                let there = (lower..<upper).clamped(to: 0..<3 * size)
+                #expect(content.length == Int64(there.count), "\(lower) \(upper)")
+                let expected = file.bytes[Int(there.lowerBound)..<Int(there.upperBound)]
+                let isSame = try await content.bytes(upTo: 1 << 30) == Array(expected)
+                #expect(isSame, "\(lower) \(upper)")
+            }
+        }
+    }
+
+    /// What a server may do that makes it impossible to read one version whole.
+    enum Offence: CaseIterable, Sendable {
+        case replaced, removed, shortened, other, whole, tooShort, noTag, noTagLater, noLength, failed
+
+        func apply(_ response: HTTPResponse, isFirst: Bool) -> HTTPResponse {
+            var response = response
+            switch self {
+            case .noTag: response.headers.remove(name: "ETag")
+            case .noLength:
+                response.headers.replaceOrAdd(
+                    name: "Content-Range",
+                    value: "bytes 0-\(PartedDownloadTests.partSize - 1)/*"
+                )
+            case _ where isFirst: break
+            case .replaced: response.headers.replaceOrAdd(name: "ETag", value: "\"2\"")
+            case .removed: response = HTTPResponse(status: 404, headers: [:], bytes: [])
+            case .shortened: response = HTTPResponse(status: 416, headers: [:], bytes: [])
+            case .other:
+                response.headers.replaceOrAdd(
+                    name: "Content-Range",
+                    value: "bytes 1-\(PartedDownloadTests.partSize)/100000000"
+                )
+            case .whole: response.status = 200
+            case .tooShort: response = HTTPResponse(status: 206, headers: response.headers, bytes: [1])
+            case .noTagLater: response.headers.remove(name: "ETag")
+            case .failed: response = HTTPResponse(status: 500, headers: [:], bytes: [])
+            }
+            return response
+        }
+
+        var words: String {
+            switch self {
+            case .replaced, .removed, .shortened, .noTagLater: "was replaced while it was read"
+            case .other, .whole, .tooShort: "sent another part"
+            case .noTag: "without a tag"
+            case .noLength: "how long"
+            case .failed: "500"
+            }
+        }
+    }
+
+    @Test("a file that is replaced while it is read is an error, never a mixture", arguments: Offence.allCases)
+    func mixtures(offence: Offence) async throws {
+        var file = OneFile(bytes: Self.pattern(4 * Self.partSize))
+        file.answer = { number, usual in number == 1 || number >= 3 ? offence.apply(usual, isFirst: number == 1) : usual
+        }
+        let backend = try file.backend
+        let error = await #expect(throws: RemoteError.self) {
+            _ = try await backend.read(RemotePath("file"))?.bytes(upTo: 1 << 30)
+        }
+        #expect(
+            error?.code == .unavailable && error?.message.contains(offence.words) == true,
+            "\(String(describing: error))"
+        )
+    }
+
+    @Test("a server that sends all at once is read so")
+    func withoutRanges() async throws {
+        var file = OneFile(bytes: Self.pattern(2 * Self.partSize))
+        file.answer = { [bytes = file.bytes] _, _ in
+            HTTPResponse(status: 200, headers: ["Content-Length": "\(bytes.count)"], bytes: bytes)
+        }
+        let backend = try file.backend
+        #expect(try await backend.bytes(at: RemotePath("file"), upTo: 1 << 30) == file.bytes)
+        #expect(try await backend.read(RemotePath("file"), range: 3..<9)?.bytes(upTo: 6) == Array(file.bytes[3..<9]))
+        #expect(file.ranges.withLock { $0.count } == 2)
+    }
+
+    @Test("a part that looks like a failure's words is a part")
+    func errorDocument() async throws {
+        let document = Array("<Error><Code>InternalError</Code><Message>".utf8)
+        let end = Array("</Message></Error>".utf8)
+        let letters = [UInt8](repeating: UInt8(ascii: "x"), count: Self.partSize - document.count - end.count)
+        let file = OneFile(bytes: Self.pattern(Self.partSize) + document + letters + end)
+        let isSame = try await file.backend.bytes(at: RemotePath("file"), upTo: 1 << 30) == file.bytes
+        #expect(isSame)
+    }
+
+    // MARK: Real servers
+
+    @Test(
+        "a file that is replaced or removed on a server while it is read is an error",
+        .enabled(if: S3ServerKind.seaweedFS.isInstalled),
+        arguments: S3ServerKind.plainInstalled,
+        [false, true]
+    )
+    func replacement(kind: S3ServerKind, isRemoved: Bool) async throws {
+        let server = try await S3Server.shared(kind)
+        var configuration = try server.configuration(prefix: UUID().uuidString)
+        configuration.partSize = Self.partSize
+        configuration.parallelParts = 2
+        let backend = S3Backend(configuration)
+        let path = try RemotePath("large")
+        let bytes = Self.pattern(5 * Self.partSize)
+        try await backend.write(bytes, to: path, when: .always)
+        var content = try #require(try await backend.read(path)).makeAsyncIterator()
+        var count = try #require(try await content.next()).count
+        if isRemoved {
+            try await backend.remove(path)
+        } else {
+            try await backend.write(bytes.reversed(), to: path, when: .always)
+        }
+        let error = await #expect(throws: RemoteError.self) {
+            while let chunk = try await content.next() {
+                let isSame = bytes[count..<count + chunk.count].elementsEqual(chunk)
+                #expect(isSame)
+                count += chunk.count
+            }
+        }
+        #expect(error?.code == .unavailable)
+        #expect(count < bytes.count)
+    }
+
+    @Test(
+        "arrives whole although the connection is cut in each part, and no part that is here is fetched again",
+        .enabled(if: S3ServerKind.seaweedFS.isInstalled),
+        arguments: S3ServerKind.plainInstalled
+    )
+    func cuts(kind: S3ServerKind) async throws {
+        let server = try await S3Server.shared(kind)
+        let prefix = UUID().uuidString
+        let bytes = Self.pattern(5 * Self.partSize + 1)
+        let path = try RemotePath("large")
+        try await S3Backend(server.configuration(prefix: prefix)).write(bytes, to: path, when: .ifAbsent)
+        let counts = Locked(0)
+        let proxy = try FaultProxy(to: server.port) { _, line in
+            guard line.hasPrefix("GET"), line.contains("/large ") else { return .none }
+            let count = counts.withLock { counts in
+                counts += 1
+                return counts
+            }
+            // The first part is read as it comes, so that what is cut off there is an error.
+            return count > 1 && count % 2 == 0 ? .cutReply(after: 2 << 20) : .none
+        }
+        var configuration = try server.configuration(port: proxy.port, prefix: prefix)
+        configuration.partSize = Self.partSize
+        configuration.parallelParts = 2
+        configuration.clock = RecordingClock(waits: Locked([]))
+        let content = try #require(try await S3Backend(configuration).read(path))
+        #expect(content.length == Int64(bytes.count))
+        let isSame = try await content.bytes(upTo: 1 << 30) == bytes
+        #expect(isSame)
+        // Six parts; with two at a time every cut one comes whole the next time, or the one after.
+        let count = counts.withLock { $0 }
+        #expect(count > 6 && count <= 12, "\(count)")
+    }
+}
