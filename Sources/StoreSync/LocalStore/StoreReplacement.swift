@@ -173,7 +173,7 @@ struct StoreReplacement {
     private func replaceFile() throws {
         try refuseSurvivors()
         if case .unchanged(let acceptable) = expectation {
-            guard acceptable.contains(try StoreSnapshot.read(store).root) else { throw localChanges }
+            guard acceptable.contains(try StoreSnapshot.digest(store).root) else { throw localChanges }
         }
         try rename()
     }

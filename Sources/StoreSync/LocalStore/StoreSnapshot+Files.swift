@@ -24,8 +24,11 @@ extension StoreSnapshot {
         do {
             let target = try writing(destination) { try FileHandle(forWritingTo: destination) }
             defer { try? target.close() }
-            let (byteCount, root) = try read(store, whileReading: whileCopying) { chunk in
-                try writing(destination) { try target.write(contentsOf: chunk) }
+            let (byteCount, root) = try atRest(store, whileReading: whileCopying) {
+                if LocalFile.clone(store.url, to: target) { return try digest(store, from: destination) }
+                return try digest(store, from: store.url) { block in
+                    try writing(destination) { try target.write(contentsOf: block) }
+                }
             }
             return StoreSnapshot(url: destination, byteCount: byteCount, knownRoot: root)
         } catch {
@@ -34,18 +37,22 @@ extension StoreSnapshot {
         }
     }
 
-    /// Reads a store as a file, and throws unless it rested meanwhile.
-    static func read(
+    /// Digests a store as a file, and throws unless it rested meanwhile.
+    static func digest(_ store: LocalStore) throws -> (byteCount: Int64, root: ContentRoot) {
+        try atRest(store) { try digest(store, from: store.url) }
+    }
+
+    private static func atRest(
         _ store: LocalStore,
         whileReading: () throws -> Void = {},
-        _ body: ([UInt8]) throws -> Void = { _ in }
+        _ read: () throws -> (byteCount: Int64, root: ContentRoot)
     ) throws -> (byteCount: Int64, root: ContentRoot) {
         try refuseSideFiles(of: store)
         let before = store.fingerprint
-        let content = try digest(store, body)
+        let content = try read()
         try whileReading()
         guard let before, before == store.fingerprint,
-            try before.isSettled || digest(store, { _ in }) == content
+            try before.isSettled || digest(store, from: store.url) == content
         else {
             throw StoreSyncError(
                 .storeChanged,
@@ -58,9 +65,10 @@ extension StoreSnapshot {
 
     private static func digest(
         _ store: LocalStore,
-        _ body: ([UInt8]) throws -> Void
+        from url: URL,
+        _ body: ([UInt8]) throws -> Void = { _ in }
     ) throws -> (byteCount: Int64, root: ContentRoot) {
-        let source = try reading(store) { try FileHandle(forReadingFrom: store.url) }
+        let source = try reading(store) { try FileHandle(forReadingFrom: url) }
         defer { try? source.close() }
         var hasher = ContentRootHasher()
         while true {
