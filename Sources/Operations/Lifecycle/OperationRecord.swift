@@ -17,30 +17,54 @@ class OperationRecord: @unchecked Sendable {
     final let core: SchedulerCore
     /// Given when the operation is added, and the same from then on.
     final var id = OperationID.none
-    final var slot = SchedulerState.Slot.max
-    private final var standing = OperationLifecycle()
-    private final let exit = Atomic(Exit.open)
-    /// Whether it was added with nothing that is unusual, and so can be run the short way.
-    final var isPlain = false
     final var extras: Extras?
     /// The error that it ended with, if it has.
     final var failure: (any Error)?
-    /// Which worker runs it, or ran it last.
-    final var workerPlace = Workers.none
-    /// Whether a taker runs it, or has begun to: only the taker asks, and needs no lock for that.
-    final var isTaken = false
-
-    /// What it was added with; what it has in the scheduler may be greater.
-    final let priority: OperationPriority
+    // Eight bytes from here on.
+    final var slot = SchedulerState.Slot.max
+    private final var standing = OperationLifecycle()
+    private final let exit = Atomic(Exit.open)
+    private final var flags: Flags
 
     init(options: OperationOptions?, core: SchedulerCore) {
         self.core = core
-        priority = options?.priority ?? .normal
+        flags = Flags(options?.priority ?? .normal)
         let serviceContext = ServiceContext.current
         let isUsual = options?.saysNothingButPriority ?? true
         guard !isUsual || serviceContext != nil else { return }
         extras = Extras(options ?? Self.usualOptions(priority), serviceContext)
     }
+
+    /// As one without options.
+    init(core: SchedulerCore) {
+        self.core = core
+        flags = Flags(.normal)
+        guard let serviceContext = ServiceContext.current else { return }
+        extras = Extras(Self.usualOptions(.normal), serviceContext)
+    }
+
+    /// What would take a byte each.
+    private struct Flags: OptionSet {
+        let rawValue: UInt8
+        static let isPlain = Flags(rawValue: 1 << 3)
+        static let isTaken = Flags(rawValue: 1 << 4)
+
+        init(rawValue: UInt8) { self.rawValue = rawValue }
+        init(_ priority: OperationPriority) { rawValue = priority.rawValue }
+
+        var priority: OperationPriority { OperationPriority(rawValue: rawValue & 7) ?? .normal }
+    }
+
+    /// What it was added with; what it has in the scheduler may be greater.
+    final var priority: OperationPriority { flags.priority }
+
+    /// Whether it was added with nothing that is unusual, and so can be run the short way.
+    final var isPlain: Bool { flags.contains(.isPlain) }
+    final func notePlainness() { if extras == nil, core.environment.isPlain { flags.insert(.isPlain) } }
+
+    /// Whether a taker runs it, or has begun to: only the taker asks, and needs no lock for that.
+    final var isTaken: Bool { flags.contains(.isTaken) }
+    final func noteTaker() { flags.insert(.isTaken) }
 
     private static let usualOptions = OperationPriority.allCases.map { OperationOptions(priority: $0) }
 

@@ -12,11 +12,18 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         init(_ make: @escaping @Sendable () throws -> Work) { self.make = make }
     }
 
+    init(_ operation: Work, core: SchedulerCore) {
+        LiveOperations.insert(operation)
+        self.operation = operation
+        super.init(core: core)
+        notePlainness()
+    }
+
     init(_ operation: Work, options: OperationOptions?, core: SchedulerCore) {
         LiveOperations.insert(operation)
         self.operation = operation
         super.init(options: options, core: core)
-        isPlain = extras == nil && core.environment.isPlain
+        notePlainness()
     }
 
     init(options: OperationOptions?, core: SchedulerCore, make: @escaping @Sendable () throws -> Work) {
@@ -157,7 +164,7 @@ extension Operation {
             do {
                 try Task.checkCancellation()
                 let output = try await main(context)
-                record.output = output
+                record.keep(output)
                 if record.takeExit() {
                     await operationDidComplete(output)
                 } else {
@@ -190,7 +197,7 @@ extension Operation {
         if isFirst { await operationDidStart(context) }
         do {
             try Task.checkCancellation()
-            record.output = try await main(context)
+            record.keep(try await main(context))
             return nil
         } catch {
             return error
@@ -202,7 +209,7 @@ extension Operation {
         _ record: TypedOperationRecord<Output>
     ) async {
         switch departure {
-        case .completed: if let output = record.output { await operationDidComplete(output) }
+        case .completed: if let output = record.keptOutput { await operationDidComplete(output) }
         case .failed(is CancellationError): await operationWasCancelled()
         case .failed(let error): await operationDidFail(error)
         case .abandoned: break

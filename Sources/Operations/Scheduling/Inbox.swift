@@ -129,7 +129,7 @@ final class Inbox: Sendable {
         }
         guard let record = outlet.records.popFirst() else { return nil }
         record.begin()
-        record.isTaken = true
+        record.noteTaker()
         return record
     }
 

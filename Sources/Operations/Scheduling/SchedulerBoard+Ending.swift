@@ -14,7 +14,7 @@ extension SchedulerBoard {
         case .withdraw: withdraw(record, cause ?? Self.cancellation, &actions)
         case .interrupt:
             if let cause { record.madeExtras.cancellationCause = cause }
-            if let worker = workers[record.workerPlace] {
+            if let worker = worker(of: record) {
                 worker.isPoisoned = true
                 if let task = worker.task { actions.append(.cancelTask(task)) }
             }
@@ -75,7 +75,7 @@ extension SchedulerBoard {
         _ actions: inout [SchedulerAction]
     ) {
         let error = record.failure
-        let worker = workers[record.workerPlace]
+        let worker = worker(of: record)
         noteEnd(of: record, outcome, error, &actions)
         tally.completed += record.progressUnitCount
         let unlucky = scheduler.end(record.slot, succeeded: outcome == .finished)
@@ -108,7 +108,7 @@ extension SchedulerBoard {
 
     /// What was written off has really ended.
     mutating func release(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
-        if let worker = workers[record.workerPlace] { workers.remove(worker) }
+        if let worker = worker(of: record) { workers.remove(worker) }
         scheduler.release(record.slot)
         records[Int(record.slot)] = nil
         grantAll(&actions)

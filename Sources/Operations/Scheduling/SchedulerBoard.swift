@@ -52,6 +52,9 @@ struct SchedulerBoard {
         return record
     }
 
+    /// Who runs the operation, or ran it last.
+    func worker(of record: OperationRecord) -> Worker? { workers[scheduler.entries[Int(record.slot)].worker] }
+
     // MARK: Looking
 
     func state(of record: OperationRecord) -> OperationState {
@@ -98,8 +101,8 @@ struct SchedulerBoard {
         tally.total += contents.endedCount
         tally.completed += contents.endedCount
         for taker in contents.takers {
-            taker.record.workerPlace = taker.worker.place
             insert(newcomer: taker.record, isRunning: true)
+            scheduler.entries[Int(taker.record.slot)].worker = taker.worker.place
         }
         for record in contents.records { insert(newcomer: record) }
     }
@@ -170,11 +173,11 @@ struct SchedulerBoard {
         noteStart(of: record, &actions)
         if let worker, !worker.isPoisoned, worker.next == nil, record.extras?.ownTask == nil {
             worker.next = record
-            record.workerPlace = worker.place
+            scheduler.entries[Int(record.slot)].worker = worker.place
         } else {
             let worker = Worker()
             workers.insert(worker)
-            record.workerPlace = worker.place
+            scheduler.entries[Int(record.slot)].worker = worker.place
             if let ownTask = record.extras?.ownTask {
                 worker.task = ownTask.task
                 // It's for this operation alone.

@@ -45,6 +45,8 @@ struct SchedulerState: Sendable {
         var firstDependency = Edges.none
         /// Which stretch between barriers it belongs to.
         var epoch: UInt32 = 0
+        /// Who runs it, for whoever drives this value to know.
+        var worker = Workers.none
         var phase = Phase.waiting
         var priority: OperationPriority
         var traits: Traits

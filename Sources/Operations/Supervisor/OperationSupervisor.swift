@@ -58,13 +58,19 @@ public actor OperationSupervisor {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) -> OperationHandle<Work.Output> {
-        if let options, let key = options.coalescingKey {
-            let dependencies = dependencies.map(\.dependency)
-            return OperationHandle(
-                record: core.addCoalescing(operation, key, after: dependencies, options: options)
-            )
+        // Options are large: where there are none, nothing of them is copied.
+        guard let options else { return add(WorkRecord(operation, core: core), after: dependencies) }
+        guard let key = options.coalescingKey else {
+            return add(WorkRecord(operation, options: options, core: core), after: dependencies)
         }
-        let record = WorkRecord(operation, options: options, core: core)
+        let dependencies = dependencies.map(\.dependency)
+        return OperationHandle(record: core.addCoalescing(operation, key, after: dependencies, options: options))
+    }
+
+    private nonisolated func add<Output>(
+        _ record: TypedOperationRecord<Output>,
+        after dependencies: [any OperationReference]
+    ) -> OperationHandle<Output> {
         core.add(record, after: dependencies.lazy.map { $0.dependency })
         return OperationHandle(record: record)
     }
