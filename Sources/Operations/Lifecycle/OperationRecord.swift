@@ -20,7 +20,7 @@ class OperationRecord: @unchecked Sendable {
     final var extras: Extras?
     /// The error that it ended with, if it has.
     final var failure: (any Error)?
-    // Eight bytes from here on.
+    // What is small stands together, in eight bytes: a gap would be one in every record.
     final var slot = SchedulerState.Slot.max
     private final var standing = OperationLifecycle()
     private final let exit = Atomic(Exit.open)
