@@ -35,7 +35,7 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
     ///
     /// Without it, what is uploaded is copied first if others would have to wait for the upload.
     public static let localSpeed = RemoteCapabilities(rawValue: 1 << 7)
-    /// A reader of a file gets one version of it, even if it is replaced at that moment.
+    /// A reader of a file gets one version of it, or an error, even if it is replaced at that moment.
     ///
     /// Without it, the reader may get the beginning of the new one, as long as the old one was.
     /// ``RemoteBackend/bytes(at:upTo:)`` sees to it nevertheless.

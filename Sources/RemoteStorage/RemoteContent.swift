@@ -62,17 +62,17 @@ public struct RemoteContent: AsyncSequence, Sendable {
     ///
     /// - Parameter limit: How many bytes are accepted: what comes from a remote place must not fill the memory.
     /// - Returns: The bytes.
-    /// - Throws: ``RemoteError/Code/wrongLength`` as soon as there are more, and what the source throws.
+    /// - Throws: ``RemoteError/Code/wrongLength`` as soon as more are announced or come, and what the source throws.
     public func bytes(upTo limit: Int) async throws -> [UInt8] {
+        let tooLong = RemoteError(
+            .wrongLength,
+            "A file has more than the \(limit) bytes that are expected of it. Another program may have written it."
+        )
+        guard length ?? 0 <= Int64(limit) else { throw tooLong }
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(Int(clamping: Swift.min(length ?? 0, Int64(limit))))
+        bytes.reserveCapacity(Int(clamping: length ?? 0))
         for try await chunk in self {
-            guard chunk.count <= limit - bytes.count else {
-                throw RemoteError(
-                    .wrongLength,
-                    "A file has more than the \(limit) bytes that are expected of it. Another program may have written it."
-                )
-            }
+            guard chunk.count <= limit - bytes.count else { throw tooLong }
             bytes += chunk
         }
         return bytes

@@ -65,7 +65,9 @@ package struct HTTPResponse: Sendable {
         for try await chunk in body {
             // Not before: what answers to HEAD announce doesn't come.
             if bytes.isEmpty { bytes.reserveCapacity(max(0, min(announced, limit))) }
-            guard chunk.readableBytes <= limit - bytes.count else { throw NIOTooManyBytesError(maxBytes: limit) }
+            guard announced <= limit, chunk.readableBytes <= limit - bytes.count else {
+                throw NIOTooManyBytesError(maxBytes: limit)
+            }
             bytes += chunk.readableBytesView
         }
         body = .bytes(ByteBuffer())

@@ -119,6 +119,5 @@ package struct ContentRange: Equatable {
         else { return nil }
         range = first..<last + 1
         total = Int64(words[3])
-        if let total, total < range.upperBound { return nil }
     }
 }

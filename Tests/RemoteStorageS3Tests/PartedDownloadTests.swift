@@ -20,7 +20,6 @@ struct PartedDownloadTests {
         var begun: [Range<Int64>] = []
         var running = 0
         var most = 0
-        var cancelled = 0
     }
 
     private static func download(
@@ -66,33 +65,31 @@ struct PartedDownloadTests {
     @Test("whoever stops reading, or is cancelled, leaves no request behind", arguments: [false, true])
     func abandoned(isCancelled: Bool) async throws {
         let requests = Locked(Requests())
-        let (ended, ending) = AsyncStream.makeStream(of: Void.self)
+        let (events, event) = AsyncStream.makeStream(of: Bool.self)
         let reader = Task { () async throws in
             let download = Self.download(requests) { range in
-                do {
-                    // Nobody answers.
-                    try await ContinuousClock().sleep(for: .seconds(3600))
-                } catch {
-                    requests.withLock { $0.cancelled += 1 }
-                    ending.yield()
-                    throw error
-                }
+                event.yield(true)
+                // Nobody answers.
+                defer { event.yield(false) }
+                try await ContinuousClock().sleep(for: .seconds(3600))
                 return Self.bytes(range)
             }
             #expect(try await download.next() == [0, 1, 2])
-            if isCancelled {
-                withUnsafeCurrentTask { $0?.cancel() }
-                await #expect(throws: CancellationError.self) { try await download.next() }
-            }
+            guard isCancelled else { return }
+            await #expect(throws: CancellationError.self) { try await download.next() }
+            await #expect(throws: CancellationError.self) { try await download.next() }
+        }
+        // Two beside the first one; with the next one, for which somebody waits, three.
+        let count = isCancelled ? 3 : 2
+        var (begun, ended) = (0, 0)
+        for await isBeginning in events {
+            if isBeginning { begun += 1 } else { ended += 1 }
+            if begun == count { reader.cancel() }
+            if ended == count { break }
         }
         try await reader.value
-        // Two beside the first one; with the next one three.
-        var left = isCancelled ? 3 : 2
-        for await _ in ended {
-            left -= 1
-            if left == 0 { break }
-        }
-        #expect(requests.withLock { $0.begun.count == $0.cancelled })
+        #expect(begun == count)
+        #expect(requests.withLock { $0.begun.count } == count)
     }
 
     @Test("a part that doesn't come is an error, after what is before it")
@@ -103,7 +100,8 @@ struct PartedDownloadTests {
             return Self.bytes(range)
         }
         for first in [0, 3, 6] as [Int64] { #expect(try await download.next() == Self.bytes(first..<first + 3)) }
-        await #expect(throws: RemoteError.self) { try await download.next() }
+        // Nor does anything come after it, as if it weren't missing.
+        for _ in 0..<3 { await #expect(throws: RemoteError.self) { try await download.next() } }
     }
 
     // MARK: A server
@@ -135,7 +133,7 @@ struct PartedDownloadTests {
             guard ends[0] < bytes.count else {
                 return answer(number, HTTPResponse(status: 416, headers: [:], bytes: []))
             }
-            let range = ends[0]..<min(ends[1] + 1, bytes.count)
+            let range = ends[0]..<min(ends.count > 1 ? ends[1] + 1 : .max, bytes.count)
             let headers: HTTPHeaders = [
                 "ETag": "\"1\"", "Content-Length": "\(range.count)",
                 "Content-Range": "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(bytes.count)",
@@ -192,29 +190,26 @@ struct PartedDownloadTests {
 
     /// What a server may do that makes it impossible to read one version whole.
     enum Offence: CaseIterable, Sendable {
-        case replaced, removed, shortened, other, whole, tooShort, noTag, noTagLater, noLength, failed
+        case replaced, removed, shortened, longer, later, other, whole, tooShort, noTag, failed
 
-        func apply(_ response: HTTPResponse, isFirst: Bool) -> HTTPResponse {
+        func apply(_ response: HTTPResponse) -> HTTPResponse {
             var response = response
+            let range = response.headers.first(name: "Content-Range") ?? ""
             switch self {
-            case .noTag: response.headers.remove(name: "ETag")
-            case .noLength:
-                response.headers.replaceOrAdd(
-                    name: "Content-Range",
-                    value: "bytes 0-\(PartedDownloadTests.partSize - 1)/*"
-                )
-            case _ where isFirst: break
             case .replaced: response.headers.replaceOrAdd(name: "ETag", value: "\"2\"")
             case .removed: response = HTTPResponse(status: 404, headers: [:], bytes: [])
             case .shortened: response = HTTPResponse(status: 416, headers: [:], bytes: [])
             case .other:
+                let total = 4 * PartedDownloadTests.partSize
                 response.headers.replaceOrAdd(
                     name: "Content-Range",
-                    value: "bytes 1-\(PartedDownloadTests.partSize)/100000000"
+                    value: "bytes 1-\(PartedDownload.partSize)/\(total)"
                 )
+            case .longer: response.headers.replaceOrAdd(name: "Content-Range", value: range + "0")
+            case .later: response.headers.add(name: "Last-Modified", value: "Sun, 22 Nov 2026 12:00:00 GMT")
             case .whole: response.status = 200
             case .tooShort: response = HTTPResponse(status: 206, headers: response.headers, bytes: [1])
-            case .noTagLater: response.headers.remove(name: "ETag")
+            case .noTag: response.headers.remove(name: "ETag")
             case .failed: response = HTTPResponse(status: 500, headers: [:], bytes: [])
             }
             return response
@@ -222,10 +217,8 @@ struct PartedDownloadTests {
 
         var words: String {
             switch self {
-            case .replaced, .removed, .shortened, .noTagLater: "was replaced while it was read"
+            case .replaced, .removed, .shortened, .longer, .later, .noTag: "was replaced or removed while it was read"
             case .other, .whole, .tooShort: "sent another part"
-            case .noTag: "without a tag"
-            case .noLength: "how long"
             case .failed: "500"
             }
         }
@@ -234,7 +227,7 @@ struct PartedDownloadTests {
     @Test("a file that is replaced while it is read is an error, never a mixture", arguments: Offence.allCases)
     func mixtures(offence: Offence) async throws {
         var file = OneFile(bytes: Self.pattern(4 * Self.partSize))
-        file.answer = { number, usual in number == 1 || number >= 3 ? offence.apply(usual, isFirst: number == 1) : usual
+        file.answer = { number, usual in number >= 3 ? offence.apply(usual) : usual
         }
         let backend = try file.backend
         let error = await #expect(throws: RemoteError.self) {
@@ -244,6 +237,40 @@ struct PartedDownloadTests {
             error?.code == .unavailable && error?.message.contains(offence.words) == true,
             "\(String(describing: error))"
         )
+    }
+
+    @Test(
+        "all is asked for at once where nothing tells versions from each other",
+        arguments: ["ETag", "Content-Range"],
+        ["", "\"\"", "W/\"1\""]
+    )
+    func withoutVersions(header: String, tag: String) async throws {
+        var file = OneFile(bytes: Self.pattern(3 * Self.partSize))
+        file.answer = { _, usual in
+            var response = usual
+            let range = usual.headers.first(name: "Content-Range")?.split(separator: "/").first ?? ""
+            response.headers.replaceOrAdd(name: header, value: header == "ETag" ? tag : "\(range)/*")
+            return response
+        }
+        let backend = try file.backend
+        for range in [nil, 5..<Int64.max, 7..<Int64(2 * Self.partSize)] {
+            let expected = file.bytes[
+                Int(range?.lowerBound ?? 0)..<Int(min(range?.upperBound ?? .max, Int64(file.bytes.count)))
+            ]
+            let content = try await backend.read(RemotePath("file"), range: range)
+            let isSame = try await content?.bytes(upTo: 1 << 30) == Array(expected)
+            #expect(isSame)
+        }
+        #expect(file.ranges.withLock { $0.count } == 6)
+    }
+
+    @Test("an answer that there is nothing isn't believed of a file that has something")
+    func nothing() async throws {
+        var file = OneFile(bytes: [1, 2, 3])
+        file.answer = { _, _ in HTTPResponse(status: 416, headers: [:], bytes: []) }
+        let backend = try file.backend
+        let error = await #expect(throws: RemoteError.self) { _ = try await backend.read(RemotePath("file")) }
+        #expect(error?.code == .unavailable)
     }
 
     @Test("a server that sends all at once is read so")
@@ -321,8 +348,8 @@ struct PartedDownloadTests {
                 counts += 1
                 return counts
             }
-            // The first part is read as it comes, so that what is cut off there is an error.
-            return count > 1 && count % 2 == 0 ? .cutReply(after: 2 << 20) : .none
+            // The beginning is read as it comes, so that what is cut off there is an error.
+            return count > 1 && count % 2 == 0 ? .cutReply(after: 1 << 20) : .none
         }
         var configuration = try server.configuration(port: proxy.port, prefix: prefix)
         configuration.partSize = Self.partSize
@@ -332,8 +359,8 @@ struct PartedDownloadTests {
         #expect(content.length == Int64(bytes.count))
         let isSame = try await content.bytes(upTo: 1 << 30) == bytes
         #expect(isSame)
-        // Six parts; with two at a time every cut one comes whole the next time, or the one after.
+        // The beginning and eleven parts, each of which is cut at most as often as it comes whole.
         let count = counts.withLock { $0 }
-        #expect(count > 6 && count <= 12, "\(count)")
+        #expect(count > 12 && count <= 24, "\(count)")
     }
 }

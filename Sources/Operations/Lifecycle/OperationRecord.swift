@@ -14,6 +14,7 @@ import Foundation
 class OperationRecord: @unchecked Sendable {
     // Sendable: every `var`, here and in the subclasses, is read and written under the scheduler's lock only; but as long as
     // the scheduler hasn't heard of the operation, under the locks of the inbox, by who adds it and by the taker that runs it.
+    // What stands since it was added, whoever runs it reads without them.
     final let core: SchedulerCore
     /// Given when the operation is added, and the same from then on.
     final var id = OperationID.none
@@ -62,7 +63,7 @@ class OperationRecord: @unchecked Sendable {
     final var isPlain: Bool { flags.contains(.isPlain) }
     final func notePlainness() { if extras == nil, core.environment.isPlain { flags.insert(.isPlain) } }
 
-    /// Whether a taker runs it, or has begun to: only the taker asks, and needs no lock for that.
+    /// Whether a taker runs it, or has begun to: only whoever runs it asks, and needs no lock for that.
     final var isTaken: Bool { flags.contains(.isTaken) }
     final func noteTaker() { flags.insert(.isTaken) }
 

@@ -39,9 +39,10 @@ public struct S3Configuration: Sendable {
     public var retries = RequestRetries()
     /// The clock by which tries are waited for.
     public var clock: any Clock<Duration> = ContinuousClock()
-    /// How many bytes of a file are sent or fetched at once; at least ``smallestPartSize``.
+    /// How many bytes of a file are sent or fetched by one request; at least ``smallestPartSize``.
     ///
-    /// Larger files are sent in parts, which grow where there would be more than 10,000 of them, and fetched in parts.
+    /// Larger files are sent in parts, which grow where there would be more than 10,000 of them. Of what is fetched, the rest
+    /// follows in parts of 2 MiB.
     public var partSize = 8 << 20
     /// How many parts of a file are sent or fetched side by side, all of them in memory.
     public var parallelParts = 4

@@ -3,6 +3,10 @@ import RemoteStorage
 /// Reads a large file whose parts are fetched side by side and given out in order.
 final class PartedDownload {
     // Not Sendable: it belongs to whoever reads the file.
+
+    /// How many bytes a part has: a connection carries it in a moment, and few of them take no memory to speak of.
+    static let partSize: Int64 = 2 << 20
+
     private var first: RemoteContent.AsyncIterator?
     /// What hasn't been asked for yet.
     private var rest: Range<Int64>
@@ -11,19 +15,21 @@ final class PartedDownload {
     private let fetch: @Sendable (Range<Int64>) async throws -> [UInt8]
     /// What is on its way, or here before its turn.
     private var parts: [Task<[UInt8], any Error>] = []
+    /// What a part failed with: there is nothing after it.
+    private var failure: (any Error)?
 
-    /// Begins with a part that is on its way.
+    /// Begins with what is on its way.
     ///
     /// - Parameters:
-    ///   - first: That part.
-    ///   - rest: Where the others are in the file.
+    ///   - first: The file's beginning.
+    ///   - rest: Where the parts are in the file.
     ///   - partSize: How many bytes each has but the last.
     ///   - parallelParts: How many are fetched at once.
     ///   - fetch: Fetches one.
     init(
         _ first: RemoteContent,
         rest: Range<Int64>,
-        partSize: Int64,
+        partSize: Int64 = PartedDownload.partSize,
         parallelParts: Int,
         _ fetch: @escaping @Sendable (Range<Int64>) async throws -> [UInt8]
     ) {
@@ -40,6 +46,18 @@ final class PartedDownload {
 
     /// The next bytes, or `nil` at the end.
     func next() async throws -> [UInt8]? {
+        if let failure { throw failure }
+        do {
+            try Task.checkCancellation()
+            return try await nextPart()
+        } catch {
+            for part in parts { part.cancel() }
+            failure = error
+            throw error
+        }
+    }
+
+    private func nextPart() async throws -> [UInt8]? {
         if first != nil {
             fetchAhead(parallelParts - 1)
             if let chunk = try await first?.next() { return chunk }

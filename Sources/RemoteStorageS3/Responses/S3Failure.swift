@@ -20,7 +20,7 @@ struct S3Failure: Equatable, Sendable {
     /// Returns `nil` for a success; S3 begins the answers to some requests as one, and ends them with an error.
     init?(_ response: HTTPResponse, now: Date = Date()) {
         // A part of a file, which may hold anything.
-        guard response.status != 206 else { return nil }
+        guard response.status != 206 || !response.headers.contains(name: "Content-Range") else { return nil }
         // Looked for before it is parsed: lists are long, and no name in them has such a bracket.
         let isError = Data(response.bytes).range(of: Data("<Error".utf8)) != nil
         let element = isError ? try? S3Element(response.bytes, named: "Error") : nil

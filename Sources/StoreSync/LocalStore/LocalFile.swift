@@ -11,13 +11,22 @@ enum LocalFile {
 
     /// Makes an empty file share another one's blocks, until either is written to.
     ///
-    /// Returns whether the file system can do that: Btrfs and XFS can. Only Linux is asked so far.
+    /// Returns whether the file system can do that, as Btrfs and XFS can; else the file is empty still. Only Linux is asked
+    /// so far.
     static func clone(_ source: URL, to target: FileHandle) -> Bool {
         #if os(Linux)
         guard let source = try? FileHandle(forReadingFrom: source) else { return false }
         defer { try? source.close() }
         // FICLONE, a macro that Swift doesn't import.
-        return ioctl(target.fileDescriptor, 0x4004_9409, source.fileDescriptor) == 0
+        guard ioctl(target.fileDescriptor, 0x4004_9409, source.fileDescriptor) == 0 else { return false }
+        var (original, clone) = (stat(), stat())
+        guard fstat(source.fileDescriptor, &original) == 0, fstat(target.fileDescriptor, &clone) == 0,
+            original.st_size == clone.st_size
+        else {
+            ftruncate(target.fileDescriptor, 0)
+            return false
+        }
+        return true
         #else
         return false
         #endif

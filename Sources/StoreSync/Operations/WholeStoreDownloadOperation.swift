@@ -218,8 +218,9 @@ public actor WholeStoreDownloadOperation: Operation {
                 )
             }
         } catch {
-            // What was cut off goes on the next time.
-            if (error as? RemoteError)?.code != .unavailable { await discard(store, context) }
+            // What was cut off goes on the next time, also where it was because credentials have expired.
+            let code = (error as? RemoteError)?.code
+            if ![.unavailable, .unauthorized, .notAllowed].contains(code) { await discard(store, context) }
             throw error
         }
         await discard(store, context)
