@@ -23,6 +23,12 @@ struct RemoteContentTests {
     func limits() async throws {
         await expect(.wrongLength) { try await RemoteContent([1, 2, 3]).bytes(upTo: 2) }
         #expect(try await RemoteContent([1, 2, 3]).bytes(upTo: 3) == [1, 2, 3])
+        // Not begun where it announces more.
+        let large = RemoteContent(length: 3) {
+            Issue.record("it was begun")
+            return { nil }
+        }
+        await expect(.wrongLength) { try await large.bytes(upTo: 2) }
     }
 
     @Test("of a file has the file's bytes in chunks", arguments: [0, 1, 9, 10, 11, 20, 21])

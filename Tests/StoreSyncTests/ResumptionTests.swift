@@ -103,13 +103,16 @@ struct ResumptionTests {
 
         /// Pushes on the first device, and pulls on the second until that is cut off; returns where what has come is.
         func pullCutOff(after bytes: Int64) async throws -> URL {
+            try await pullCutOff(after: bytes, by: RemoteError(.unavailable, "cut off"))
+            return try #require(try arrivals().first)
+        }
+
+        /// Pushes on the first device, and pulls on the second until that is cut off.
+        func pullCutOff(after bytes: Int64, by error: any Error) async throws {
             _ = try await a.push().value
-            await lineB.cut(after: bytes)
+            await lineB.cut(after: bytes, by: error)
             await #expect(throws: (any Error).self) { try await b.pull().value }
             await lineB.cut(after: nil)
-            let directory = b.store.deletingLastPathComponent()
-            let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
-            return directory.appending(path: try #require(names.first { $0.contains("storesync-") }))
         }
 
         /// Overwrites a few bytes of a file.
@@ -495,6 +498,21 @@ struct ResumptionTests {
         #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
         let expected = chunk == 2 ? 4 : 6
         #expect(await scene.lineB.passedBytes <= Int64(expected) * Self.sealedChunk + 400)
+    }
+
+    @Test(
+        "from the remote goes on after expired credentials too, and leaves nothing where that is of no use",
+        arguments: [RemoteError.Code.unavailable, .unauthorized, .notAllowed, .wrongLength]
+    )
+    func refusedPull(code: RemoteError.Code) async throws {
+        let scene = try await Scene(chunks: 6)
+        try await scene.pullCutOff(after: 4 * Self.sealedChunk, by: RemoteError(code, "cut off"))
+        let goesOn = code != .wrongLength
+        #expect(try scene.arrivals().count == (goesOn ? 1 : 0))
+        _ = try await scene.b.pull().value
+        try scene.expectPulled()
+        let fetched = await scene.lineB.passedBytes
+        #expect(goesOn ? fetched <= 3 * Self.sealedChunk : fetched > 5 * Self.sealedChunk, "\(fetched)")
     }
 
     @Test("from the remote leaves nothing where the store turns out to be there already")
