@@ -64,10 +64,11 @@ public struct OperationContext: Sendable {
 
     /// A directory for this run alone, with mode 0700, made on first use.
     ///
-    /// It is removed with all its content whichever way the operation ends, after the ending phase.
+    /// It is removed with all its content whichever way the operation ends, after the ending phase. If the process dies
+    /// before, the next operation that asks for a directory in the same location removes it, in whatever process.
     ///
     /// - Returns: The directory's location, in the supervisor's place for them, else the system's.
-    /// - Throws: A `CocoaError` if it can't be made.
+    /// - Throws: An ``OperationError`` of the code `temporaryDirectoryUnavailable` if it can't be made.
     public func temporaryDirectory() async throws -> URL {
         try await record.temporaryDirectory()
     }

@@ -25,6 +25,8 @@ public struct OperationError: Error, Sendable, CustomStringConvertible {
         public static let stalled = Code(description: "stalled")
         /// The operation didn't end when the supervisor was shut down, and may still run.
         public static let abandoned = Code(description: "abandoned")
+        /// The operation's temporary directory can't be made.
+        public static let temporaryDirectoryUnavailable = Code(description: "temporaryDirectoryUnavailable")
     }
 
     /// What is wrong.

@@ -193,7 +193,9 @@ extension SchedulerBoard {
         if !keepsOperation, let operation { actions.append(.release(operation)) }
         guard record.lifecycle.finalOutcome == nil else { return release(record, &actions) }
         // A task that outlived main may have asked for a directory after the run's was removed.
-        if let url = record.extras?.temporaryDirectory.take() { actions.append(.removeDirectory(url)) }
+        if let directory = record.extras?.temporaryDirectory.take() {
+            actions.append(.removeDirectory(directory))
+        }
         let outcome: OperationLifecycle.Outcome = record.failure.map(OperationLifecycle.Outcome.init) ?? .finished
         record.change { $0.end(outcome) }
         finish(record, outcome, &actions)
@@ -205,34 +207,27 @@ extension SchedulerBoard {
 extension OperationRecord {
     /// The run's own directory, made when it's first asked for.
     func temporaryDirectory() async throws -> URL {
-        if let existing = core.withBoard({ _ in extras?.temporaryDirectory }) { return existing }
+        if let existing = core.withBoard({ _ in extras?.temporaryDirectory }) { return existing.url }
         let made = try await runBlocking(on: core.environment.blockingExecutor) { [environment = core.environment] in
-            let url = (environment.temporaryDirectory ?? FileManager.default.temporaryDirectory)
-                .appending(path: "operation-\(UUID().uuidString)", directoryHint: .isDirectory)
-            try FileManager.default.createDirectory(
-                at: url,
-                withIntermediateDirectories: false,
-                attributes: [.posixPermissions: 0o700]
-            )
-            return url
+            try TemporaryDirectory(in: environment.temporaryDirectory ?? FileManager.default.temporaryDirectory)
         }
         // Two callers may have come here at once: the first one's directory is the run's, the other is taken away.
-        let kept: URL? = core.withBoard { _ in
+        let kept: TemporaryDirectory? = core.withBoard { _ in
             guard lifecycle.finalOutcome == nil else { return nil }
             let kept = madeExtras.temporaryDirectory ?? made
             madeExtras.temporaryDirectory = kept
             return kept
         }
-        if kept != made { try? FileManager.default.removeItem(at: made) }
+        if kept !== made { made.remove() }
         guard let kept else { throw CancellationError() }
-        return kept
+        return kept.url
     }
 
     /// Removes the temporary directory, if there is one, with everything in it.
     func removeTemporaryDirectory() async {
-        guard let url = core.withBoard({ _ in extras?.temporaryDirectory.take() }) else { return }
+        guard let directory = core.withBoard({ _ in extras?.temporaryDirectory.take() }) else { return }
         await shielded { [environment = core.environment] in
-            try? await runBlocking(on: environment.blockingExecutor) { try FileManager.default.removeItem(at: url) }
+            try? await runBlocking(on: environment.blockingExecutor) { directory.remove() }
         }
     }
 }

@@ -2,12 +2,6 @@ import ServiceContextModule
 import Synchronization
 import ThreadSupport
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// What is known of one operation, whatever its output.
 ///
 /// There may be a million of these, so what most operations never have is in ``extras``, made when it's needed.
@@ -156,7 +150,7 @@ class OperationRecord: @unchecked Sendable {
         /// Operations of other supervisors that `main` awaits.
         var awaitedForeigners: [OperationRecord] = []
 
-        var temporaryDirectory: URL?
+        var temporaryDirectory: TemporaryDirectory?
 
         var pauseCount = 0
         var pauseReason: String?

@@ -1,9 +1,3 @@
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// What is to be done outside the scheduler's lock, in this order, after something was decided under it.
 enum SchedulerAction {
     /// A worker begins with an operation.
@@ -27,6 +21,6 @@ enum SchedulerAction {
     case release(AnyObject)
     /// Lets go of something whose last reference may run anybody's `deinit`, as a closure's captures may.
     case drop(AnyObject)
-    case removeDirectory(URL)
+    case removeDirectory(TemporaryDirectory)
     case log(@Sendable (OperationEnvironment) -> Void)
 }

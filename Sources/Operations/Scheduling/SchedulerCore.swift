@@ -2,12 +2,6 @@ import DequeModule
 import Logging
 import ThreadSupport
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// The supervisor's data plane: everything that changes, under one lock, and the workers that run operations.
 ///
 /// Every event is decided under the lock, on the ``SchedulerBoard``, and acted on outside it. What an action causes in turn
@@ -96,7 +90,7 @@ final class SchedulerCore: Sendable {
             record.core.append(to: &pending) { $0.raise(record, to: priority, &$1) }
         case .release(let object): LiveOperations.remove(object)
         case .drop: break
-        case .removeDirectory(let url): try? FileManager.default.removeItem(at: url)
+        case .removeDirectory(let directory): directory.remove()
         case .log(let write): write(environment)
         }
     }
