@@ -24,3 +24,4 @@ enum SchedulerAction {
     case removeDirectory(TemporaryDirectory)
     case log(@Sendable (OperationEnvironment) -> Void)
 }
+    case endBackgroundStay(BackgroundStay)

@@ -121,6 +121,7 @@ extension SchedulerBoard {
         _ actions: inout [SchedulerAction]
     ) {
         if record.extras?.target != nil { joinedCount -= 1 }
+        if backgroundWork != nil { leaveBackgroundWork(record, &actions) }
         for slot in unlucky {
             let dependent = self.record(at: slot)
             if dependent.extras?.target === record {

@@ -35,6 +35,8 @@ struct SchedulerBoard {
     var coalescing: [SchedulerCore.CoalescingID: OperationRecord] = [:]
     /// Records that joined another one: they are in the scheduler, and no work of their own.
     var joinedCount = 0
+    /// What goes on while the app is in the background, until the last of it has ended.
+    var backgroundWork: BackgroundWork?
 
     init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment, _ inbox: Inbox) {
         self.environment = environment
@@ -79,6 +81,7 @@ struct SchedulerBoard {
         countAnewIfDrained()
         tally.total += record.progressUnitCount
         if addition.traits.contains(.isJoined) { joinedCount += 1 }
+        if addition.traits.contains(.mayContinueInBackground) { backgroundWork?.operations.insert(record.id) }
         let slot = scheduler.add(addition)
         record.slot = slot
         if Int(slot) == records.count { records.append(record) } else { records[Int(slot)] = record }

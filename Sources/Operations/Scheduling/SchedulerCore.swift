@@ -93,6 +93,8 @@ final class SchedulerCore: Sendable {
         case .removeDirectory(let directory): directory.remove()
         case .log(let write): write(environment)
         }
+        case .endBackgroundStay(let stay):
+            Task.detached(executorPreference: environment.executor) { await stay.end() }
     }
 
     private func append(

@@ -8,6 +8,9 @@ public protocol BackgroundActivityProvider: Sendable {
     /// - Returns: The assertion's identifier, or `nil` if the system grants none.
     func beginActivity(expired: @escaping @Sendable () -> Void) async -> Int?
 
-    /// Gives the assertion back. Called exactly once for every one that was taken.
+    /// Releases an assertion.
+    ///
+    /// Called exactly once for each that was taken: when the last work has ended, the grace or the assertion has expired
+    /// or the app has come back.
     func endActivity(_ identifier: Int) async
 }

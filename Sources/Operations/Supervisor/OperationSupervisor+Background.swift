@@ -1,81 +1,34 @@
-/// The assertion that keeps the app running in the background, while there is one.
-struct BackgroundActivity {
-    var provider: (any BackgroundActivityProvider)?
-    var identifier: Int?
-    var graceTask: Task<Void, Never>?
-    /// Counts the stays in the background, so that what belongs to a former one is recognised.
-    var stay = 0
-}
-
 extension OperationSupervisor {
     /// The app goes to the background: starts nothing more but operations that may continue there.
     ///
-    /// While work that may continue is left, an assertion is held. What still runs is cancelled when the grace or the
-    /// assertion expires, whichever is first; ``enterForeground()`` lets everything go on.
+    /// An assertion is held while operations run that had started before, or while ones are left that may continue, also
+    /// those that are added meanwhile. It is released when the last of them has ended; none is taken where there is none.
+    /// What hasn't ended is cancelled when the grace or the assertion expires, whichever is first.
+    ///
+    /// Operations that may continue and are added after the release start without an assertion and without a grace: the
+    /// app is awake for a reason of its own then. ``enterForeground()`` lets everything go on.
     ///
     /// - Parameters:
     ///   - grace: How long work may go on at most, by the supervisor's clock.
     ///   - provider: Where to take the assertion; none is taken where this is `nil`.
     public func enterBackground(grace: Duration, provider: (any BackgroundActivityProvider)? = nil) async {
-        guard !isInBackground else { return }
-        core.configure { $0.scheduler.isInBackground = true }
-        background.stay += 1
-        let stay = background.stay
-        guard core.records.contains(where: { $0.mayContinueInBackground || $0.state.isUnderway }) else {
-            return
+        let stay = BackgroundStay(core, provider)
+        let hasWork = core.decide { board, actions in
+            let hasWork = board.enterBackground(stay)
+            board.grantAll(&actions)
+            return hasWork
         }
-        let clock = core.environment.clock
-        background.graceTask = Task.detached(executorPreference: core.environment.executor) { [weak self] in
-            // The task is cancelled as soon as the stay ends, which wakes it from its sleep.
-            guard (try? await clock.sleep(for: grace)) != nil else { return }
-            await self?.backgroundExpired(stay)
-        }
-        guard let provider else { return }
-        background.provider = provider
-        let executor = core.environment.executor
-        let expire: @Sendable () -> Void = { [weak self] in
-            Task.detached(executorPreference: executor) { await self?.backgroundExpired(stay) }
-        }
-        let identifier = await provider.beginActivity(expired: expire)
-        // The app may have come back while the assertion was being taken.
-        if background.stay == stay, isInBackground {
-            background.identifier = identifier
-        } else if let identifier {
-            await provider.endActivity(identifier)
-        }
+        if hasWork { await stay.begin(grace: grace) }
     }
 
-    /// The app is back: everything may start again, and the assertion is given back.
+    /// The app is back: everything may start again, and the assertion is released if it is still held.
     public func enterForeground() async {
-        core.configure { $0.scheduler.isInBackground = false }
-        await endBackgroundActivity()
-    }
-
-    private func backgroundExpired(_ stay: Int) async {
-        guard background.stay == stay, isInBackground else { return }
-        // The newest first, as in `cancelAll`.
-        for record in core.records.reversed() where record.state.isUnderway || record.mayContinueInBackground {
-            record.cancel()
+        let stay = core.decide { board, actions in
+            board.scheduler.isInBackground = false
+            let work = board.backgroundWork.take()
+            board.grantAll(&actions)
+            return work?.stay
         }
-        await endBackgroundActivity()
+        await stay?.end()
     }
-
-    private func endBackgroundActivity() async {
-        background.graceTask?.cancel()
-        background.graceTask = nil
-        guard let identifier = background.identifier.take() else { return }
-        await background.provider?.endActivity(identifier)
-    }
-}
-
-extension OperationSupervisor {
-    private var isInBackground: Bool { core.withBoard { $0.scheduler.isInBackground } }
-}
-
-extension OperationRecord {
-    fileprivate var mayContinueInBackground: Bool { core.withBoard { _ in options.mayContinueInBackground } }
-}
-
-extension OperationState {
-    fileprivate var isUnderway: Bool { self == .executing || self == .paused }
 }

@@ -18,7 +18,6 @@
 /// ``OperationError`` that names them.
 public actor OperationSupervisor {
     nonisolated let core: SchedulerCore
-    var background = BackgroundActivity()
     var shutdownTask: Task<[OperationDependency], Never>?
 
     /// Creates a supervisor.

@@ -11,6 +11,12 @@ struct BackgroundTests {
         let held = Locked<Set<Int>>([])
         let taken = Locked(0)
         let expire = Locked<(@Sendable () -> Void)?>(nil)
+        /// Opens with the first assertion that is released.
+        let release = Gate()
+        /// Where a request for an assertion waits.
+        let grant: Gate?
+
+        init(grant: Gate? = nil) { self.grant = grant }
 
         func beginActivity(expired: @escaping @Sendable () -> Void) async -> Int? {
             expire.withLock { $0 = expired }
@@ -20,16 +26,19 @@ struct BackgroundTests {
             }
             held.withLock { _ = $0.insert(identifier) }
             await Task.yield()
+            try? await grant?.wait()
             return identifier
         }
 
         func endActivity(_ identifier: Int) async {
             let wasHeld = held.withLock { $0.remove(identifier) != nil }
-            #expect(wasHeld, "an assertion was given back twice")
+            #expect(wasHeld, "an assertion was released twice")
+            #expect(!Task.isCancelled, "an assertion was released in a cancelled task")
+            release.open()
         }
     }
 
-    @Test("P27 P28: only what may continue starts, under one assertion, which is given back in the foreground")
+    @Test("P27 P28: Only what may continue starts in the background, under one assertion")
     func background() async throws {
         for seed in 0..<200 as Range<UInt64> {
             let provider = Provider()
@@ -37,14 +46,16 @@ struct BackgroundTests {
                 let supervisor = OperationSupervisor(.init(simulation, isSuspended: true))
                 let ordinary = supervisor.add(Probe { _ in })
                 let upload = supervisor.add(
-                    Probe { context in context.mayContinueInBackground },
+                    Probe { context in
+                        #expect(provider.held.withLock { $0.count } == 1)
+                        return context.mayContinueInBackground
+                    },
                     options: OperationOptions(mayContinueInBackground: true)
                 )
                 await supervisor.enterBackground(grace: .seconds(30), provider: provider)
                 supervisor.isSuspended = false
                 #expect(try await upload.value)
                 #expect(ordinary.state == .ready)
-                #expect(provider.held.withLock { $0.count } == 1)
                 await supervisor.enterForeground()
                 try await ordinary.value
             }
@@ -52,11 +63,12 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27: when the grace or the assertion ends, what runs is cancelled and the assertion is given back")
+    @Test("P27: When the grace or the assertion expires, what runs is cancelled and the assertion is released")
     func expiry() async throws {
         for systemLosesPatience in [true, false] {
             let provider = Provider()
             try await Simulation.run(seed: 3) { simulation in
+                let start = simulation.clock.now
                 let supervisor = OperationSupervisor(.init(simulation))
                 let gate = Gate()
                 let upload = supervisor.add(
@@ -68,8 +80,7 @@ struct BackgroundTests {
                 if systemLosesPatience { provider.expire.withLock { $0 }?() }
                 _ = await upload.result
                 #expect(upload.state == .cancelled)
-                let isEarly = simulation.clock.now.duration(to: simulation.clock.now) == .zero
-                #expect(isEarly)
+                #expect(start.duration(to: simulation.clock.now) == (systemLosesPatience ? .zero : .seconds(30)))
             }
             #expect(provider.held.withLock { $0.isEmpty })
         }
@@ -88,6 +99,171 @@ struct BackgroundTests {
             await supervisor.enterBackground(grace: .seconds(1))
             try await supervisor.drain()
             #expect(journal.all.isEmpty)
+        }
+    }
+
+    // MARK: The end of the work
+
+    private static let mayContinue = OperationOptions(mayContinueInBackground: true)
+
+    @Test("P27: The assertion is released once, when the last work in the background has ended")
+    func release() async throws {
+        for seed in 0..<200 as Range<UInt64> {
+            let provider = Provider()
+            try await Simulation.run(seed: seed) { simulation in
+                let start = simulation.clock.now
+                let supervisor = OperationSupervisor(.init(simulation))
+                let gates = [Gate(), Gate()]
+                let ordinary = supervisor.add(Probe { _ in try await gates[0].wait() })
+                let upload = supervisor.add(Probe { _ in try await gates[1].wait() }, options: Self.mayContinue)
+                for gate in gates { await gate.arrival() }
+                let held = supervisor.add(Probe { _ in })
+                await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+                gates[seed.isMultiple(of: 2) ? 0 : 1].open()
+                _ = seed.isMultiple(of: 2) ? try await ordinary.value : try await upload.value
+                #expect(provider.held.withLock { $0.count } == 1)
+                for gate in gates { gate.open() }
+                try await provider.release.wait()
+                #expect(start.duration(to: simulation.clock.now) == .zero)
+                #expect(upload.state == .finished)
+                #expect(held.state == .ready)
+                await supervisor.enterForeground()
+                try await held.value
+            }
+            #expect(provider.held.withLock { $0.isEmpty })
+            #expect(provider.taken.withLock { $0 } == 1)
+        }
+    }
+
+    @Test("P27: An assertion that is granted after the last work has ended is released at once")
+    func lateGrant() async throws {
+        for seed in 0..<200 as Range<UInt64> {
+            let grant = Gate()
+            let provider = Provider(grant: grant)
+            try await Simulation.run(seed: seed) { simulation in
+                let start = simulation.clock.now
+                let supervisor = OperationSupervisor(.init(simulation))
+                let gate = Gate()
+                let upload = supervisor.add(Probe { _ in try await gate.wait() }, options: Self.mayContinue)
+                async let entry: Void = supervisor.enterBackground(grace: .seconds(30), provider: provider)
+                await grant.arrival()
+                gate.open()
+                try await upload.value
+                grant.open()
+                await entry
+                try await provider.release.wait()
+                #expect(start.duration(to: simulation.clock.now) == .zero)
+            }
+            #expect(provider.held.withLock { $0.isEmpty })
+            #expect(provider.taken.withLock { $0 } == 1)
+        }
+    }
+
+    @Test("P27: Without work that may continue no assertion is taken")
+    func noWork() async throws {
+        let provider = Provider()
+        try await Simulation.run(seed: 0) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation, isSuspended: true))
+            supervisor.add(Probe { _ in })
+            await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+        }
+        #expect(provider.taken.withLock { $0 } == 0)
+    }
+
+    @Test("P27: Work that is added while the assertion is held keeps it; work that is added later runs without one")
+    func workAddedInBackground() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            let provider = Provider()
+            try await Simulation.run(seed: seed) { simulation in
+                let start = simulation.clock.now
+                let supervisor = OperationSupervisor(.init(simulation))
+                let gate = Gate()
+                let first = supervisor.add(Probe { _ in try await gate.wait() }, options: Self.mayContinue)
+                await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+                let second = supervisor.add(
+                    Probe { _ in #expect(provider.held.withLock { $0.count } == 1) },
+                    after: [first],
+                    options: Self.mayContinue
+                )
+                gate.open()
+                try await second.value
+                try await provider.release.wait()
+                let late = supervisor.add(Probe { _ in }, options: Self.mayContinue)
+                try await late.value
+                #expect(start.duration(to: simulation.clock.now) == .zero)
+            }
+            #expect(provider.held.withLock { $0.isEmpty })
+            #expect(provider.taken.withLock { $0 } == 1)
+        }
+    }
+
+    @Test("P27: The assertion is held until the ending phase of the last work is over")
+    func endingPhase() async throws {
+        actor Slow: Operation {
+            let gate: Gate
+            init(_ gate: Gate) { self.gate = gate }
+            func main(_ context: OperationContext) async throws {}
+            func operationDidComplete(_ output: Void) async { try? await gate.wait() }
+        }
+        for seed in 0..<50 as Range<UInt64> {
+            let provider = Provider()
+            try await Simulation.run(seed: seed) { simulation in
+                let start = simulation.clock.now
+                let supervisor = OperationSupervisor(.init(simulation))
+                let gate = Gate()
+                supervisor.add(Slow(gate))
+                await gate.arrival()
+                await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+                #expect(provider.held.withLock { $0.count } == 1)
+                gate.open()
+                try await provider.release.wait()
+                #expect(start.duration(to: simulation.clock.now) == .zero)
+            }
+        }
+    }
+
+    @Test("P27: The assertion is released even if the supervisor has been dropped", arguments: [false, true])
+    func droppedSupervisor(runsUntilGrace: Bool) async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            let provider = Provider()
+            try await Simulation.run(seed: seed) { simulation in
+                let start = simulation.clock.now
+                let gate = Gate()
+                let upload: OperationHandle<Void>
+                do {
+                    let supervisor = OperationSupervisor(.init(simulation))
+                    upload = supervisor.add(Probe { _ in try await gate.wait() }, options: Self.mayContinue)
+                    await gate.arrival()
+                    await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+                }
+                if !runsUntilGrace { gate.open() }
+                _ = await upload.result
+                #expect(upload.state == (runsUntilGrace ? .cancelled : .finished))
+                try await provider.release.wait()
+                #expect(start.duration(to: simulation.clock.now) == (runsUntilGrace ? .seconds(30) : .zero))
+            }
+            #expect(provider.held.withLock { $0.isEmpty })
+        }
+    }
+
+    @Test("P27: A second stay in the background takes an assertion of its own")
+    func secondStay() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            let provider = Provider()
+            try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(.init(simulation))
+                let gate = Gate()
+                supervisor.add(Probe { _ in try await gate.wait() }, options: Self.mayContinue)
+                await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+                await supervisor.enterForeground()
+                #expect(provider.held.withLock { $0.isEmpty })
+                await supervisor.enterBackground(grace: .seconds(30), provider: provider)
+                #expect(provider.held.withLock { $0.count } == 1)
+                gate.open()
+                try await supervisor.drain()
+            }
+            #expect(provider.held.withLock { $0.isEmpty })
+            #expect(provider.taken.withLock { $0 } == 2)
         }
     }
 }
