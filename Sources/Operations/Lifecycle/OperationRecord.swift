@@ -142,10 +142,11 @@ class OperationRecord: @unchecked Sendable {
         var waiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
         var nextTicket: UInt64 = 0
         var endWaiters: [CheckedContinuation<Void, Never>] = []
-        var listeners: [AsyncStream<OperationEvent>.Continuation] = []
+        var listeners: [EventListener] = []
 
-        /// Operations of other supervisors that depend on this one, or on which this one depends.
-        var foreignDependents: [(record: OperationRecord, policy: OperationDependency.Policy)] = []
+        /// Operations of other supervisors that depend on this one and haven't ended.
+        var foreignDependents: [OperationID: ForeignDependent] = [:]
+        /// Operations of other supervisors on which this one depends and that haven't ended, each as often as it was named.
         var foreignDependencies: [OperationRecord] = []
         /// Operations of other supervisors that `main` awaits.
         var awaitedForeigners: [OperationRecord] = []
@@ -217,7 +218,7 @@ extension OperationRecord {
     func cancel() { core.cancel(self) }
 }
 
-// MARK: - Waiting and listening
+// MARK: - Waiting
 
 extension OperationRecord {
     /// Returns once nothing of the operation runs any more.
@@ -261,27 +262,6 @@ extension OperationRecord {
         } remove: { [self] in
             core.withBoard { _ in extras?.waiters.removeValue(forKey: ticket) }
         }
-    }
-
-    /// A new sequence of the operation's events from now on, opened by what stands already.
-    func makeEvents() -> AsyncStream<OperationEvent> {
-        let (stream, continuation) = AsyncStream.makeStream(
-            of: OperationEvent.self,
-            bufferingPolicy: .bufferingNewest(16)
-        )
-        // Nobody reads the stream yet, so these yields only fill its buffer and may happen under the lock.
-        core.withBoard { board in
-            let state = board.state(of: self)
-            guard lifecycle.finalOutcome == nil else {
-                continuation.yield(.ended(state))
-                continuation.finish()
-                return
-            }
-            if state == .executing || state == .paused { continuation.yield(.started) }
-            madeExtras.listeners.append(continuation)
-            extras?.target?.madeExtras.listeners.append(continuation)
-        }
-        return stream
     }
 }
 

@@ -148,9 +148,7 @@ extension SchedulerBoard {
         _ error: (any Error)?,
         _ actions: inout [SchedulerAction]
     ) {
-        for (dependent, policy) in extras.foreignDependents {
-            actions.append(.settleForeign(dependent, policy == .mustSucceed ? error : nil))
-        }
+        tellForeigners(extras, record, error, &actions)
         if !extras.listeners.isEmpty {
             actions.append(.tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false))))
         }
@@ -168,16 +166,45 @@ extension SchedulerBoard {
         }
     }
 
-    /// One of the dependencies that an operation has in other supervisors ended.
-    mutating func settleForeign(
+    /// Settles the dependents in other supervisors, and withdraws from the dependencies there that haven't ended.
+    private func tellForeigners(
+        _ extras: OperationRecord.Extras,
         _ record: OperationRecord,
         _ error: (any Error)?,
         _ actions: inout [SchedulerAction]
     ) {
+        for dependency in extras.foreignDependencies {
+            actions.append(.forgetForeign(record, dependency: dependency))
+        }
+        guard !extras.foreignDependents.isEmpty else { return }
+        // In the order in which they were added.
+        for dependent in extras.foreignDependents.values.sorted(by: { $0.record.id < $1.record.id }) {
+            for policy in dependent.policies {
+                let error = policy == .mustSucceed ? error : nil
+                actions.append(.settleForeign(dependent.record, dependency: record, error))
+            }
+        }
+    }
+
+    /// One of the dependencies that an operation has in other supervisors ended.
+    mutating func settleForeign(
+        _ record: OperationRecord,
+        _ dependency: OperationRecord,
+        _ error: (any Error)?,
+        _ actions: inout [SchedulerAction]
+    ) {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.slot) else { return }
+        if let extras = record.extras, let index = extras.foreignDependencies.firstIndex(where: { $0 === dependency }) {
+            extras.foreignDependencies.remove(at: index)
+        }
         if let error { return withdraw(record, error, &actions) }
         scheduler.openGate(of: record.slot)
         grantAll(&actions)
+    }
+
+    /// A dependent in another supervisor has ended before this operation, which keeps nothing of it.
+    func forgetForeign(_ dependent: OperationRecord, _ record: OperationRecord) {
+        record.extras?.foreignDependents[dependent.id] = nil
     }
 
     mutating func raise(_ record: OperationRecord, to priority: OperationPriority, _ actions: inout [SchedulerAction]) {

@@ -49,21 +49,34 @@ extension SchedulerCore {
             let other = dependency.record
             let hasEnded = other.core.withBoard { _ in
                 guard other.lifecycle.finalOutcome == nil else { return true }
-                other.madeExtras.foreignDependents.append((record, dependency.policy))
+                let dependents = other.madeExtras
+                dependents.foreignDependents[record.id, default: ForeignDependent(record: record)]
+                    .policies.append(dependency.policy)
                 return false
             }
             if hasEnded {
                 let error = dependency.errorForDependents
-                decide { $0.settleForeign(record, error, &$1) }
-            } else {
-                let priority = withBoard {
-                    $0.scheduler.contains(record.id, at: record.slot)
-                        ? $0.scheduler.entries[Int(record.slot)].priority : .veryLow
-                }
+                decide { $0.settleForeign(record, other, error, &$1) }
+                continue
+            }
+            let priority: OperationPriority? = withBoard { board in
+                guard board.scheduler.contains(record.id, at: record.slot) else { return nil }
+                return board.scheduler.entries[Int(record.slot)].priority
+            }
+            if let priority {
                 other.core.decide { $0.raise(other, to: priority, &$1) }
+            } else {
+                // It ended before the other supervisor knew of it.
+                other.core.withBoard { $0.forgetForeign(record, other) }
             }
         }
     }
+}
+
+/// An operation of another supervisor, with the rules of its dependencies on this one.
+struct ForeignDependent {
+    let record: OperationRecord
+    var policies: [OperationDependency.Policy] = []
 }
 
 extension OperationDependency {

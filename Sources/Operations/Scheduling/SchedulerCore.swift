@@ -74,8 +74,8 @@ final class SchedulerCore: Sendable {
         case .fail(let continuation, let error): continuation.resume(throwing: error)
         case .tell(let listeners, let event):
             for listener in listeners {
-                listener.yield(event)
-                if case .ended = event { listener.finish() }
+                listener.continuation.yield(event)
+                if case .ended = event { listener.continuation.finish() }
             }
         case .cancelTask(let task): task.cancel()
         case .cancel(let record, let cause):
@@ -84,17 +84,19 @@ final class SchedulerCore: Sendable {
             record.core.append(to: &pending) { $0.withdraw(record, error, &$1) }
         case .mirror(let record):
             record.core.append(to: &pending) { $0.mirror(record, &$1) }
-        case .settleForeign(let record, let error):
-            record.core.append(to: &pending) { $0.settleForeign(record, error, &$1) }
+        case .settleForeign(let record, let dependency, let error):
+            record.core.append(to: &pending) { $0.settleForeign(record, dependency, error, &$1) }
+        case .forgetForeign(let record, let dependency):
+            dependency.core.append(to: &pending) { board, _ in board.forgetForeign(record, dependency) }
         case .raise(let record, let priority):
             record.core.append(to: &pending) { $0.raise(record, to: priority, &$1) }
         case .release(let object): LiveOperations.remove(object)
         case .drop: break
         case .removeDirectory(let directory): directory.remove()
-        case .log(let write): write(environment)
-        }
         case .endBackgroundStay(let stay):
             Task.detached(executorPreference: environment.executor) { await stay.end() }
+        case .log(let write): write(environment)
+        }
     }
 
     private func append(

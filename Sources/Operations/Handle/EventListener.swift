@@ -1,0 +1,40 @@
+/// A sequence of an operation's events that is still read.
+struct EventListener: Sendable {
+    let ticket: UInt64
+    let continuation: AsyncStream<OperationEvent>.Continuation
+}
+
+extension OperationRecord {
+    /// A new sequence of the operation's events from now on, opened by what stands already.
+    func makeEvents() -> AsyncStream<OperationEvent> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: OperationEvent.self,
+            bufferingPolicy: .bufferingNewest(16)
+        )
+        // The stream has no reader yet, so under the lock these calls only change its buffer and its handler.
+        core.withBoard { board in
+            let state = board.state(of: self)
+            guard lifecycle.finalOutcome == nil else {
+                continuation.yield(.ended(state))
+                continuation.finish()
+                return
+            }
+            if state == .executing || state == .paused { continuation.yield(.started) }
+            board.nextTicket += 1
+            let listener = EventListener(ticket: board.nextTicket, continuation: continuation)
+            let target = extras?.target
+            continuation.onTermination = { [weak self, weak target] _ in
+                self?.remove(listener.ticket)
+                target?.remove(listener.ticket)
+            }
+            madeExtras.listeners.append(listener)
+            target?.madeExtras.listeners.append(listener)
+        }
+        return stream
+    }
+
+    /// The sequence was read to its end, or its reader has gone.
+    private func remove(_ ticket: UInt64) {
+        core.withBoardAsItStands { _ in extras?.listeners.removeAll { $0.ticket == ticket } }
+    }
+}
