@@ -53,8 +53,8 @@ extension OperationSupervisor {
         public var blockingExecutor: (any TaskExecutor)?
         /// Where operations' temporary directories are made; the system's place where this is `nil`.
         ///
-        /// A whole store may be copied there: choose a volume with room for it. What processes that died left there is
-        /// removed when the next directory is made.
+        /// A whole store may be copied there: choose a volume of this device with room for it. What processes of this
+        /// device left there when they died is removed before the next directory is made.
         public var temporaryDirectory: URL?
 
         /// Creates a configuration; everything else can be set afterwards.

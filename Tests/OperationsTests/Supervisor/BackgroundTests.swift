@@ -159,6 +159,29 @@ struct BackgroundTests {
         }
     }
 
+    @Test("P27: An assertion that expires while it is being taken is released at once")
+    func expiryWhileTaken() async throws {
+        for seed in 0..<50 as Range<UInt64> {
+            let grant = Gate()
+            let provider = Provider(grant: grant)
+            try await Simulation.run(seed: seed) { simulation in
+                let start = simulation.clock.now
+                let supervisor = OperationSupervisor(.init(simulation))
+                let upload = supervisor.add(Probe { _ in try await Gate().wait() }, options: Self.mayContinue)
+                async let entry: Void = supervisor.enterBackground(grace: .seconds(30), provider: provider)
+                await grant.arrival()
+                provider.expire.withLock { $0 }?()
+                _ = await upload.result
+                #expect(upload.state == .cancelled)
+                grant.open()
+                await entry
+                try await provider.release.wait()
+                #expect(start.duration(to: simulation.clock.now) == .zero)
+            }
+            #expect(provider.held.withLock { $0.isEmpty })
+        }
+    }
+
     @Test("P27: Without work that may continue no assertion is taken")
     func noWork() async throws {
         let provider = Provider()
