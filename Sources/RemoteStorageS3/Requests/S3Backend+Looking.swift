@@ -93,21 +93,33 @@ extension S3Backend {
         }
     }
 
-    /// Asks for a list, page after page.
+    /// How many pages in a row may name nothing new: servers may leave keys out after they have cut a page.
+    private static let fruitlessPages = 10
+
+    /// Asks for a list, page after page, as long as they lead on.
     private func forEachPage(
         below directory: RemotePath,
         _ query: [String: String] = [:],
         _ body: (ObjectList) -> Void
     ) async throws {
         var query = query
+        var names: Set<String> = []
+        var fruitless = 0
         while true {
             let page = try await page(below: directory, query)
             body(page)
             guard let continuation = page.continuation else { return }
-            guard continuation != query["continuation-token"] else {
+            let former = names.count
+            names.formUnion(page.objects.map(\.key))
+            names.formUnion(page.prefixes)
+            fruitless = names.count > former ? 0 : fruitless + 1
+            guard continuation != query["continuation-token"], fruitless < Self.fruitlessPages else {
                 throw RemoteError(
                     .unavailable,
-                    "\(identity) gives the same page of a list again and again. Is it an S3 server?",
+                    """
+                    \(identity) lists the same of “\(directory)” again and again, and never ends. Try again later; if that \
+                    doesn't help, it isn't a server that S3 clients can use.
+                    """,
                     path: directory
                 )
             }

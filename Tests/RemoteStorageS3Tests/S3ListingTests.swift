@@ -1,0 +1,66 @@
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+import Testing
+import ThreadSupport
+
+@testable import RemoteStorageS3
+
+@Suite("A bucket whose list has many pages", .timeLimit(.minutes(1)))
+struct S3ListingTests {
+    /// A server whose list is whatever a test says, page by page, and that counts the pages.
+    private struct PagedBucket: HTTPSending {
+        let pages = Locked(0)
+        /// The keys of a page and the token that leads on, by the page's number from 0.
+        let page: @Sendable (Int) -> (keys: [String], next: String?)
+
+        func send(_ request: HTTPRequest) async throws -> HTTPResponse {
+            guard request.method == .GET else { return HTTPResponse(status: 404, headers: [:], bytes: []) }
+            let number = pages.withLock { pages in
+                defer { pages += 1 }
+                return pages
+            }
+            let (keys, next) = page(number)
+            let contents = keys.map { "<Contents><Key>\($0)</Key><Size>1</Size></Contents>" }.joined()
+            let more = next.map { "<NextContinuationToken>\($0)</NextContinuationToken>" } ?? ""
+            let xml =
+                "<ListBucketResult><IsTruncated>\(next != nil)</IsTruncated>\(more)\(contents)</ListBucketResult>"
+            return HTTPResponse(status: 200, headers: ["Server": "AmazonS3"], bytes: Array(xml.utf8))
+        }
+
+        func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
+
+        func backend() throws -> S3Backend {
+            S3Backend(try S3Configuration(bucket: "bucket", region: "us-east-1"), transport: self)
+        }
+    }
+
+    @Test(
+        "that never ends is an error that says what to do, whatever leads on",
+        arguments: ["one token", "two tokens in turn", "another token each time", "another token, and no keys"]
+    )
+    func endless(way: String) async throws {
+        let bucket = PagedBucket { number in
+            switch way {
+            case "one token": (["file"], "token")
+            case "two tokens in turn": (["file"], "token \(number % 2)")
+            case "another token each time": (["file"], "token \(number)")
+            default: ([], "token \(number)")
+            }
+        }
+        let error = await #expect(throws: RemoteError.self) { try await bucket.backend().list(.root) }
+        #expect(error?.code == .unavailable)
+        #expect(error?.message.contains("Try again later") == true, "\(String(describing: error))")
+        #expect(bucket.pages.withLock(\.self) <= 11)
+    }
+
+    @Test("is read to its end, also where a few pages name nothing")
+    func sparse() async throws {
+        let bucket = PagedBucket { number in
+            (number % 5 == 0 ? ["file-\(number)"] : [], number < 30 ? "token \(number)" : nil)
+        }
+        let items = try #require(try await bucket.backend().list(.root))
+        #expect(items.map(\.name) == ["file-0", "file-10", "file-15", "file-20", "file-25", "file-30", "file-5"])
+        #expect(bucket.pages.withLock(\.self) == 31)
+    }
+}
