@@ -166,6 +166,7 @@ public actor WholeStoreUploadOperation: Operation {
             upload.store.contentRoot = manifest[.store]?.contentRoot.description
             try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         }
+        try await checkArrival(of: manifest)
         let (others, _) = try await read
         // Those whose manifests open: a name alone says nothing.
         manifest.seen = PublishedStores.highestGenerations(of: others + [manifest])

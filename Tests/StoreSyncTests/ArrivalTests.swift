@@ -1,0 +1,65 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+/// A folder that says that it has written a store, and hasn't, or not all of it.
+private actor LosingBackend: ForwardingBackend {
+    enum Loss: String, CaseIterable, Sendable {
+        case lastByte, wholeFile
+    }
+
+    let base: any RemoteBackend
+    private var loss: Loss?
+
+    init(_ base: any RemoteBackend) { self.base = base }
+
+    /// Loses something of every store from now on, or nothing.
+    func lose(_ loss: Loss?) { self.loss = loss }
+
+    func write(
+        _ content: RemoteContent,
+        to path: RemotePath,
+        when condition: WriteCondition
+    ) async throws -> RemoteItem {
+        guard let loss, path.lastComponent == WholeStoreFile.store.rawValue else {
+            return try await base.write(content, to: path, when: condition)
+        }
+        let bytes = try await content.bytes(upTo: 1 << 26)
+        let item = try await base.write(Array(bytes.dropLast()), to: path, when: condition)
+        if loss == .wholeFile { try await base.remove(path) }
+        return item
+    }
+}
+
+@Suite("A push whose files don't arrive as they were sent", .timeLimit(.minutes(30)))
+struct ArrivalTests {
+    @Test(
+        "publishes nothing, says so, and starts over",
+        arguments: LosingBackend.Loss.allCases.map(\.rawValue),
+        [true, false]
+    )
+    func loss(loss: String, isSealed: Bool) async throws {
+        let deltas = try DeltaWorld(isSealed: isSealed)
+        let line = LosingBackend(LocalFolderBackend(root: deltas.world.share))
+        let (a, b) = (try deltas.world.device("a", backend: line), try deltas.world.device("b"))
+        let store = ChunkedStore(url: a.store)
+        try store.make(chunks: 3, version: 0)
+        await line.lose(LosingBackend.Loss(rawValue: loss))
+        do {
+            _ = try await a.push().value
+            Issue.record("a store that didn't arrive was published")
+        } catch let error as StoreSyncError {
+            #expect(error.code == .corrupt)
+            let found = loss == "lastByte" ? "bytes, and" : "no bytes, and"
+            #expect(error.message.contains(found), "\(error)")
+            #expect(error.message.hasSuffix("were sent. Nothing was published. Push again."), "\(error)")
+        }
+        #expect(await code { try await b.pull().value } == .noUploadedStore)
+        await line.lose(nil)
+        _ = try await a.push().value
+        try await deltas.expectPulled(b, is: a.store)
+    }
+}
