@@ -234,7 +234,10 @@ let package = Package(
         ),
         .target(
             name: "S3Servers",
-            dependencies: ["ServerFixtures", "RemoteStorageS3", "RemoteStorage"],
+            dependencies: [
+                "ServerFixtures", "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorage",
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
             path: "Tests/S3Servers",
             swiftSettings: settings
         ),
@@ -279,7 +282,7 @@ let package = Package(
             dependencies: [
                 "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorage",
                 "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
-                "ThreadSupport",
+                "ThreadSupport", "ServerFixtures", "S3Servers",
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),

@@ -100,6 +100,7 @@ public actor InMemoryBackend: RemoteBackend {
     public func resumeWrite(
         to path: RemotePath,
         when condition: WriteCondition,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
         let former = kept.removeValue(forKey: path) ?? []

@@ -96,6 +96,7 @@ public actor LocalFolderBackend: RemoteBackend {
     public func resumeWrite(
         to path: RemotePath,
         when condition: WriteCondition,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
         guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }

@@ -92,9 +92,15 @@ public protocol RemoteBackend: Actor {
     /// its process dies; not when it's cancelled. Every backend has this: without that capability nothing is kept. Only one
     /// may write to `path` this way at a time.
     ///
+    /// Bytes count as kept if they are those that the last write sent, in the order in which it sent them. A place that
+    /// can't tell them from those of an earlier attempt notes in `receipts` what it acknowledged. The order of the steps is:
+    /// the receipts are read, `rest` is asked, the receipts are replaced by those of the bytes that it follows on, and only
+    /// then is the content read.
+    ///
     /// - Parameters:
     ///   - path: The file.
     ///   - condition: What must be so when the file is whole.
+    ///   - receipts: Where the backend notes, on this device, what it has to know to resume the write.
     ///   - rest: Is told how many bytes are kept, and says what follows on all or some of them. May be asked again, with fewer,
     ///     where a part of them can't be kept without the rest; the last answer counts.
     /// - Returns: The file that was written.
@@ -103,6 +109,7 @@ public protocol RemoteBackend: Actor {
     func resumeWrite(
         to path: RemotePath,
         when condition: WriteCondition,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem
 
@@ -142,6 +149,7 @@ extension RemoteBackend {
     public func resumeWrite(
         to path: RemotePath,
         when condition: WriteCondition,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
         try await write(rest(0).content, to: path, when: condition)

@@ -154,6 +154,14 @@ extension S3Tests {
             let prefix = UUID().uuidString
             let proxy = try FaultProxy(to: server.port) { _, _ in .none }
             let size = Int64(Self.pieceSize)
+            let memory = Locked<[RemotePath: InMemoryReceipts]>([:])
+            func receipts(_ path: RemotePath) -> InMemoryReceipts {
+                memory.withLock { memory in
+                    let receipts = memory[path] ?? InMemoryReceipts()
+                    memory[path] = receipts
+                    return receipts
+                }
+            }
             // Each a backend of its own, as in another process.
             func resume(
                 _ path: RemotePath,
@@ -161,7 +169,7 @@ extension S3Tests {
                 _ rest: @Sendable (Int64) async throws -> RemoteContentRest
             ) async throws {
                 let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
-                try await backend.resumeWrite(to: path, when: condition, rest)
+                try await backend.resumeWrite(to: path, when: condition, receipts: receipts(path), rest)
             }
             func parts(since count: Int) -> [String] { proxy.lines.dropFirst(count).filter { Self.isPart($0) } }
 
@@ -213,26 +221,18 @@ extension S3Tests {
             try await cutOff(other)
             try await resume(other) { _ in RemoteContentRest(Self.pieces(0..<2, seed: 9), after: 0) }
             #expect(try await Self.holds(Self.pieces(0..<2, seed: 9), backend, other))
-            // Parts that can't be put together, since they were begun as those of another kind of write, are given up.
-            let foreign = try RemotePath("foreign")
-            let dying = try FaultProxy(to: server.port) { _, line in
-                line.contains("partNumber=3&") ? .loseRequest : .none
-            }
-            await #expect(throws: RemoteError.self) {
-                let dead = S3Backend(try Self.configuration(server, port: dying.port, prefix: prefix))
-                try await dead.write(Self.content(parts: 4), to: foreign, when: .always)
-            }
-            await #expect(throws: RemoteError.self) {
-                try await resume(foreign) { kept in
-                    #expect(kept == 2 * Int64(Self.partSize))
-                    return RemoteContentRest(Self.pieces(0..<1), after: kept)
-                }
-            }
-            try await resume(foreign) { kept in
+            // Without receipts nothing counts, whatever the server has kept.
+            let forgotten = try RemotePath("forgotten")
+            try await cutOff(forgotten)
+            let identifier = try #require(UploadReceipts(await receipts(forgotten).read())?.identifier)
+            await receipts(forgotten).replace(with: [])
+            try await resume(forgotten) { kept in
                 #expect(kept == 0)
                 return RemoteContentRest(Self.pieces(0..<1), after: 0)
             }
-            #expect(try await Self.holds(Self.pieces(0..<1), backend, foreign))
+            #expect(try await Self.holds(Self.pieces(0..<1), backend, forgotten))
+            #expect(try await Self.uploads(server, prefix) == ["\(prefix)/forgotten"])
+            await backend.abort(identifier, "\(prefix)/forgotten")
             #expect(try await Self.uploads(server, prefix) == [])
             // Who cancels gives it up.
             await #expect(throws: CancellationError.self) {
@@ -247,9 +247,11 @@ extension S3Tests {
                             }
                         }
                         let backend = S3Backend(try Self.configuration(server, prefix: prefix))
-                        try await backend.resumeWrite(to: RemotePath("given up"), when: .always) { _ in
-                            RemoteContentRest(content, after: 0)
-                        }
+                        try await backend.resumeWrite(
+                            to: RemotePath("given up"),
+                            when: .always,
+                            receipts: InMemoryReceipts()
+                        ) { _ in RemoteContentRest(content, after: 0) }
                     }
                     try await group.waitForAll()
                 }
@@ -266,8 +268,9 @@ extension S3Tests {
             }
             let backend = S3Backend(try Self.configuration(server, port: proxy.port, prefix: prefix))
             struct Failure: Error {}
+            let receipts = InMemoryReceipts()
             await #expect(throws: Failure.self) {
-                try await backend.resumeWrite(to: path, when: .always) { kept in
+                try await backend.resumeWrite(to: path, when: .always, receipts: receipts) { kept in
                     #expect(kept == 0)
                     let content = Self.content(parts: 4) { if $0 == 4 { throw Failure() } }
                     return RemoteContentRest(content, after: 0)
@@ -277,31 +280,11 @@ extension S3Tests {
                 #expect(proxy.lines.contains { $0.hasPrefix(method) && $0.contains("uploads=") })
             }
             #expect(try await Self.uploads(server, prefix) == [])
-            try await backend.resumeWrite(to: path, when: .always) { kept in
+            try await backend.resumeWrite(to: path, when: .always, receipts: receipts) { kept in
                 RemoteContentRest(Self.pieces(0..<3), after: kept)
             }
             #expect(try await Self.holds(Self.pieces(0..<3), backend, path))
             #expect(try await Self.uploads(server, prefix) == [])
-        }
-
-        @Test(
-            "takes of a list of parts what follows on each other and can be followed, whatever the list says",
-            arguments: [
-                ([(1, 5 << 20), (2, 6 << 20)], 11 << 20), ([(2, 6 << 20), (1, 5 << 20)], 11 << 20),
-                ([(1, 5 << 20), (3, 5 << 20)], 5 << 20), ([(2, 5 << 20)], 0), ([(0, 5 << 20), (-1, 5 << 20)], 0),
-                ([(1, 5 << 20), (2, 5 << 20 - 1), (3, 5 << 20)], 5 << 20), ([(1, -1)], 0),
-                ([(1, Int64.max), (2, Int64.max)], 0), ([(1, 5 << 20), (1, 6 << 20)], 5 << 20),
-            ] as [([(Int, Int64)], Int64)]
-        )
-        func listedParts(parts: [(Int, Int64)], expected: Int64) throws {
-            let listed = parts.map { number, size in
-                "<Part><PartNumber>\(number)</PartNumber><ETag>tag</ETag><Size>\(size)</Size></Part>"
-            }
-            let write = S3Backend.Write(try RemotePath("large"), .always, [])
-            var upload = PartedUpload(identifier: "upload", write: write, partSize: Self.partSize, isKept: true)
-            let list = "<List>\(listed.joined())<Part><PartNumber>1</PartNumber></Part></List>"
-            upload.append(try S3Element(Array(list.utf8), named: "List").all("Part"))
-            #expect(upload.byteCount == expected)
         }
 
         @Test("isn't taken with other bytes than were sent, in one piece or in a part that is kept")

@@ -8,11 +8,13 @@ actor LyingBackend: RemoteBackend {
         case ignoresVersions, comparesThenReplaces, keepsTagOfSameSize, listsAThousand, listsTwice, listsWithoutSizes
         case moveOverwrites, moveLeavesSource, rangeOffByOne, rangeIgnored, decodesNames, foldsSpaces, absentIsEmpty
         case removesPrefix, losesLastByte, ignoresCancellation, endsEarlyWhenCancelled, oneAtATime, copyIgnoresCondition
-        case forgetsEmptyDirectories, writesOverDirectories, ignoresLength, keepsNothing, keepsTooMuch
+        case forgetsEmptyDirectories, writesOverDirectories, ignoresLength, keepsNothing, keepsTooMuch, mixesAttempts
     }
 
     private let base = InMemoryBackend()
     private let lie: Lie
+    /// What all attempts to write a file have sent, where it was sent last.
+    private var attempts: [RemotePath: [UInt8]] = [:]
     private var busy = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
@@ -174,9 +176,11 @@ actor LyingBackend: RemoteBackend {
     func resumeWrite(
         to path: RemotePath,
         when condition: WriteCondition,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
-        try await base.resumeWrite(to: name(path), when: condition) { [lie] kept in
+        guard lie != .mixesAttempts else { return try await resumeMixed(path, condition, rest) }
+        return try await base.resumeWrite(to: name(path), when: condition, receipts: receipts) { [lie] kept in
             switch lie {
             case .keepsNothing: return try await rest(0)
             case .keepsTooMuch:
@@ -185,6 +189,23 @@ actor LyingBackend: RemoteBackend {
             default: return try await rest(kept)
             }
         }
+    }
+
+    private func resumeMixed(
+        _ path: RemotePath,
+        _ condition: WriteCondition,
+        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
+    ) async throws -> RemoteItem {
+        let former = attempts[path] ?? []
+        let rest = try await rest(Int64(former.count))
+        var bytes = Array(former.prefix(Int(rest.offset)))
+        do {
+            for try await chunk in rest.content { bytes += chunk }
+        } catch {
+            attempts[path] = bytes + former.dropFirst(bytes.count)
+            throw error
+        }
+        return try await base.write(bytes, to: path, when: condition)
     }
 
     func remove(_ path: RemotePath) async throws {

@@ -20,6 +20,7 @@ struct LyingBackendTests {
         (.endsEarlyWhenCancelled, .cancelledReading), (.copyIgnoresCondition, .copying),
         (.forgetsEmptyDirectories, .listing), (.writesOverDirectories, .wrongKinds), (.ignoresLength, .wrongLength),
         (.keepsNothing, .resumption), (.keepsTooMuch, .resumption),
+        (.mixesAttempts, .changedResumption),
     ]
 
     @Test("is found, by the name of the promise that it breaks", arguments: lies)

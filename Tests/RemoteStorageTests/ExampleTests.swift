@@ -46,10 +46,11 @@ actor Subdirectory: RemoteBackend {
     func resumeWrite(
         to path: RemotePath,
         when condition: WriteCondition,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
         try await requirePlace()
-        return try await base.resumeWrite(to: inside(path), when: condition, rest)
+        return try await base.resumeWrite(to: inside(path), when: condition, receipts: receipts, rest)
     }
 
     func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {

@@ -62,7 +62,7 @@ struct LocalFolderBackendTests {
             let path = try RemotePath("file")
             let copy = Locked<CInt>(-1)
             await #expect(throws: RemoteError.self) {
-                try await backend.resumeWrite(to: path, when: .always) { _ in
+                try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { _ in
                     let content = RemoteContent(length: nil) {
                         var chunk: [UInt8]? = [1, 2, 3]
                         return {
@@ -79,7 +79,7 @@ struct LocalFolderBackendTests {
                 }
             }
             #expect(copy.withLock { $0 } >= 0)
-            try await backend.resumeWrite(to: path, when: .always) { kept in
+            try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { kept in
                 #expect(kept == 3)
                 return RemoteContentRest(RemoteContent([4]), after: kept)
             }
@@ -105,14 +105,14 @@ struct LocalFolderBackendTests {
             let cutOff = RemoteError(.unavailable, "cut off")
             let names = { try FileManager.default.contentsOfDirectory(atPath: folder.path) }
             await #expect(throws: RemoteError.self) {
-                try await backend.resumeWrite(to: path, when: .always) { _ in
+                try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { _ in
                     RemoteContentRest(failing(cutOff), after: 0)
                 }
             }
             #expect(try names().count == 1)
-            try await backend.resumeWrite(to: path, when: .always) { kept in
+            try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { kept in
                 #expect(kept == 3)
-                try await backend.resumeWrite(to: path, when: .always) { kept in
+                try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { kept in
                     #expect(kept == 0, "the other one has what was kept")
                     return RemoteContentRest(RemoteContent([9]), after: 0)
                 }
@@ -121,7 +121,7 @@ struct LocalFolderBackendTests {
             #expect(try Data(contentsOf: folder.appending(path: "file")) == Data([1, 2, 7]))
             #expect(try names() == ["file"])
             await #expect(throws: CancellationError.self) {
-                try await backend.resumeWrite(to: path, when: .always) { _ in
+                try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { _ in
                     RemoteContentRest(failing(CancellationError()), after: 0)
                 }
             }
@@ -129,7 +129,7 @@ struct LocalFolderBackendTests {
             // Written before the device was started the last time: it may not have reached the medium.
             let former = ".storesync-\(UUID().uuidString.lowercased())-file.tmp"
             try Data([8, 8]).write(to: folder.appending(path: former))
-            try await backend.resumeWrite(to: path, when: .always) { kept in
+            try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { kept in
                 #expect(kept == 0)
                 return RemoteContentRest(RemoteContent([5]), after: 0)
             }
@@ -138,7 +138,7 @@ struct LocalFolderBackendTests {
             // A name for which there is no longer one.
             let long = try RemotePath(String(repeating: "x", count: 250))
             await #expect(throws: RemoteError.self) {
-                try await backend.resumeWrite(to: long, when: .always) { _ in
+                try await backend.resumeWrite(to: long, when: .always, receipts: InMemoryReceipts()) { _ in
                     RemoteContentRest(failing(cutOff), after: 0)
                 }
             }

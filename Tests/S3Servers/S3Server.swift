@@ -87,6 +87,8 @@ package final class S3Server: Sendable {
             """
         var environment = ProcessInfo.processInfo.environment
         for name in environment.keys where name.hasPrefix("AWS_") { environment[name] = nil }
+        // moto takes parts of any size, so that tests of many of them are quick.
+        environment["S3_UPLOAD_PART_MIN_SIZE"] = "1"
         process.environment = environment
         let (arguments, filer) = try await configure()
         process.arguments = ["-c", script, "sh", folder.path] + arguments
@@ -161,7 +163,7 @@ package final class S3Server: Sendable {
         var arguments = [
             kind.program, "-logtostderr=true", "server", "-dir=\(folder.path)/data", "-ip=127.0.0.1",
             "-ip.bind=127.0.0.1", "-filer",
-            "-s3", "-s3.config=\(folder.path)/s3.json", "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=20",
+            "-s3", "-s3.config=\(folder.path)/s3.json", "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=100",
             "-master.volumeSizeLimitMB=64", "-master.port=\(ports[0])", "-master.port.grpc=\(ports[1])",
             "-volume.port=\(ports[2])", "-volume.port.grpc=\(ports[3])", "-filer.port=\(ports[4])",
             "-filer.port.grpc=\(ports[5])", "-s3.port.grpc=\(ports[6])", "-s3.port=\(port)",

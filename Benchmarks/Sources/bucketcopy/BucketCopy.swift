@@ -36,7 +36,9 @@ struct BucketCopy: AsyncParsableCommand {
         switch direction {
         case .up:
             let content = try await RemoteContent.file(at: URL(filePath: file))
-            try await backend.resumeWrite(to: path, when: .ifAbsent) { _ in RemoteContentRest(content, after: 0) }
+            try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: InMemoryReceipts()) { _ in
+                RemoteContentRest(content, after: 0)
+            }
         case .down:
             guard let content = try await backend.read(path) else { throw RemoteError.notFound(path) }
             guard FileManager.default.createFile(atPath: file, contents: nil) else {

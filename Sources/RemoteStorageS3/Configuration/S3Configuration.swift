@@ -44,6 +44,8 @@ public struct S3Configuration: Sendable {
     /// Larger files are sent in parts, which grow where there would be more than 10,000 of them. Of what is fetched, the rest
     /// follows in parts of 2 MiB.
     public var partSize = 8 << 20
+    /// The smallest part that the server takes, which tests make smaller than Amazon's.
+    var minimumPartSize = S3Configuration.smallestPartSize
     /// How many parts of a file are sent or fetched side by side, all of them in memory.
     public var parallelParts = 4
     /// How old an upload in parts below the prefix that was never finished must be for the next one to abort it.

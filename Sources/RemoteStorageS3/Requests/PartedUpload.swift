@@ -6,7 +6,7 @@ struct PartedUpload: Sendable {
     /// A part as the server has it.
     struct Part: Sendable {
         var tag: String
-        /// Its SHA-256; `nil` where somebody else sent it.
+        /// Its SHA-256; `nil` where a former attempt sent it.
         var sha256: [UInt8]?
         /// The SHA-256 as S3 writes it; `nil` where the server doesn't keep it.
         var checksum: String?
@@ -19,30 +19,32 @@ struct PartedUpload: Sendable {
             byteCount = Int64(payload.bytes.count)
         }
 
-        /// One that somebody else sent, as the server lists it; `nil` if it doesn't say enough.
-        init?(_ listed: S3Element) {
-            guard let tag = listed["ETag"], let byteCount = listed["Size"].flatMap({ Int64($0) }) else { return nil }
+        /// Creates a part that a former attempt sent.
+        init(tag: String, byteCount: Int64) {
             (self.tag, self.byteCount) = (tag, byteCount)
         }
     }
 
     /// How many parts a file may have.
     static let mostParts = 10_000
-    /// How many bytes a part may have that another one follows.
-    static let sizes = Int64(S3Configuration.smallestPartSize)...5 << 30
+    /// How many bytes a part may have.
+    static let maximumPartSize: Int64 = 5 << 30
 
     let identifier: String
     private(set) var write: S3Backend.Write
     var partSize: Int
     var parts: [Int: Part] = [:]
-    /// Whether somebody may go on with it after most failures, not only where the server can't be reached.
-    let isKept: Bool
+    /// Where acknowledged parts are noted, so that another process resumes the upload; `nil` if none does.
+    let receipts: (any WriteReceipts)?
 
-    init(identifier: String, write: S3Backend.Write, partSize: Int, isKept: Bool = false) {
+    /// Whether the upload can be resumed after most failures, not only where the server can't be reached.
+    var isKept: Bool { receipts != nil }
+
+    init(identifier: String, write: S3Backend.Write, partSize: Int, receipts: (any WriteReceipts)? = nil) {
         self.identifier = identifier
         self.write = write
         self.partSize = partSize
-        self.isKept = isKept
+        self.receipts = receipts
     }
 
     /// Whether what has arrived is of use after an error.

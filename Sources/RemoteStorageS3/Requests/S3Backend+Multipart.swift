@@ -59,16 +59,18 @@ extension S3Backend {
             if former.partSize == partSize { return former.continued(by: write) }
             await abort(former.identifier, location.key(write.path))
         }
-        return try await begin(write, partSize: partSize, isKept: false)
+        return try await begin(write, partSize: partSize, nil)
     }
 
-    /// Begins an upload; one that is to be kept is without checksums, which not every server lists for who goes on.
-    func begin(_ write: Write, partSize: Int, isKept: Bool) async throws -> PartedUpload {
+    /// Begins an upload, and notes it in `receipts`, if it may be resumed by another process.
+    ///
+    /// Such an upload is without checksums, which a completion would have to name of former parts, too.
+    func begin(_ write: Write, partSize: Int, _ receipts: (any WriteReceipts)?) async throws -> PartedUpload {
         let response = try await perform(
             .POST,
             location.key(write.path),
             query: ["uploads": ""],
-            headers: write.mark + (isKept ? [] : [("X-Amz-Checksum-Algorithm", "SHA256")])
+            headers: write.mark + (receipts == nil ? [("X-Amz-Checksum-Algorithm", "SHA256")] : [])
         )
         let element = try parsed(response, at: write.path) { bytes throws(CheckedXML.Malformed) in
             try S3Element(bytes, named: "InitiateMultipartUploadResult")
@@ -80,7 +82,9 @@ extension S3Backend {
                 path: write.path
             )
         }
-        return PartedUpload(identifier: identifier, write: write, partSize: partSize, isKept: isKept)
+        let upload = PartedUpload(identifier: identifier, write: write, partSize: partSize, receipts: receipts)
+        await receipts?.replace(with: upload.notedReceipts)
+        return upload
     }
 
     /// Sends parts, and returns how many there are with those before.
@@ -91,7 +95,7 @@ extension S3Backend {
         after former: Int
     ) async throws -> Int {
         // As much memory as the configuration says, also where a huge file needs larger parts.
-        let memory = max(configuration.partSize, S3Configuration.smallestPartSize) * configuration.parallelParts
+        let memory = max(configuration.partSize, configuration.minimumPartSize) * configuration.parallelParts
         let parallel = max(1, min(configuration.parallelParts, memory / upload.partSize))
         let path = upload.write.path
         let profile = try await serverProfile()
@@ -109,7 +113,9 @@ extension S3Backend {
                         // Off the actor: the digests take their time.
                         let payload = S3Payload(bytes, checks)
                         if let part = upload.parts[number], part.sha256 == payload.sha256 { return (number, part) }
-                        return (number, try await self.send(payload, number, of: upload))
+                        let part = try await self.send(payload, number, of: upload)
+                        await upload.receipts?.append(PartedUpload.receipt(of: part, number))
+                        return (number, part)
                     }
                     running += 1
                     guard !isLast else { break }

@@ -7,29 +7,33 @@ import RemoteStorageHTTP
 extension S3Backend {
     /// Writes a file in parts, of which the server keeps those that arrived whole.
     ///
-    /// Parts end where pieces of the content end, and aren't cut later: `rest` is asked again where what it gives doesn't
-    /// follow on whole parts.
+    /// A part is kept if the server lists it now as it acknowledged it to this device: with the tag and the size that
+    /// `receipts` hold. Parts end where pieces of the content end, and aren't cut later: `rest` is asked again where what it
+    /// gives doesn't follow on whole parts.
     @discardableResult
     public func resumeWrite(
         to path: RemotePath,
         when condition: WriteCondition,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
-        // Who may not list uploads would leave parts that nobody finds again.
-        guard try await serverProfile().keepsParts, let uploads = try await unfinishedUploads(of: path) else {
+        // A client that may not list uploads would leave parts that no device finds again.
+        guard try await serverProfile().keepsParts, try await mayListUploads(of: path) else {
             return try await write(rest(0).content, to: path, when: condition)
         }
         let (write, missing) = try await prepareWrite(to: path, when: condition)
-        var upload = try await newest(of: uploads, write)
+        var upload = try await acknowledged(receipts, write)
         var following = try await rest(upload?.byteCount ?? 0)
         while let kept = upload, following.offset < kept.byteCount {
             precondition(following.offset >= 0, "nothing can follow on bytes that aren't kept")
             upload = kept.prefix(of: following.offset)
-            // What comes after the parts that count is somebody else's.
+            // The parts after those that count have another content.
             if upload == nil { await abort(kept.identifier, location.key(path)) }
             following = try await rest(upload?.byteCount ?? 0)
         }
         precondition(following.offset == upload?.byteCount ?? 0, "nothing can follow on bytes that aren't kept")
+        // Before the content is read: what the caller remembers of it from then on isn't what former parts hold.
+        await receipts.replace(with: upload?.notedReceipts ?? [])
         let former = upload?.byteCount ?? 0
         let size = partSize(for: following.content.length.map { former + $0 })
         upload?.partSize = size
@@ -40,7 +44,7 @@ extension S3Backend {
             return written(write, size: parts.count, headers, missing)
         }
         var parted: PartedUpload
-        if let upload { parted = upload } else { parted = try await begin(write, partSize: size, isKept: true) }
+        if let upload { parted = upload } else { parted = try await begin(write, partSize: size, receipts) }
         do {
             let headers = try await finish(&parted, next, rest: &parts, after: parted.parts.count)
             return written(write, size: former + parts.count, headers, missing)
@@ -50,33 +54,43 @@ extension S3Backend {
         }
     }
 
-    /// The uploads to a path that aren't over, as the server lists them; `nil` if it doesn't.
-    private func unfinishedUploads(of path: RemotePath) async throws -> [S3Element]? {
-        let key = location.key(path)
-        let query = ["uploads": "", "prefix": key]
-        let list = try await listed(query, named: "ListMultipartUploadsResult", at: path)
-        return list?.all("Upload").filter { $0["Key"] == key }
+    /// Whether this client may list the uploads to a path that aren't over.
+    private func mayListUploads(of path: RemotePath) async throws -> Bool {
+        let query = ["uploads": "", "prefix": location.key(path)]
+        return try await listed(query, named: "ListMultipartUploadsResult", at: path) != nil
     }
 
-    /// The upload that was begun last, with the parts that have arrived; `nil` if none has.
-    private func newest(of uploads: [S3Element], _ write: Write) async throws -> PartedUpload? {
-        let key = location.key(write.path)
-        let newest = uploads.max { ($0["Initiated"] ?? "") < ($1["Initiated"] ?? "") }
-        guard let identifier = newest?["UploadId"], !identifier.isEmpty, !liveUploads.contains(identifier) else {
+    /// The upload of which there are receipts, with the parts that the server lists as it acknowledged them; `nil` if none
+    /// is.
+    private func acknowledged(_ receipts: any WriteReceipts, _ write: Write) async throws -> PartedUpload? {
+        guard let noted = UploadReceipts(await receipts.read()), !liveUploads.contains(noted.identifier) else {
             return nil
         }
-        var upload = PartedUpload(identifier: identifier, write: write, partSize: partSize(for: nil), isKept: true)
+        let key = location.key(write.path)
+        var listed: [S3Element] = []
         var marker = 0
-        while true {
-            let query = ["uploadId": identifier, "part-number-marker": "\(marker)"]
-            guard let page = try await listed(query, key, named: "ListPartsResult", at: write.path) else { break }
-            let former = upload.parts.count
-            upload.append(page.all("Part"))
-            // Those after a gap are sent again.
-            guard page["IsTruncated"] == "true", upload.parts.count > former else { break }
-            marker = upload.parts.count
+        // A page that doesn't lead on is the last one: what isn't listed is sent again.
+        while let page = try await self.listed(
+            ["uploadId": noted.identifier, "part-number-marker": "\(marker)"],
+            key,
+            named: "ListPartsResult",
+            at: write.path
+        ) {
+            listed += page.all("Part")
+            let last = page.all("Part").compactMap { $0["PartNumber"].flatMap { Int($0) } }.max() ?? 0
+            guard page["IsTruncated"] == "true", last > marker, last < PartedUpload.mostParts else { break }
+            marker = last
         }
-        return upload.parts.isEmpty ? nil : upload
+        var upload = PartedUpload(
+            identifier: noted.identifier,
+            write: write,
+            partSize: partSize(for: nil),
+            receipts: receipts
+        )
+        upload.parts = noted.keptParts(listed, minimumSize: configuration.minimumPartSize)
+        guard upload.parts.isEmpty else { return upload }
+        await abort(noted.identifier, key)
+        return nil
     }
 
     private func listed(
@@ -107,16 +121,5 @@ extension PartedUpload {
             if end > count { upload.parts[number] = nil }
         }
         return upload.parts.isEmpty ? nil : upload
-    }
-
-    /// Adds parts as the server lists them, as far as they follow on those that are there, and can be followed.
-    mutating func append(_ listed: [S3Element]) {
-        let found = listed.compactMap { part in part["PartNumber"].flatMap { Int($0) }.map { (number: $0, part: part) }
-        }
-        for (number, part) in found.sorted(by: { $0.number < $1.number }) where number == parts.count + 1 {
-            // What no server can have is nothing to go on with.
-            guard number < Self.mostParts, let part = Part(part), Self.sizes.contains(part.byteCount) else { return }
-            parts[number] = part
-        }
     }
 }

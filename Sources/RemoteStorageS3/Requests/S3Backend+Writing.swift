@@ -138,7 +138,7 @@ extension S3Backend {
 
     /// The size of a file's parts: as configured, unless there would be more of them than a file may have.
     func partSize(for length: Int64?) -> Int {
-        let configured = max(configuration.partSize, S3Configuration.smallestPartSize)
+        let configured = max(configuration.partSize, configuration.minimumPartSize)
         guard let length, length > Int64(configured) * Int64(PartedUpload.mostParts) else { return configured }
         let mebibyte = Int64(1 << 20)
         let (size, most) = (length / Int64(PartedUpload.mostParts) + 1, mebibyte - 1)

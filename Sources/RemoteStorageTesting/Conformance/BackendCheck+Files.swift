@@ -208,6 +208,7 @@ extension BackendCheck {
             try await backend.write(.failing(after: 200_000), to: path, when: .ifAbsent)
         }
         let keeps = try await backend.capabilities().contains(.resumableWrite)
+        let receipts = InMemoryReceipts()
         // Large enough where parts of some megabytes are kept.
         let unit = keeps ? 8_000_000 : 100_000
         let bytes = pattern(3 * unit + 1)
@@ -227,14 +228,14 @@ extension BackendCheck {
             try trial.require(range.contains(kept), "\(kept) bytes are kept of \(limit), where it may be \(range)")
         }
         try await trial.requireContentFailure(of: "a write that may go on") {
-            try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
+            try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
                 try trial.requireEqual(kept, 0, "kept before anything was written")
                 return RemoteContentRest(cutOff(0..<2 * unit), after: 0)
             }
         }
         let first = Question()
         try await trial.requireContentFailure(of: "a write that goes on") {
-            try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
+            try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
                 if !(await first.isOver) { try checkKept(kept, 2 * unit) }
                 await first.end()
                 return RemoteContentRest(cutOff(Int(kept / 2)..<5 * unit / 2), after: kept / 2)
@@ -242,13 +243,13 @@ extension BackendCheck {
         }
         let names = try await backend.list(directory)?.map(\.name) ?? []
         try trial.requireEqual(names, [], "after writes that were cut off")
-        try await backend.resumeWrite(to: path, when: .ifAbsent) { kept in
+        try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
             try checkKept(kept, 5 * unit / 2)
             return RemoteContentRest(RemoteContent(Array(bytes[Int(kept)...])), after: kept)
         }
         try await trial.requireBytes(bytes, at: path, "written in three pieces")
         try await trial.requireError(.alreadyExists, of: "going on with a file that is there, if absent") {
-            try await backend.resumeWrite(to: path, when: .ifAbsent) { _ in
+            try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { _ in
                 RemoteContentRest(.failing(after: 1), after: 0)
             }
         }

@@ -49,10 +49,12 @@ public protocol WholeStoreUploadHooks: WholeStoreHooks {
     ///
     /// - Parameters:
     ///   - path: The file.
+    ///   - receipts: Where the backend notes what it has to know to resume the upload.
     ///   - rest: Is told how many bytes of it are kept, and says what follows on all or some of them.
     /// - Throws: `RemoteError` with `alreadyExists` if it's there; what `rest` and the backend throw.
     func resumeUpload(
         to path: RemotePath,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws
 
@@ -77,9 +79,10 @@ extension WholeStoreUploadHooks {
     /// Writes the file where none is.
     public func resumeUpload(
         to path: RemotePath,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws {
-        try await backend.resumeWrite(to: path, when: .ifAbsent, rest)
+        try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts, rest)
     }
 
     /// Writes the manifest where none is; one that is there is read back, since it may be ours.

@@ -30,7 +30,9 @@ extension WholeStoreUploadOperation {
         let upload = noted.subject.upload
         let others = uploads.map(\.reference).filter { $0 != upload } + published.published.map(\.reference)
         let name = UploadName(client: client, upload)
-        guard noted.subject == subject(of: name, on: delta?.bases ?? [], store, noted.subject.salt, root),
+        var expected = subject(of: name, on: delta?.bases ?? [], store, noted.subject.salt, root)
+        expected.attempt = noted.subject.attempt
+        guard noted.subject == expected,
             uploads.contains(where: { $0.reference == upload && !$0.isPublished }),
             // As new as one that begins now.
             (others.map(\.generation) + [memory]).allSatisfy({ $0 < upload.generation })
@@ -73,8 +75,18 @@ extension WholeStoreUploadOperation {
     ) async throws -> ([StoreManifest.File], BlockDigests?) {
         let salt = cutOff?.subject.salt ?? EpochKey.newSalt()
         let subject = subject(of: manifest.name, on: manifest.bases, store, salt, digests?.contentRoot)
+        let former = cutOff?.subject.attempt
+        let receipts = state.pushJournal(of: self.key).receipts(of: former, on: context.blockingExecutor)
         guard let key = seal.key else {
-            let files = try await resumePlainTransfer(manifest, snapshots, digests, subject, cutOff != nil, context)
+            let files = try await resumePlainTransfer(
+                manifest,
+                snapshots,
+                digests,
+                subject,
+                receipts,
+                cutOff != nil,
+                context
+            )
             return (files, nil)
         }
         let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes(sending: delta))
@@ -87,7 +99,7 @@ extension WholeStoreUploadOperation {
             let isFirst = cutOff == nil
             async let early = isFirst ? sendAppliedSets(snapshots, manifest, progress, workers, executor) : []
             let outgoing = Locked<OutgoingFile?>(nil)
-            try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy)) { kept in
+            try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy), receipts: receipts) { kept in
                 let chunks = cutOff.map { $0.chunks.prefix(sealedBytes: kept) } ?? []
                 let prefix = try await ChunkPrefix.of(
                     Array(chunks),
@@ -98,7 +110,7 @@ extension WholeStoreUploadOperation {
                     on: workers
                 )
                 let journal = try await context.blocking {
-                    try file.begin(subject, after: chunks.prefix(prefix?.count ?? 0))
+                    try file.begin(subject, after: chunks.prefix(prefix?.count ?? 0), receipts)
                 }
                 let source = taken.rest(after: prefix?.plainBytes ?? 0, progress, context) { journal.flush() }
                 let rest = OutgoingFile(
@@ -141,6 +153,7 @@ extension WholeStoreUploadOperation {
         _ snapshots: Snapshots,
         _ digests: ContentSummary?,
         _ subject: TransferJournal.Subject,
+        _ receipts: TransferReceipts,
         _ isCutOff: Bool,
         _ context: OperationContext
     ) async throws -> [StoreManifest.File] {
@@ -150,9 +163,9 @@ extension WholeStoreUploadOperation {
         let file = state.pushJournal(of: key)
         return try await SealingWorkers.withWorkers { workers in
             async let early = isCutOff ? [] : sendAppliedSets(snapshots, manifest, progress, workers, executor)
-            try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy)) { kept in
+            try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy), receipts: receipts) { kept in
                 let start = isCutOff ? min(kept, taken.byteCount) : 0
-                _ = try await context.blocking { try file.begin(subject, after: [NotedChunk]()) }
+                _ = try await context.blocking { try file.begin(subject, after: [NotedChunk](), receipts) }
                 return RemoteContentRest(taken.rest(after: start, progress, context), after: start)
             }
             let applied =

@@ -27,6 +27,8 @@ final class TransferJournal: Sendable {
         var salt: [UInt8] = []
         /// The store's digest, in hexadecimal, where it isn't sealed.
         var contentRoot: String?
+        /// Tells the attempts to push one upload from each other; `nil` where it's pulled.
+        var attempt: UUID?
     }
 
     private let handle: FileHandle
@@ -133,13 +135,14 @@ extension TransferJournal {
             return TransferJournal(handle, salt: subject.salt, headByteCount: head.count)
         }
 
-        /// Forgets it.
+        /// Forgets it, and the receipts, which are void without it.
         ///
         /// Blocks.
         func remove() throws {
             guard unlink(url.path) == 0 || errno == ENOENT else {
                 throw StoreSyncError(writing: url.path, errno: errno)
             }
+            unlink(receiptsURL.path)
         }
     }
 }

@@ -68,9 +68,10 @@ actor CuttingBackend: RemoteBackend {
     func resumeWrite(
         to path: RemotePath,
         when condition: WriteCondition,
+        receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
-        try await folder.resumeWrite(to: path, when: condition) { kept in
+        try await folder.resumeWrite(to: path, when: condition, receipts: receipts) { kept in
             let rest = try await rest(kept)
             return RemoteContentRest(line(rest.content), after: rest.offset)
         }

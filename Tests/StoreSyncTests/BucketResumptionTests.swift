@@ -1,0 +1,156 @@
+import Foundation
+import Operations
+import RemoteStorage
+import RemoteStorageHTTP
+import RemoteStorageTesting
+import S3Servers
+import Testing
+
+@testable import RemoteStorageS3
+@testable import StoreSync
+
+/// Pushes to a bucket on real servers that are cut off, edited and cut off again.
+@Suite("A push to a bucket that is killed twice, with an edit after each time", .serialized, .timeLimit(.minutes(30)))
+struct BucketResumptionTests {
+    /// A device that pushes a store of several parts to a bucket, each time as another process; and one that pulls it.
+    private struct Scene {
+        /// How many chunks are in a part: sealed, they take a little more than the smallest part.
+        private let chunksInPart: Int
+        let deltas: DeltaWorld
+        private let configuration: S3Configuration
+        private let transport: any HTTPSending
+
+        init(_ server: S3Server, isSealed: Bool = true, parallelParts: Int = 1, isDisguised: Bool = false) async throws
+        {
+            deltas = try DeltaWorld(isSealed: isSealed)
+            let direct = try server.configuration()
+            var configuration = isDisguised ? try server.disguisedConfiguration(prefix: direct.prefix) : direct
+            // moto takes small parts, the other servers don't.
+            if server.kind == .moto { configuration.minimumPartSize = ChunkedStore.chunk }
+            configuration.partSize = configuration.minimumPartSize
+            chunksInPart = configuration.partSize / ChunkedStore.chunk
+            configuration.parallelParts = parallelParts
+            self.configuration = configuration
+            self.transport = isDisguised ? DisguisedTransport(direct.transport) : direct.transport
+        }
+
+        /// The device that pushes, in a process of its own that dies at a part.
+        func pusher(dyingAt part: Int? = nil, partsInFlight: Int = 0) throws -> Device {
+            let line = part.map { DyingTransport(transport, at: $0, partsInFlight: partsInFlight) }
+            return try deltas.world.device("a", backend: S3Backend(configuration, transport: line ?? transport))
+        }
+
+        func puller(_ name: String = "b") throws -> Device {
+            try deltas.world.device(name, backend: S3Backend(configuration, transport: transport))
+        }
+
+        /// Makes the store.
+        func makeStore(parts: Int, version: Int) throws {
+            try ChunkedStore(url: pusher().store).make(chunks: parts * chunksInPart, version: version)
+        }
+
+        /// Changes the first chunk of a part.
+        func edit(part: Int, version: Int) throws {
+            try ChunkedStore(url: pusher().store).edit(chunk: (part - 1) * chunksInPart, version: version)
+        }
+
+        /// Pushes, and dies at a part.
+        func pushCutOff(at part: Int, partsInFlight: Int) async throws {
+            let device = try pusher(dyingAt: part, partsInFlight: partsInFlight)
+            await #expect(throws: (any Error).self) { try await device.push().value }
+        }
+
+        /// Pushes whole, and pulls what was pushed; the next push is one of a whole copy, too.
+        func pushWhole(_ comment: String) async throws {
+            let device = try pusher()
+            _ = try await device.push().value
+            try await deltas.expectPulled(puller(), is: device.store, comment)
+            if deltas.world.password != nil {
+                try FileManager.default.removeItem(at: deltas.pushedBlocks(of: device))
+            }
+        }
+    }
+
+    @Test(
+        "is published whole, after it was killed with its first parts in flight",
+        .enabled(if: S3ServerKind.seaweedFS.isInstalled),
+        arguments: [true, false],
+        [0, 2]
+    )
+    func twice(isSealed: Bool, partsInFlight: Int) async throws {
+        let server = try await S3Server.shared(.seaweedFS)
+        let scene = try await Scene(server, isSealed: isSealed, parallelParts: 4)
+        try scene.makeStore(parts: 10, version: 0)
+        try await scene.pushCutOff(at: 9, partsInFlight: 0)
+        try scene.edit(part: 3, version: 1)
+        try await scene.pushCutOff(at: 3, partsInFlight: partsInFlight)
+        try await scene.pushWhole("\(partsInFlight) in flight")
+    }
+
+    @Test(
+        "S3: kill and edit at every part of a push in eight parts, and again at every part of the next: the third is whole",
+        arguments: S3ServerKind.plainInstalled
+    )
+    func everyPart(kind: S3ServerKind) async throws {
+        let server = try await S3Server.shared(kind)
+        let scene = try await Scene(server, isDisguised: kind == .moto)
+        var version = 0
+        for (first, second) in kills {
+            version += 2
+            try scene.makeStore(parts: 8, version: version)
+            try await scene.pushCutOff(at: first, partsInFlight: second % 2)
+            // In the middle of what has arrived, so that parts come after it.
+            try scene.edit(part: first / 2 + 1, version: version + 1)
+            try await scene.pushCutOff(at: second, partsInFlight: first % 2)
+            try await scene.pushWhole("killed at part \(first), then at \(second)")
+        }
+    }
+}
+
+/// When a push dies, and the next one, in eighths: all pairs where `STORESYNC_EVERY_PART` is set.
+///
+/// Else each eighth once as the first and once as the second.
+private let kills: [(first: Int, second: Int)] = {
+    let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_PART"] != nil
+    let pairs = (1...8).flatMap { first in (1...8).map { (first: first, second: $0) } }
+    return isLong ? pairs : pairs.filter { $0.second == $0.first * 5 % 9 }
+}()
+
+/// Pushes to storage that keeps nothing of a write that is cut off.
+@Suite("A push that is killed twice, with an edit after each time, where nothing is kept", .timeLimit(.minutes(30)))
+struct RestartTests {
+    @Test(
+        "starts over: kill and edit at every eighth of a push, and again at every eighth of the next: the third is whole",
+        arguments: SimulatedServer.all.filter { $0.capabilities.contains(.exclusiveCreate) }
+    )
+    func everyEighth(server: SimulatedServer) async throws {
+        #expect(!server.capabilities.contains(.resumableWrite))
+        let deltas = try DeltaWorld()
+        let place = InMemoryBackend(identity: "simulated:\(server)")
+        func device(_ name: String, dyingAfter requests: Int? = nil) async throws -> Device {
+            let backend = SimulatedBackend(server, place: place)
+            if let requests { await backend.die(afterRequests: requests) }
+            return try deltas.world.device(name, backend: backend)
+        }
+        func push(dyingAt eighth: Int, of requests: Int) async throws {
+            // Not at the very end, where nothing is left that could fail.
+            let device = try await device("a", dyingAfter: requests * eighth / 9)
+            _ = try? await device.push().value
+        }
+        let store = ChunkedStore(url: try await device("a").store)
+        try store.make(chunks: 4, version: 0)
+        let counting = SimulatedBackend(server, place: place)
+        _ = try await deltas.world.device("a", backend: counting).push().value
+        let requests = await counting.requestCount
+        var version = 0
+        for (first, second) in kills {
+            version += 2
+            try store.edit(chunk: first % 4, version: version)
+            try await push(dyingAt: first, of: requests)
+            try store.edit(chunk: second % 4, version: version + 1)
+            try await push(dyingAt: second, of: requests)
+            _ = try await device("a").push().value
+            try await deltas.expectPulled(device("b"), is: store.url, "\(first), \(second)")
+        }
+    }
+}

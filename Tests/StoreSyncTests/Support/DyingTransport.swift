@@ -1,0 +1,50 @@
+import NIOHTTP1
+import RemoteStorage
+import RemoteStorageHTTP
+import ThreadSupport
+
+/// The connection of a device to a bucket, on which the device dies while it sends the parts of a file.
+///
+/// Parts before the deadly one arrive and are acknowledged. The deadly one and those that follow are carried out without an
+/// answer, as far as they are in flight; no other request is sent from then on.
+struct DyingTransport: HTTPSending {
+    let base: any HTTPSending
+    /// The number of the first part that isn't acknowledged.
+    let part: Int
+    /// How many parts from that one on the server receives.
+    let partsInFlight: Int
+    private let isDead = Locked(false)
+
+    init(_ base: any HTTPSending, at part: Int, partsInFlight: Int) {
+        self.base = base
+        self.part = part
+        self.partsInFlight = partsInFlight
+    }
+
+    private static let death = RemoteError(.unavailable, "The device is dead.")
+
+    func send(_ request: HTTPRequest) async throws -> HTTPResponse { try await pass(request, base.send) }
+
+    func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse {
+        try await pass(request, base.sendOnceIfPossible)
+    }
+
+    private func pass(
+        _ request: HTTPRequest,
+        _ send: (HTTPRequest) async throws -> HTTPResponse
+    ) async throws -> HTTPResponse {
+        guard request.method == .PUT, let number = Self.partNumber(request) else {
+            if isDead.withLock(\.self) { throw Self.death }
+            return try await send(request)
+        }
+        guard number >= part else { return try await send(request) }
+        isDead.withLock { $0 = true }
+        if number < part + partsInFlight { _ = try await send(request) }
+        throw Self.death
+    }
+
+    private static func partNumber(_ request: HTTPRequest) -> Int? {
+        request.target.split { "?&".contains($0) }.first { $0.hasPrefix("partNumber=") }
+            .flatMap { Int($0.dropFirst("partNumber=".count)) }
+    }
+}
