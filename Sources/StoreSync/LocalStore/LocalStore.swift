@@ -62,16 +62,11 @@ struct LocalStore: Sendable {
         get throws { status.map { Int64($0.st_size) } ?? 0 }
     }
 
-    /// What tells one state of a file that isn't SQLite's from another.
+    /// What tells most states of a file from each other without a look into it.
+    ///
+    /// Equal ones prove nothing: a file that is mapped into memory may change under the same times.
     struct Fingerprint: Equatable {
         private let numbers: [Int64]
-        private let changed: TimeInterval
-
-        /// Whether a change from now on shows.
-        ///
-        /// A file system's clock ticks every few milliseconds, and some every two seconds: a file that was just written may
-        /// be written again under the same time.
-        var isSettled: Bool { Date().timeIntervalSince1970 - changed > 2 }
 
         fileprivate init(_ status: stat) {
             #if canImport(Darwin)
@@ -84,7 +79,6 @@ struct LocalStore: Sendable {
                 Int64(status.st_size), Int64(changed.tv_sec), Int64(changed.tv_nsec), Int64(modified.tv_sec),
                 Int64(modified.tv_nsec),
             ]
-            self.changed = TimeInterval(changed.tv_sec)
         }
     }
 

@@ -14,7 +14,7 @@ extension StoreSnapshot {
         )
     }
 
-    /// Copies a store as a file, and throws unless it rested meanwhile.
+    /// Copies a store as a file, and throws where it was written to meanwhile.
     static func copyFile(
         _ store: LocalStore,
         to destination: URL,
@@ -37,28 +37,32 @@ extension StoreSnapshot {
         }
     }
 
-    /// Digests a store as a file, and throws unless it rested meanwhile.
-    static func digest(_ store: LocalStore) throws -> (byteCount: Int64, root: ContentRoot) {
-        try atRest(store) { try digest(store, from: store.url) }
+    /// Digests a store as a file, and throws where it was written to meanwhile.
+    static func digest(
+        _ store: LocalStore,
+        whileReading: () throws -> Void = {}
+    ) throws -> (byteCount: Int64, root: ContentRoot) {
+        try atRest(store, whileReading: whileReading) { try digest(store, from: store.url) }
     }
 
+    /// Reads a store as a file, and digests it once more afterwards: the result is what the file held in between.
+    ///
+    /// The times of the file don't tell. A program that has the file in its memory (LMDB, Realm) changes it without a change
+    /// of the times, on some file systems at all, on others for seconds. A clone of the file is compared too: it is one
+    /// moment for the file system, but the program may have been in the middle of a change.
     private static func atRest(
         _ store: LocalStore,
-        whileReading: () throws -> Void = {},
+        whileReading: () throws -> Void,
         _ read: () throws -> (byteCount: Int64, root: ContentRoot)
     ) throws -> (byteCount: Int64, root: ContentRoot) {
         try refuseSideFiles(of: store)
         let before = store.fingerprint
-        // Asked now: it would be settled by the time that a large one is read.
-        let isSettled = before?.isSettled ?? false
         let content = try read()
         try whileReading()
-        guard let before, before == store.fingerprint,
-            try isSettled || digest(store, from: store.url) == content
-        else {
+        guard let before, before == store.fingerprint, try digest(store, from: store.url) == content else {
             throw StoreSyncError(
                 .storeChanged,
-                "\(store.path) was written to while it was copied. Close it, or try again."
+                "\(store.path) was written to while it was read. Close it in the program that writes to it, or try again."
             )
         }
         try refuseSideFiles(of: store)
