@@ -1,32 +1,56 @@
 import Foundation
 import GRDB
 import GRDBSQLite
+import RemoteStorage
 
-/// A database that stands still while it's read as a file, although others have it open.
+/// A database in WAL mode that is read as a file, in one state, while others write to it.
 ///
-/// In WAL mode, a read transaction that begins when all of the log has been copied into the database file and the log is
-/// empty reads that file alone, and SQLite keeps everybody from copying newer pages into it until the transaction ends.
-/// Writers go on in the log. With a rollback journal a read transaction keeps writers out, as it would while a copy is
-/// made, which takes longer. So the file can be read as it stands, without a copy on this device.
+/// A read transaction that begins when all of the log has been copied into the database file, and the log is empty, reads
+/// that file alone. SQLite copies no newer pages into it until the transaction ends; writers append to the log. So the file
+/// is read where it is, without a copy on this device.
 ///
-/// It gives the same bytes as a ``StoreSnapshot`` of that moment holds.
+/// The log grows meanwhile, so the transaction doesn't last: after ``maximumDuration`` or ``maximumLogBytes`` the state is
+/// copied, the transaction ends, and reads continue from the copy. A database with a rollback journal is never held, since
+/// its writers would have to wait.
+///
+/// The bytes are those that a ``StoreSnapshot`` of the same state has.
 final class HeldDatabase: @unchecked Sendable {
-    // Sendable: the connection is used in its queue only.
+    // Sendable: the connection and the state are used in the connection's queue only.
+
+    /// How long a transaction lasts at most before the state is copied.
+    static let maximumDuration = Duration.seconds(30)
+    /// How large the log becomes at most before the state is copied.
+    static let maximumLogBytes: Int64 = 64 << 20
+
+    private enum State {
+        /// The transaction is open.
+        case held
+        /// The transaction has ended, and the copy has what it read.
+        case copied(StoreSnapshot)
+        /// The transaction has ended, and nothing can be read any more.
+        case ended(StoreSyncError)
+    }
+
     private let pages: DatabasePages
     private let store: LocalStore
+    private let destination: URL
     private let queue: DatabaseQueue
     private let fingerprint: LocalStore.Fingerprint?
+    private var state = State.held
 
     /// Its size in bytes.
     var byteCount: Int64 { pages.byteCount }
 
     /// Holds a database.
     ///
-    /// Blocks, but doesn't wait for others.
+    /// Blocks, but doesn't wait for others. The result is `nil` if the database can't be held: it has a rollback journal,
+    /// another connection locks it or reads from the log, or it can't be opened. ``StoreSnapshot/take(of:at:whileCopying:)``
+    /// then copies it, or says why not.
     ///
-    /// - Returns: `nil` if it can't be held: somebody is just writing to the file or reading from the log, or it can't be
-    ///   opened. ``StoreSnapshot/take(of:at:whileCopying:)`` then copies it, or says why not.
-    init?(_ store: LocalStore) {
+    /// - Parameters:
+    ///   - store: The database.
+    ///   - destination: Where a copy goes if there has to be one.
+    init?(_ store: LocalStore, copyingTo destination: URL) {
         do {
             guard SQLiteHeader.isAtStart(of: store.url) else { return nil }
             var configuration = Configuration()
@@ -34,17 +58,23 @@ final class HeldDatabase: @unchecked Sendable {
             configuration.allowsUnsafeTransactions = true
             configuration.busyMode = .immediateError
             let queue = try DatabaseQueue(path: store.path, configuration: configuration)
-            guard let pages = try queue.inDatabase(DatabasePages.hold) else {
+            guard let pages = try queue.inDatabase(Self.hold) else {
                 try? queue.close()
                 return nil
             }
             self.queue = queue
             self.store = store
+            self.destination = destination
             self.pages = pages
             fingerprint = store.fingerprint
         } catch {
             return nil
         }
+    }
+
+    private static func hold(_ db: Database) throws -> DatabasePages? {
+        guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return nil }
+        return try DatabasePages.hold(db)
     }
 
     /// Reads a piece of the database.
@@ -55,32 +85,111 @@ final class HeldDatabase: @unchecked Sendable {
     ///   - offset: Where it begins, in bytes.
     ///   - count: How many bytes are wanted, at least 100 at the beginning.
     /// - Returns: The bytes; fewer than wanted only at the end.
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if they can't be read.
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if they can't be read, `cannotWrite` if they can't be copied;
+    ///   `CancellationError`.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
-        do {
-            return try queue.inDatabase { try pages.read($0, at: offset, upTo: count) }
-        } catch {
-            throw StoreSyncError(
-                .storeChanged,
-                "\(store.path) could not be read on. Nothing was published. Try again.",
-                cause: error
-            )
+        try queue.inDatabase { db in
+            if case .held = state, try logBytes(db) > Self.maximumLogBytes { try copy(db) }
+            switch state {
+            case .held: return try read(db, at: offset, upTo: count)
+            case .copied(let snapshot): return try snapshot.read(at: offset, upTo: count)
+            case .ended(let error): throw error
+            }
         }
     }
 
-    /// Lets others write to the file again.
-    ///
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if somebody has done so before, past SQLite.
-    func release() throws {
-        let after = store.fingerprint
-        try? queue.inDatabase { try $0.rollback() }
-        try? queue.close()
-        guard fingerprint == after else {
-            throw StoreSyncError(
-                .storeChanged,
-                "Something other than SQLite wrote to \(store.path) while it was read. Nothing was published. Try again."
-            )
+    private func read(_ db: Database, at offset: Int64, upTo count: Int) throws -> [UInt8] {
+        do { return try pages.read(db, at: offset, upTo: count) } catch { throw unreadable(error) }
+    }
+
+    private func logBytes(_ db: Database) throws -> Int64 {
+        do {
+            return try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount ?? 0
+        } catch {
+            throw unreadable(error)
         }
+    }
+
+    private func unreadable(_ cause: (any Error)? = nil) -> StoreSyncError {
+        StoreSyncError(
+            .storeChanged,
+            "\(store.path) can't be read any further. Nothing was published. Try again.",
+            cause: cause
+        )
+    }
+
+    // MARK: Ending the transaction
+
+    /// Copies the state, unless that has been done, and lets others write to the file; reads continue from the copy.
+    ///
+    /// Blocks. Where the state can't be copied, the transaction ends nevertheless, and reads fail.
+    ///
+    /// - Throws: `CancellationError`; the transaction is open then.
+    func copy() throws {
+        try queue.inDatabase { db in
+            guard case .held = state else { return }
+            try copy(db)
+        }
+    }
+
+    private func copy(_ db: Database) throws {
+        do {
+            let snapshot = try snapshot(db)
+            state = isUnchanged ? .copied(snapshot) : .ended(writtenByOthers)
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            state = .ended(error as? StoreSyncError ?? StoreSyncError(writing: destination, error))
+        }
+        try? db.rollback()
+    }
+
+    private func snapshot(_ db: Database) throws -> StoreSnapshot {
+        try LocalFile.create(destination.path)
+        do {
+            let file = try FileHandle(forWritingTo: destination)
+            defer { try? file.close() }
+            var offset: Int64 = 0
+            while offset < byteCount {
+                try Task.checkCancellation()
+                let piece = try read(db, at: offset, upTo: RemoteContent.chunkSize)
+                try file.write(contentsOf: piece)
+                offset += Int64(piece.count)
+            }
+            return StoreSnapshot(url: destination, byteCount: byteCount, knownRoot: nil)
+        } catch {
+            try? FileManager.default.removeItem(at: destination)
+            throw error
+        }
+    }
+
+    /// Lets others write to the file, and removes the copy.
+    ///
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if something wrote to the held file past SQLite.
+    func release() throws {
+        defer { try? queue.close() }
+        try queue.inDatabase { db in
+            let former = state
+            state = .ended(unreadable())
+            switch former {
+            case .held:
+                // While the transaction keeps writers away from the file.
+                let isUnchanged = isUnchanged
+                try? db.rollback()
+                guard isUnchanged else { throw writtenByOthers }
+            case .copied(let snapshot): try? FileManager.default.removeItem(at: snapshot.url)
+            case .ended: break
+            }
+        }
+    }
+
+    private var isUnchanged: Bool { fingerprint == store.fingerprint }
+
+    private var writtenByOthers: StoreSyncError {
+        StoreSyncError(
+            .storeChanged,
+            "Something other than SQLite wrote to \(store.path) while it was read. Nothing was published. Try again."
+        )
     }
 
     deinit { try? queue.close() }

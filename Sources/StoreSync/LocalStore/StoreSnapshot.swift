@@ -114,6 +114,22 @@ struct StoreSnapshot: Sendable {
         self.knownRoot = knownRoot
     }
 
+    /// Reads a piece of the copy.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - offset: Where it begins, in bytes.
+    ///   - count: How many bytes are wanted.
+    /// - Returns: The bytes; fewer than wanted only at the end.
+    /// - Throws: An error of Foundation.
+    func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
+        let handle = try FileHandle(forReadingFrom: url)
+        defer { try? handle.close() }
+        try handle.seek(toOffset: UInt64(offset))
+        return try handle.readBlock(of: count)
+    }
+
     private static func reading<Result>(_ url: URL, _ body: () throws -> Result) throws -> Result {
         do {
             return try body()

@@ -5,7 +5,7 @@ import ThreadSupport
 
 /// One state of a local store, to be read as a file.
 enum TakenStore: Sendable {
-    /// Read where it is, while it stands still.
+    /// Read where it is, in one transaction.
     case held(HeldDatabase)
     /// Copied.
     case copied(StoreSnapshot)
@@ -16,13 +16,44 @@ enum TakenStore: Sendable {
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - holding: Whether it may be read where it is, as long as that takes; else it's copied at once.
+    ///   - holding: Whether it may be read where it is, as ``HeldDatabase`` does; else it's copied at once.
     ///   - copy: Where a copy goes if there has to be one.
     /// - Returns: The state as it is now.
     /// - Throws: What ``StoreSnapshot/take(of:at:whileCopying:)`` throws.
     static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
-        if holding, let held = HeldDatabase(store) { return .held(held) }
+        if holding, let held = HeldDatabase(store, copyingTo: copy) { return .held(held) }
         return .copied(try StoreSnapshot.take(of: store, at: copy))
+    }
+
+    /// Runs `body`, which reads the store; a held one is copied when ``HeldDatabase/maximumDuration`` is over.
+    ///
+    /// Reads alone would not do that while `body` waits for a server.
+    ///
+    /// - Parameters:
+    ///   - clock: What measures the time.
+    ///   - executor: Where the copy is made.
+    ///   - body: The reading. When it returns, the time is not measured any more.
+    /// - Returns: What `body` returns.
+    /// - Throws: What `body` throws. What makes the copy fail is thrown by reads.
+    nonisolated(nonsending) func limitingHold<Result>(
+        by clock: any Clock<Duration>,
+        on executor: (any TaskExecutor)?,
+        _ body: nonisolated(nonsending) () async throws -> Result
+    ) async throws -> Result {
+        guard case .held(let database) = self else { return try await body() }
+        async let _ = Self.copy(database, after: HeldDatabase.maximumDuration, by: clock, on: executor)
+        return try await body()
+    }
+
+    /// Copies a held database after some time, unless this is cancelled before.
+    private static func copy(
+        _ database: HeldDatabase,
+        after duration: Duration,
+        by clock: any Clock<Duration>,
+        on executor: (any TaskExecutor)?
+    ) async throws {
+        try await clock.sleep(for: duration)
+        try await runBlocking(on: executor) { try database.copy() }
     }
 
     /// Its size in bytes.
@@ -63,15 +94,11 @@ enum TakenStore: Sendable {
     ///   - offset: Where it begins, in bytes.
     ///   - count: How many bytes are wanted, at least 100 at the beginning.
     /// - Returns: The bytes; fewer than wanted only at the end.
-    /// - Throws: ``StoreSyncError/Code/storeChanged``, or what reading the copy throws.
+    /// - Throws: What ``HeldDatabase/read(at:upTo:)`` or ``StoreSnapshot/read(at:upTo:)`` throws.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
         switch self {
         case .held(let database): return try database.read(at: offset, upTo: count)
-        case .copied(let snapshot):
-            let handle = try FileHandle(forReadingFrom: snapshot.url)
-            defer { try? handle.close() }
-            try handle.seek(toOffset: UInt64(offset))
-            return try handle.readBlock(of: count)
+        case .copied(let snapshot): return try snapshot.read(at: offset, upTo: count)
         }
     }
 

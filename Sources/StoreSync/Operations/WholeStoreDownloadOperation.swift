@@ -167,7 +167,10 @@ public actor WholeStoreDownloadOperation: Operation {
     ) async throws -> ContentRoot {
         let taken = try await context.blocking { try TakenStore.take(store, holding: true, copyingTo: copy) }
         do {
-            let root = try await taken.contentRoot(on: context.blockingExecutor)
+            let executor = context.blockingExecutor
+            let root = try await taken.limitingHold(by: context.clock, on: executor) {
+                try await taken.contentRoot(on: executor)
+            }
             try await context.blocking { try taken.release() }
             return root
         } catch {

@@ -75,14 +75,16 @@ public actor WholeStoreUploadOperation: Operation {
     ) async throws -> WholeStoreUpload {
         async let listed = PublishedStores.list(hooks, hierarchy)
         let base = try await DeltaBase.find(state.pushedBlocks(of: key), of: document, key, hooks, context)
+        // Before the store is taken: it isn't held while the remote answers.
+        let published = try await listed
         if holding || base != nil {
             // To be compared with the last push it's held in any case: that doesn't take long.
             let snapshots = try await snapshots(of: store, holding: true, context)
-            let upload = try await upload(store, snapshots, listed, base, holding: holding, context)
+            let upload = try await upload(store, snapshots, published, base, holding: holding, context)
             if let upload { return upload }
         }
         let snapshots = try await snapshots(of: store, holding: false, context)
-        guard let upload = try await upload(store, snapshots, listed, base, holding: false, context) else {
+        guard let upload = try await upload(store, snapshots, published, base, holding: false, context) else {
             preconditionFailure("a store that was copied is uploaded")
         }
         return upload
@@ -100,7 +102,9 @@ public actor WholeStoreUploadOperation: Operation {
         _ context: OperationContext
     ) async throws -> WholeStoreUpload? {
         do {
-            return try await upload(store, taken: snapshots, published, base, holding, context)
+            return try await snapshots.store.limitingHold(by: context.clock, on: context.blockingExecutor) {
+                try await upload(store, taken: snapshots, published, base, holding, context)
+            }
         } catch {
             try? await context.blocking { try snapshots.store.release() }
             throw error

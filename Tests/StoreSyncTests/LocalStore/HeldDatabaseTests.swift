@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("A database that is held still while it's read", .timeLimit(.minutes(30)))
+@Suite("A database in WAL mode that is read where it is", .timeLimit(.minutes(30)))
 struct HeldDatabaseTests {
     private let store: TestStore
     private let local: LocalStore
@@ -14,6 +14,13 @@ struct HeldDatabaseTests {
     init() throws {
         store = try TestStore()
         local = try LocalStore(store.url)
+    }
+
+    /// Where it's copied if it can't be held any longer.
+    private var copy: URL { store.file("copy of the held state") }
+
+    private func hold(_ local: LocalStore? = nil) -> HeldDatabase? {
+        HeldDatabase(local ?? self.local, copyingTo: copy)
     }
 
     private func bytes(of held: HeldDatabase, pieces: Int = 100_000) throws -> [UInt8] {
@@ -33,15 +40,14 @@ struct HeldDatabaseTests {
     @Test(
         "gives the bytes that a snapshot has",
         arguments: [512, 4096, 65536],
-        ["NONE wal", "FULL wal", "INCREMENTAL wal", "NONE delete", "FULL persist", "INCREMENTAL truncate"]
+        ["NONE", "FULL", "INCREMENTAL"]
     )
-    func equalsSnapshot(pageSize: Int, modes: String) throws {
-        let modes = modes.split(separator: " ")
+    func equalsSnapshot(pageSize: Int, vacuum: String) throws {
         let queue = try DatabaseQueue(path: store.url.path)
         try queue.inDatabase { db in
             try db.execute(
                 sql: """
-                    PRAGMA page_size = \(pageSize); PRAGMA auto_vacuum = \(modes[0]); PRAGMA journal_mode = \(modes[1]);
+                    PRAGMA page_size = \(pageSize); PRAGMA auto_vacuum = \(vacuum); PRAGMA journal_mode = wal;
                     """
             )
             try db.execute(sql: "CREATE TABLE note (text TEXT NOT NULL); CREATE INDEX byText ON note (text)")
@@ -56,10 +62,13 @@ struct HeldDatabaseTests {
         let expected = try snapshot()
         // Whether somebody has it open, with all of that in the log, or nobody.
         for _ in 0..<2 {
-            let held = try #require(HeldDatabase(local))
+            let held = try #require(hold())
             #expect(held.byteCount == Int64(expected.count) && held.byteCount > 100_000)
             let read = try bytes(of: held)
             #expect(read == expected)
+            try held.copy()
+            let copied = try bytes(of: held)
+            #expect(copied == expected)
             try held.release()
             try queue.close()
         }
@@ -69,7 +78,7 @@ struct HeldDatabaseTests {
     func writersGoOn() throws {
         try store.make("before", in: .closedInWALMode)
         let expected = try snapshot()
-        let held = try #require(HeldDatabase(local))
+        let held = try #require(hold())
         let start = try held.read(at: 0, upTo: 8192)
         let writer = try DatabaseQueue(path: store.url.path)
         defer { try? writer.close() }
@@ -83,7 +92,7 @@ struct HeldDatabaseTests {
         #expect(start + rest == expected)
         try held.release()
         #expect(try store.content() == "after 2")
-        let next = try #require(HeldDatabase(local))
+        let next = try #require(hold())
         let later = try bytes(of: next)
         #expect(later != expected)
         try next.release()
@@ -118,7 +127,7 @@ struct HeldDatabaseTests {
         while newest.count < 20 || newest.last == newest.first {
             let copy = store.file("held")
             let read = try await runBlocking { () -> Bool in
-                guard let held = HeldDatabase(local) else { return false }
+                guard let held = hold() else { return false }
                 try Data(try bytes(of: held, pieces: 4096)).write(to: copy)
                 try held.release()
                 return true
@@ -140,57 +149,126 @@ struct HeldDatabaseTests {
         #expect(newest == newest.sorted())
     }
 
-    @Test("without a log writers wait meanwhile, and what one left that died is taken back first")
-    func withoutLog() throws {
-        try store.make("before", in: .killedInTransaction)
-        let held = try #require(HeldDatabase(local))
-        let writer = try DatabaseQueue(path: store.url.path)
-        defer { try? writer.close() }
-        #expect {
-            try writer.inDatabase { try $0.execute(sql: "UPDATE item SET value = 'after'") }
-        } throws: {
-            ($0 as? DatabaseError)?.resultCode == .SQLITE_BUSY
-        }
-        let read = try bytes(of: held)
-        try held.release()
-        let expected = try snapshot()
-        #expect(read == expected)
-        #expect(try store.content() == "before")
-        try writer.inDatabase { try $0.execute(sql: "UPDATE item SET value = 'after'") }
-        #expect(try store.content() == "after")
+    /// Whether all of the log can be copied into the database file.
+    private func emptiesLog(_ writer: DatabaseQueue) throws -> Bool {
+        try writer.inDatabase { try Int.fetchOne($0, sql: "PRAGMA wal_checkpoint(TRUNCATE)") == 0 }
     }
 
-    @Test("a database that is being written to, one whose log is being read, and what isn't a database can't be held")
-    func cannotBeHeld() throws {
-        try store.make("content", in: .closedInRollbackMode)
+    @Test("a copy of the held state, made in the middle, is read on, and the log can be emptied")
+    func copiedInTheMiddle() throws {
+        try store.make("before", in: .closedInWALMode)
+        let expected = try snapshot()
+        let held = try #require(hold())
+        let start = try held.read(at: 0, upTo: 10_000)
         let writer = try DatabaseQueue(path: store.url.path)
+        defer { try? writer.close() }
+        for round in 0..<2 {
+            try writer.inDatabase { try $0.execute(sql: "UPDATE item SET value = 'after \(round)'") }
+            #expect(try emptiesLog(writer) == (round == 1))
+            try held.copy()
+        }
+        let rest = try held.read(at: 10_000, upTo: expected.count)
+        #expect(start + rest == expected)
+        let again = try bytes(of: held)
+        #expect(again == expected)
+        #expect(FileManager.default.fileExists(atPath: copy.path))
+        try held.release()
+        #expect(!FileManager.default.fileExists(atPath: copy.path))
+        #expect(throws: StoreSyncError.self) { try held.read(at: 0, upTo: 100) }
+        #expect(try store.content() == "after 1")
+    }
+
+    @Test("a read copies the held state where the log has more than 64 MiB")
+    func largeLog() throws {
+        try store.make("before", in: .closedInWALMode)
+        let expected = try snapshot()
+        let held = try #require(hold())
+        let writer = try DatabaseQueue(path: store.url.path)
+        defer { try? writer.close() }
+        for (mebibytes, isEmptied) in [(60, false), (5, true)] {
+            try writer.inDatabase { db in
+                try db.execute(
+                    sql: "INSERT INTO item (value, filler) VALUES ('large', zeroblob(\(mebibytes << 20)))"
+                )
+            }
+            let read = try bytes(of: held)
+            #expect(read == expected)
+            #expect(try emptiesLog(writer) == isEmptied)
+        }
+        try held.release()
+    }
+
+    @Test("where the held state can't be copied, the log can be emptied, and reads fail")
+    func copyFails() throws {
+        try store.make("before", in: .closedInWALMode)
+        let held = try #require(hold())
+        try Data().write(to: copy)
+        let writer = try DatabaseQueue(path: store.url.path)
+        defer { try? writer.close() }
+        try writer.inDatabase { try $0.execute(sql: "UPDATE item SET value = 'after'") }
+        try held.copy()
+        #expect(try emptiesLog(writer))
+        let error = #expect(throws: StoreSyncError.self) { try held.read(at: 0, upTo: 100) }
+        #expect(error?.code == .cannotWrite)
+        try held.release()
+        #expect(FileManager.default.fileExists(atPath: copy.path), "another's file")
+    }
+
+    @Test("a cancelled copy leaves no file, and the state is held until it's released")
+    func cancelledCopy() async throws {
+        try store.make("before", in: .closedInWALMode)
+        let expected = try snapshot()
+        let held = try #require(hold())
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try held.copy()
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(!FileManager.default.fileExists(atPath: copy.path))
+        let read = try bytes(of: held)
+        #expect(read == expected)
+        try held.release()
+    }
+
+    @Test("a database with a rollback journal isn't held", arguments: ["delete", "persist", "truncate"])
+    func rollbackJournal(mode: String) throws {
+        let queue = try DatabaseQueue(path: store.url.path)
+        try queue.inDatabase { try $0.execute(sql: "PRAGMA journal_mode = \(mode); CREATE TABLE note (text TEXT)") }
+        #expect(hold() == nil)
+        try queue.inDatabase { try $0.execute(sql: "INSERT INTO note VALUES ('one')") }
+    }
+
+    @Test("a database that is locked, one whose log another connection reads, and what isn't a database can't be held")
+    func cannotBeHeld() throws {
+        try store.make("content", in: .closedInWALMode)
+        let writer = try DatabaseQueue(path: store.url.path)
+        try writer.inDatabase { try $0.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
         try writer.inTransaction(.exclusive) { _ in
-            #expect(HeldDatabase(local) == nil)
+            #expect(hold() == nil)
             return .commit
         }
         try writer.close()
-        try Store.setJournalMode("wal", of: store.url)
         let pool = try DatabasePool(path: store.url.path)
         try pool.write { try $0.execute(sql: "UPDATE item SET value = 'in the log'") }
         try pool.read { db in
             let value = try String.fetchOne(db, sql: "SELECT value FROM item")
             #expect(value == "in the log")
-            #expect(HeldDatabase(local) == nil)
+            #expect(hold() == nil)
         }
-        let held = try #require(HeldDatabase(local))
+        let held = try #require(hold())
         try held.release()
         try pool.close()
         try Data("<store/>".utf8).write(to: store.file("store.xml"))
         for name in ["store.xml", "missing"] {
             let other = try LocalStore(store.file(name))
-            #expect(HeldDatabase(other) == nil)
+            #expect(hold(other) == nil)
         }
     }
 
     @Test("whoever writes to the file past SQLite is found out before anything is published")
     func writtenPastSQLite() throws {
         try store.make("content", in: .closedInWALMode)
-        let held = try #require(HeldDatabase(local))
+        let held = try #require(hold())
         // A descriptor that this process closed would drop SQLite's locks.
         let vandal = Process()
         vandal.executableURL = URL(fileURLWithPath: "/bin/sh")
@@ -216,7 +294,7 @@ struct HeldDatabaseTests {
         try handle.seek(toOffset: 28)
         try handle.write(contentsOf: withUnsafeBytes(of: UInt32(lockPage / pageSize + 2).bigEndian) { Data($0) })
         try handle.close()
-        let held = try #require(HeldDatabase(local))
+        let held = try #require(hold())
         #expect(held.byteCount == Int64(lockPage + 2 * pageSize))
         let bytes = try held.read(at: Int64(lockPage) - 16, upTo: Int(pageSize) + 32)
         let around = [UInt8](repeating: 0, count: 8) + [UInt8](repeating: 7, count: 8)

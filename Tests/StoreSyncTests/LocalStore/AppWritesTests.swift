@@ -1,0 +1,182 @@
+import Foundation
+import GRDB
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("An app that writes to its store during a push", .timeLimit(.minutes(30)))
+struct AppWritesTests {
+    /// The app's own connection, which never waits for a lock.
+    private final class App: Sendable {
+        private let queue: DatabaseQueue
+        private let errors = Locked<[(any Error)?]>([])
+
+        /// Whether each write failed, and why.
+        var outcomes: [(any Error)?] { errors.withLock { $0 } }
+
+        init(_ url: URL) throws {
+            queue = try DatabaseQueue(path: url.path)
+        }
+
+        func write() {
+            errors.withLock { errors in
+                do {
+                    let note = "during \(errors.count)"
+                    try queue.inDatabase { try $0.execute(sql: "INSERT INTO note VALUES (?)", arguments: [note]) }
+                    errors.append(nil)
+                } catch {
+                    errors.append(error)
+                }
+            }
+        }
+
+        /// Adds so many MiB, each of other bytes, in one transaction.
+        func grow(by count: Int) throws {
+            try queue.write { db in
+                try db.execute(
+                    sql: """
+                        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count))
+                        INSERT INTO note SELECT printf('%01048576d', i) FROM n
+                        """
+                )
+            }
+        }
+
+        /// Whether all of the log could be copied into the database file, and the log emptied.
+        func emptiesLog() throws -> Bool {
+            try queue.inDatabase { db in
+                try Int.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)") == 0
+            }
+        }
+    }
+
+    /// A remote that calls back after each piece of a store that it receives.
+    private actor SlowBackend: ForwardingBackend {
+        nonisolated let base: any RemoteBackend = InMemoryBackend()
+        private let whileReceiving: @Sendable (_ piece: Int) async throws -> Void
+
+        init(_ whileReceiving: @escaping @Sendable (_ piece: Int) async throws -> Void) {
+            self.whileReceiving = whileReceiving
+        }
+
+        func write(
+            _ content: RemoteContent,
+            to path: RemotePath,
+            when condition: WriteCondition
+        ) async throws -> RemoteItem {
+            guard path.lastComponent == WholeStoreFile.store.rawValue else {
+                return try await base.write(content, to: path, when: condition)
+            }
+            let slow = RemoteContent(length: content.length) { [whileReceiving] in
+                var iterator = content.makeAsyncIterator()
+                var count = 0
+                return {
+                    guard let piece = try await iterator.next() else { return nil }
+                    try await whileReceiving(count)
+                    count += 1
+                    return piece
+                }
+            }
+            return try await base.write(slow, to: path, when: condition)
+        }
+    }
+
+    private static func snapshot(of url: URL, in world: World) throws -> Data {
+        let copy = world.folder.appending(path: UUID().uuidString)
+        return try Data(contentsOf: StoreSnapshot.take(of: LocalStore(url), at: copy).url)
+    }
+
+    @Test(
+        "is never kept out of a store in rollback-journal mode, whether it's pushed whole or compared for a delta",
+        arguments: [nil, "correct horse"]
+    )
+    func rollbackJournal(password: String?) async throws {
+        let world = try World(password: password)
+        try await Simulation.run(seed: 1) { simulation in
+            let app = Locked<App?>(nil)
+            let device = try world.device("a", simulation: simulation) { _ in app.withLock { $0 }?.write() }
+            try device.write("one")
+            try Store.setJournalMode("delete", of: device.store)
+            let writer = try App(device.store)
+            app.withLock { $0 = writer }
+            for _ in 0..<2 { _ = try await device.push().value }
+            app.withLock { $0 = nil }
+            let failures = writer.outcomes.compactMap(\.self)
+            #expect(failures.isEmpty && writer.outcomes.count > 80)
+            let reader = try world.device("reader", simulation: simulation)
+            _ = try await reader.pull().value
+            let notes = try reader.notes()
+            #expect(notes == Set(["one"] + (0..<notes.count - 1).map { "during \($0)" }), "one state of the store")
+        }
+    }
+
+    @Test(
+        "can empty the log of a store in WAL mode during a push that takes longer than half a minute",
+        arguments: [false, true]
+    )
+    func slowPush(isStalled: Bool) async throws {
+        let world = try World()
+        try await Simulation.run(seed: 1) { simulation in
+            let app = Locked<App?>(nil)
+            let emptied = Locked<[Bool]>([])
+            let backend = SlowBackend { piece in
+                guard piece < 8, let app = app.withLock({ $0 }) else { return }
+                // Either one long stall, or some time for each piece.
+                try await simulation.clock.sleep(for: .seconds(isStalled && piece == 0 ? 31 : 7))
+                app.write()
+                let isEmptied = try app.emptiesLog()
+                emptied.withLock { $0.append(isEmptied) }
+            }
+            let device = try world.device("a", backend: backend, simulation: simulation)
+            try device.write("one")
+            let writer = try App(device.store)
+            try writer.grow(by: 16)
+            let expected = try Self.snapshot(of: device.store, in: world)
+            app.withLock { $0 = writer }
+            _ = try await device.push().value
+            app.withLock { $0 = nil }
+            #expect(writer.outcomes.allSatisfy { $0 == nil })
+            let reader = try world.device("reader", backend: backend, simulation: simulation)
+            _ = try await reader.pull().value
+            let pushed = try Self.snapshot(of: reader.store, in: world)
+            #expect(pushed == expected)
+            let held = emptied.withLock { $0.prefix { !$0 }.count }
+            #expect(held == (isStalled ? 0 : 4), "held for less than 30 seconds")
+            #expect(emptied.withLock { $0.dropFirst(held).allSatisfy(\.self) && $0.count == 8 })
+        }
+    }
+
+    @Test("can empty the log of a store in WAL mode once it has grown beyond 64 MiB during a push")
+    func largeLog() async throws {
+        let world = try World()
+        try await Simulation.run(seed: 1) { simulation in
+            let app = Locked<App?>(nil)
+            let emptied = Locked<[Bool]>([])
+            let backend = SlowBackend { piece in
+                guard let app = app.withLock({ $0 }) else { return }
+                if piece == 1 { try app.grow(by: 65) }
+                if [0, 1, 15].contains(piece) {
+                    let isEmptied = try app.emptiesLog()
+                    emptied.withLock { $0.append(isEmptied) }
+                }
+            }
+            let device = try world.device("a", backend: backend, simulation: simulation)
+            try device.write("one")
+            let writer = try App(device.store)
+            try writer.grow(by: 16)
+            let expected = try Self.snapshot(of: device.store, in: world)
+            app.withLock { $0 = writer }
+            _ = try await device.push().value
+            app.withLock { $0 = nil }
+            #expect(emptied.withLock { $0 } == [true, false, true], "before anything was in it, held, and copied")
+            let reader = try world.device("reader", backend: backend, simulation: simulation)
+            _ = try await reader.pull().value
+            let pushed = try Self.snapshot(of: reader.store, in: world)
+            #expect(pushed == expected)
+        }
+    }
+}
