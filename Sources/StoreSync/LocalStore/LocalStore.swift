@@ -12,9 +12,13 @@ struct LocalStore: Sendable {
     /// The canonical path, under which the store is remembered.
     var path: String { url.path }
 
+    /// How many bytes the name of a store has at most: file systems allow 255, and SQLite appends "-journal".
+    static let maximumNameBytes = 255 - 8
+
     /// Finds a store, which need not exist.
     ///
-    /// - Throws: ``StoreSyncError`` if the directory isn't there, or something that isn't a file is in the way.
+    /// - Throws: ``StoreSyncError`` if the directory isn't there, the name is too long, or something that isn't a file is in
+    ///   the way.
     init(_ url: URL) throws {
         guard !url.lastPathComponent.isEmpty, url.path != "/" else {
             throw StoreSyncError(.storeNotFound, "\(url.path) isn't a store file. Name a file.")
@@ -28,7 +32,20 @@ struct LocalStore: Sendable {
             }
             self.url = URL(fileURLWithPath: resolved, isDirectory: true).appending(path: url.lastPathComponent)
         }
+        try refuseLongName()
         _ = try exists
+    }
+
+    private func refuseLongName() throws {
+        let byteCount = url.lastPathComponent.utf8.count
+        guard byteCount > Self.maximumNameBytes else { return }
+        throw StoreSyncError(
+            .storeNotFound,
+            """
+            The name of \(path) has \(byteCount) bytes. SQLite needs 8 more for the name of a journal, so \
+            \(Self.maximumNameBytes) are the maximum. Give the store a shorter name.
+            """
+        )
     }
 
     private static func canonicalPath(_ path: String) -> String? {

@@ -37,22 +37,6 @@ struct StoreReplacement {
     let expectation: Expectation
     let faultPoint: FaultPoint
 
-    private static func prefix(_ store: LocalStore) -> String { ".\(store.url.lastPathComponent).storesync-" }
-
-    /// A name beside the store for a download: a new one, or always the same for an upload.
-    static func temporaryURL(for store: LocalStore, of upload: UploadName? = nil) -> URL {
-        store.directory.appending(path: prefix(store) + (upload?.upload ?? UUID().uuidString))
-    }
-
-    /// Removes downloads, but for some, that a process left beside the store when it died.
-    static func removeLeftovers(of store: LocalStore, but kept: [URL] = []) throws {
-        let kept = Set(kept.map(\.lastPathComponent))
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: store.directory.path)) ?? []
-        for name in names where name.hasPrefix(prefix(store)) && !kept.contains(name) {
-            try? FileManager.default.removeItem(at: store.directory.appending(path: name))
-        }
-    }
-
     /// Replaces the store.
     ///
     /// Blocks. A cancellation is noticed while the store is compared, and while it's written into, which is then undone.

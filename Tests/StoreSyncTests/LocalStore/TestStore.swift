@@ -22,11 +22,11 @@ final class TestStore: Sendable {
     let folder: URL
     let url: URL
 
-    init() throws {
+    init(_ name: String = "store") throws {
         // Resolved, as the store's own path is.
         folder = FileManager.default.temporaryDirectory.resolvingSymlinksInPath()
             .appending(path: "store-\(UUID().uuidString)", directoryHint: .isDirectory)
-        url = folder.appending(path: "store")
+        url = folder.appending(path: name)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     }
 
@@ -100,7 +100,7 @@ final class TestStore: Sendable {
     ///
     /// Another process copies it: a descriptor that this one closed would drop the locks of its connections.
     func image() throws -> TestStore {
-        let image = try TestStore()
+        let image = try TestStore(url.lastPathComponent)
         let copy = Process()
         copy.executableURL = URL(fileURLWithPath: "/bin/cp")
         copy.arguments = ["-a", folder.path + "/.", image.folder.path]
