@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import SyncCryptography
 
 /// The files beside a store that belong to its replacement.
@@ -44,6 +45,43 @@ extension StoreReplacement {
             guard rest.hasSuffix(suffix) else { return false }
             let id = String(rest.dropLast(suffix.count))
             return UUID(uuidString: id)?.uuidString == id
+        }
+    }
+
+    // MARK: The journal mode
+
+    /// A file that exists while a store in WAL mode is switched to another mode for its replacement.
+    private static func logMark(of store: LocalStore) -> String {
+        store.directory.appending(path: prefix(store) + "journal-mode").path
+    }
+
+    /// Notes durably that a store is in WAL mode.
+    static func markLog(of store: LocalStore) throws {
+        let mark = logMark(of: store)
+        if access(mark, F_OK) != 0 { try LocalFile.create(mark) }
+        try LocalFile.synchronize(store.directory.path)
+    }
+
+    /// Forgets that a store was in WAL mode, which it is again, or which was replaced.
+    static func unmarkLog(of store: LocalStore) {
+        unlink(logMark(of: store))
+    }
+
+    /// Puts a store back into WAL mode if a process died between the change of its mode and its replacement.
+    ///
+    /// Blocks for at most two seconds. Where another program has the store open, that is left to the next operation: the
+    /// present one can do without.
+    static func restoreLog(of store: LocalStore) {
+        guard access(logMark(of: store), F_OK) == 0 else { return }
+        do {
+            if let database = try store.openDatabase(timeout: 2) {
+                defer { try? database.close() }
+                let mode = try database.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode = WAL") }
+                guard mode == "wal" else { return }
+            }
+            unmarkLog(of: store)
+        } catch {
+            // The operation finds the same error when it reads the store, and says what to do.
         }
     }
 }

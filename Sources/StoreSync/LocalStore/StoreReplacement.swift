@@ -125,14 +125,18 @@ struct StoreReplacement {
         try check(db)
         let usesLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
         do {
+            // The device keeps the kind of journal that it had, also where this process dies.
+            if usesLog { try Self.markLog(of: store) }
             try removeSideFiles(db)
-            // The device keeps the kind of journal that it had.
             if usesLog, SQLiteHeader.isAtStart(of: download) { try SQLiteHeader.setUsesLog(true, in: download) }
             try rename()
         } catch {
-            if usesLog { try? db.execute(sql: "PRAGMA journal_mode = WAL") }
+            if usesLog, (try? String.fetchOne(db, sql: "PRAGMA journal_mode = WAL")) == "wal" {
+                Self.unmarkLog(of: store)
+            }
             throw error
         }
+        if usesLog { Self.unmarkLog(of: store) }
     }
 
     private func removeSideFiles(_ db: Database) throws {

@@ -56,6 +56,7 @@ public actor WholeStoreDownloadOperation: Operation {
             let store = try await context.blocking { [request] in try LocalStore(request.url) }
             let lock = try await context.blocking { [state] in try state.lock(.store(store.path), .exclusive) }
             defer { lock.release() }
+            try await context.blocking { StoreReplacement.restoreLog(of: store) }
             return try await download(store, context)
         }
     }

@@ -64,6 +64,7 @@ public actor WholeStoreUploadOperation: Operation {
                 [try state.lock(.document(key), .exclusive), try state.lock(.store(store.path), .exclusive)]
             }
             defer { for lock in locks { lock.release() } }
+            try await context.blocking { StoreReplacement.restoreLog(of: store) }
             return try await upload(store, holding: capabilities.contains(.localSpeed), context)
         }
     }

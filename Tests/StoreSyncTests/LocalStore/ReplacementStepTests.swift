@@ -54,6 +54,8 @@ struct ReplacementStepTests {
         #expect(taken.count == (test.mode == .rename ? 6 : 2))
         for (point, image) in taken {
             #expect(try image.content() == (point == test.commit ? "new" : "old"), "\(point)")
+            try StoreReplacement.restoreLog(of: LocalStore(image.url))
+            #expect(try image.journalMode() == test.state.journalMode, "\(point)")
             try StoreReplacement.removeLeftovers(of: LocalStore(image.url))
             try image.replace(mode: test.mode)
             #expect(try image.content() == "new", "\(point)")
