@@ -27,7 +27,7 @@ public actor InMemoryBackend: RemoteBackend {
     ///   - now: The clock for ``RemoteItem/modified``.
     public init(
         identity: String = "memory:",
-        capabilities: RemoteCapabilities = .all,
+        capabilities: RemoteCapabilities = .all.subtracting(.contentTags),
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.identity = identity

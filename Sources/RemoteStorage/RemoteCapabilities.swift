@@ -41,10 +41,15 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
     /// ``RemoteBackend/bytes(at:upTo:)`` sees to it nevertheless.
     public static let consistentRead = RemoteCapabilities(rawValue: 1 << 8)
 
+    /// The tag of a file follows from what is in it: another tag is another content.
+    ///
+    /// Without it, a tag may change although the file doesn't.
+    public static let contentTags = RemoteCapabilities(rawValue: 1 << 9)
+
     /// All of them.
     public static let all: RemoteCapabilities = [
         .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .conditionalReplace, .serverSideCopy, .rangedRead,
-        .resumableWrite, .localSpeed, .consistentRead,
+        .resumableWrite, .localSpeed, .consistentRead, .contentTags,
     ]
 
     /// The names of the capabilities in the set, such as `exclusiveCreate`, in the order of their declaration.
@@ -61,6 +66,6 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
         (.exclusiveCreate, "exclusiveCreate"), (.exclusiveDirectoryMove, "exclusiveDirectoryMove"),
         (.atomicReplace, "atomicReplace"), (.conditionalReplace, "conditionalReplace"),
         (.serverSideCopy, "serverSideCopy"), (.rangedRead, "rangedRead"), (.resumableWrite, "resumableWrite"),
-        (.localSpeed, "localSpeed"), (.consistentRead, "consistentRead"),
+        (.localSpeed, "localSpeed"), (.consistentRead, "consistentRead"), (.contentTags, "contentTags"),
     ]
 }

@@ -8,12 +8,14 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
     /// The list may grow: handle the codes you know, show ``StoreSyncError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
-            case applicationChanged, applicationMissing, applicationIncomplete, busy, cannotWrite, corrupt, deregistered
-            case diverged, documentDeleted, documentNotFound, documentReplaced, encryptionDowngraded, encryptionMismatch
+            case applicationChanged, applicationMissing, applicationIncomplete, busy, cannotWrite, clientNotFound
+            case corrupt, deregistered
+            case diverged, documentDeleted, documentMissing, documentNotFound, documentReplaced, encryptionDowngraded,
+                encryptionMismatch
             case encryptionUndecided, invalidIdentifier, invalidMessage, invalidPassword, keychainLocked, localChanges
             case noUploadedStore, notEntitled, notExpected, orphan, passwordRequired, remoteUnauthorized
             case remoteUnavailable, rolledBack, storeChanged, storeNotFound
-            case tampered, unsupportedFormat, unsupportedStorage, wrongPassword
+            case tampered, unrelatedStore, unsupportedFormat, unsupportedStorage, wrongPassword
         }
 
         private let name: Name
@@ -31,6 +33,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let busy = Code(name: .busy)
         /// A file could not be written, here or on the remote: permissions, no space, a wrong kind of file.
         public static let cannotWrite = Code(name: .cannotWrite)
+        /// The application has no client of that identifier.
+        public static let clientNotFound = Code(name: .clientNotFound)
         /// A file is not what was written.
         public static let corrupt = Code(name: .corrupt)
         /// This client was removed from the application, or the application was made anew; it must be set up again.
@@ -39,6 +43,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let diverged = Code(name: .diverged)
         /// The document was deleted.
         public static let documentDeleted = Code(name: .documentDeleted)
+        /// The document's info is gone from the remote, and nothing authentic says that the document was deleted.
+        public static let documentMissing = Code(name: .documentMissing)
         /// No document of that name is registered.
         public static let documentNotFound = Code(name: .documentNotFound)
         /// The document was deleted and made anew; the local store belongs to the former one.
@@ -81,6 +87,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let storeNotFound = Code(name: .storeNotFound)
         /// A sealed file isn't what was sealed for its place: somebody or something changed, moved or exchanged it.
         public static let tampered = Code(name: .tampered)
+        /// The local store descends from no upload of the document that this device knows.
+        public static let unrelatedStore = Code(name: .unrelatedStore)
         /// A file was written by a program, or a version, that this one doesn't know.
         public static let unsupportedFormat = Code(name: .unsupportedFormat)
         /// The storage lacks a capability without which the operation isn't safe.

@@ -154,7 +154,7 @@ extension S3Tests {
                 let capabilities = try await backend.capabilities()
                 let common: RemoteCapabilities = [
                     .exclusiveCreate, .conditionalReplace, .atomicReplace, .consistentRead, .serverSideCopy,
-                    .rangedRead,
+                    .rangedRead, .contentTags,
                 ]
                 // Whether an unknown server takes parts of any size isn't tried.
                 #expect(capabilities == (kind == .moto ? common : common.union(.resumableWrite)))

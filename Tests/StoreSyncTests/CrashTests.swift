@@ -173,10 +173,7 @@ struct CrashTests {
                 try b.write("one")
                 _ = try await b.push().value
                 _ = try await a.pull().value
-                let hierarchy = ApplicationHierarchy(world.application)
-                let note = try await world.remote.bytes(at: hierarchy.document(world.document).documentInfo) ?? []
-                try await world.remote.write(note, to: hierarchy.deletedDocument(world.document), when: .always)
-                try await world.remote.remove(hierarchy.document(world.document).root)
+                try await world.deleteDocument(by: b)
                 try FileManager.default.removeItem(at: a.store)
                 try a.write("one", "two")
             },

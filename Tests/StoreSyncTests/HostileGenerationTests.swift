@@ -11,7 +11,7 @@ import Testing
 struct HostileGenerationTests {
     /// Where the number stands.
     enum Place: String, CaseIterable {
-        case name, folder, floor, upload, seen, size
+        case name, folder, included, otherHead, size
     }
 
     private static let tooHigh = [Int.max, UploadReference.generations.upperBound + 1]
@@ -58,24 +58,17 @@ struct HostileGenerationTests {
             )
             try FileManager.default.copyItem(at: url(original), to: url(upload))
             guard place != .folder else { return }
-            manifest.includes.insert(client: stranger.rawValue, manifest.name.reference)
-            try Data(Self.xml(of: manifest, with: number, in: place)).write(to: url(path))
+            try Data(xml(of: manifest, with: number, in: place)).write(to: url(path))
         }
 
-        private static func xml(of manifest: StoreManifest, with number: Int, in place: Place) throws -> [UInt8] {
+        private func xml(of manifest: StoreManifest, with number: Int, in place: Place) -> [UInt8] {
             var manifest = manifest
-            let forged = UploadReference(generation: number, upload: UUID().uuidString)
+            let forged = UploadName(client: stranger, generation: number, upload: UUID().uuidString)
             switch place {
             case .name, .folder: break
-            case .upload: manifest.includes.insert(client: "victim", forged)
-            case .seen: manifest.seen["victim"] = number
+            case .included: manifest.includes.insert(forged)
+            case .otherHead: manifest.otherHeads.insert(forged)
             case .size: manifest.files[0].storedSize = Int64(number)
-            case .floor:
-                var values = try #require(try PropertyListValue(xml: manifest.xml).dictionary)
-                var includes = try #require(values["includes"]?.dictionary)
-                includes["victim"] = .dictionary(["floor": .integer(number), "uploads": .array([])])
-                values["includes"] = .dictionary(includes)
-                return PropertyListValue.dictionary(values).xml
             }
             return manifest.xml
         }
@@ -132,15 +125,14 @@ struct HostileGenerationTests {
     func memory() throws {
         let fixture = try StateFixture()
         let state = try fixture.open()
-        let opened = (client: "laptop", reference: StateFixture.upload(6), includes: GenerationVector())
-        try state.commitPull(StateFixture.store(), opened: opened, acceptsRollback: false)
+        var store = StateFixture.store()
+        store.base = StateFixture.name(6)
+        try state.commitPull(store)
         try state.recordUpload(StateFixture.record(6))
         try DatabaseQueue(path: fixture.database.path).write { db in
-            try db.execute(sql: "UPDATE fact SET value = replace(value, '6', '\(Int.max)')")
-            try db.execute(sql: "UPDATE store SET value = replace(value, '\"floor\":0', '\"floor\":\(Int.max)')")
-            try db.execute(
-                sql: "UPDATE upload SET value = replace(value, '\"generation\":6', '\"generation\":\(Int.max)')"
-            )
+            for table in ["fact", "store", "upload"] {
+                try db.execute(sql: "UPDATE \(table) SET value = replace(value, '/6-', '/\(Int.max)-')")
+            }
         }
         func isDamage(_ body: () throws -> some Any) -> Bool {
             do {
@@ -150,8 +142,8 @@ struct HostileGenerationTests {
                 return (error as? StoreSyncError)?.code == .corrupt
             }
         }
-        #expect(isDamage { try state.rollbackMemory(for: StateFixture.diary) })
+        #expect(isDamage { try state.rollbackMemory(for: StateFixture.diary, "key") })
         #expect(isDamage { try state.store(at: "/data/diary.sqlite", document: StateFixture.diary) })
-        #expect(isDamage { try state.uploads(for: StateFixture.diary, client: "phone") })
+        #expect(isDamage { try state.uploads(for: StateFixture.diary) })
     }
 }

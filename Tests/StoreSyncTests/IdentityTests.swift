@@ -48,7 +48,9 @@ struct IdentityTests {
         try original.write("both")
         let fifth = try await original.push().value
         #expect(fifth.client == third.client)
-        #expect(fifth.divergedFrom.isEmpty)
+        #expect(fifth.divergedFrom == [third.client], "its former upload holds an edit that it has given up here alone")
+        #expect(await code { try await clone.pull().value } == .diverged)
+        #expect(try await original.push(resolves: true).value.divergedFrom.isEmpty)
         _ = try await clone.pull().value
         #expect(try clone.notes() == ["common", "of the clone", "again of the clone", "both"])
         try await Self.expectSound(reader)
@@ -164,7 +166,7 @@ struct IdentityTests {
     /// Copies a device's home to another machine, on which everything has the path it had on the first.
     ///
     /// Here they share one file system, so the copy is told its own path instead.
-    private static func clone(
+    static func clone(
         of device: Device,
         as name: String,
         in world: World,

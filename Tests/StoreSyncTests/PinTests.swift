@@ -218,8 +218,9 @@ struct PinTests {
         #expect(try other.notes() == ["one"])
         // That is what it remembers now: it isn't asked again.
         #expect(try await other.pull().value.isUnchanged)
-        // Who has the newer store still, and pushes it, repairs everything.
-        #expect(try await scene.device.push().value.generation == 3)
+        // A device that still has the newer store, and pushes all of it, repairs everything.
+        #expect(await code { try await scene.device.push().value } == .rolledBack)
+        #expect(try await scene.device.push(whole: true).value.generation == 3)
         _ = try await other.pull().value
         #expect(try other.notes() == ["one", "two"])
     }

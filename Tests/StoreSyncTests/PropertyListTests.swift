@@ -106,16 +106,14 @@ struct PropertyListTests {
         let world = try World()
         let hierarchy = ApplicationHierarchy(world.application).document(world.document)
         let name = UploadName(client: world.document, generation: 3, upload: UUID().uuidString)
-        var includes = GenerationVector()
-        includes.insert(client: "notes", name.reference)
         let root = try #require(ContentRootFixture.root)
-        let manifest = StoreManifest(
+        var manifest = StoreManifest(
             name: name,
             created: Date(timeIntervalSince1970: 1_000_000_000),
             files: WholeStoreFile.allCases.map { .init(file: $0, size: 5, storedSize: 5, contentRoot: root) },
-            includes: includes,
-            seen: ["notes": 3]
+            includes: [UploadName(client: world.document, generation: 2, upload: UUID().uuidString)]
         )
+        manifest.otherHeads = [UploadName(client: world.application, generation: 1, upload: UUID().uuidString)]
         let bytes = manifest.xml
         let path = hierarchy.manifest(name)
         #expect(try StoreManifest(bytes, named: name, at: path) == manifest)

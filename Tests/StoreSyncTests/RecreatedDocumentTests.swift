@@ -26,7 +26,7 @@ struct RecreatedDocumentTests {
                 _ = try await former.push().value
             }
             before = try world.files()
-            try world.deleteDocument()
+            try await world.deleteDocument(by: former)
             try creator.write("new")
             _ = try await creator.push(recreates: true).value
             after = try world.files()

@@ -166,7 +166,8 @@ struct RoundTripDepthTests {
             )
             let registration = manager.register(uploading: device.store)
             let keychain = manager.synchronizeKeychain(after: registration)
-            let pushing = manager.document(device.document).upload(storeAt: device.store, after: registration)
+            let pushing = manager.document(device.document)
+                .upload(WholeStoreUploadRequest(url: device.store), after: registration)
             let (upload, synchronization) = try await (pushing.value, keychain.value)
             #expect(upload.generation == 2 && synchronization.hasPublished)
             withExtendedLifetime(asker) {}

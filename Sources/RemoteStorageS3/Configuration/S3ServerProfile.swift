@@ -19,7 +19,9 @@ struct S3ServerProfile: Equatable, Sendable {
 
     /// What a backend can claim of it.
     var capabilities: RemoteCapabilities {
-        var capabilities: RemoteCapabilities = [.atomicReplace, .consistentRead, .serverSideCopy, .rangedRead]
+        var capabilities: RemoteCapabilities = [
+            .atomicReplace, .consistentRead, .serverSideCopy, .rangedRead, .contentTags,
+        ]
         if createsExclusively { capabilities.insert(.exclusiveCreate) }
         if keepsVersions { capabilities.insert(.conditionalReplace) }
         if keepsParts { capabilities.insert(.resumableWrite) }

@@ -15,6 +15,7 @@ struct DeltaBase: Sendable {
         of document: DocumentRegistration,
         _ key: DocumentKey,
         _ hooks: any WholeStoreHooks,
+        relyingOn trust: UploadTrust,
         _ context: OperationContext
     ) async throws -> DeltaBase? {
         guard let epoch = document.application.seal.key?.epoch,
@@ -35,7 +36,7 @@ struct DeltaBase: Sendable {
             guard let head = manifests.first(where: { $0.name == names.last }),
                 let chain = try? StoreChain(head, among: manifests), chain.references == subject.uploads,
                 head[.store]?.contentRoot.description == subject.contentRoot,
-                head[.store]?.size == subject.byteCount, chain.isWhole(lists)
+                head[.store]?.size == subject.byteCount, chain.isWhole(lists, trust)
             else { return nil }
             return DeltaBase(chain: chain, blocks: blocks)
         } catch is RemoteError {
@@ -48,20 +49,42 @@ struct DeltaBase: Sendable {
     var name: UploadName { chain.head.name }
 }
 
+/// What this device knows of uploads that are on the remote, besides what their manifests say.
+struct UploadTrust: Sendable {
+    /// Uploads of which verification found that a file is missing or damaged.
+    var damaged: Set<UploadName> = []
+    /// The tags of the files that this device has sent, by their names.
+    var tags: [UploadName: [String: RemoteTag]] = [:]
+}
+
 extension StoreChain {
-    /// Whether all files have arrived that make up the store, as far as their sizes show it.
+    /// Whether all files have arrived that make up the store, as far as a listing shows it.
     ///
-    /// - Parameter lists: What is in the folders of the uploads.
-    /// - Returns: Whether each has the size that its manifest says.
-    func isWhole(_ lists: [UploadName: [RemoteItem]]) -> Bool {
-        manifests.allSatisfy { manifest in
-            let sizes = Dictionary(
-                (lists[manifest.name] ?? []).map { ($0.name, $0.size) },
+    /// - Parameters:
+    ///   - lists: What is in the folders of the uploads.
+    ///   - trust: What this device knows of them.
+    /// - Returns: Whether each has the size that its manifest says, and the tag that it was sent with.
+    func isWhole(_ lists: [UploadName: [RemoteItem]], _ trust: UploadTrust = UploadTrust()) -> Bool {
+        broken(lists, trust).isEmpty
+    }
+
+    /// The uploads of the chain that can't be put together: the first of which a file is missing or damaged, and all that build
+    /// on it.
+    func broken(_ lists: [UploadName: [RemoteItem]], _ trust: UploadTrust) -> Set<UploadName> {
+        let rest = manifests.drop { manifest in
+            let items = Dictionary(
+                (lists[manifest.name] ?? []).map { ($0.name, $0) },
                 uniquingKeysWith: { first, _ in first }
             )
+            let tags = trust.tags[manifest.name] ?? [:]
             // Of what it builds on, the store alone is needed.
-            return manifest.files.filter { manifest == head || $0.file == .store }
-                .allSatisfy { sizes[manifest.remoteName(of: $0.file)] == $0.storedSize }
+            return !trust.damaged.contains(manifest.name)
+                && manifest.files.filter { manifest == head || $0.file == .store }.allSatisfy { file in
+                    let name = manifest.remoteName(of: file.file)
+                    guard let item = items[name], item.size == file.storedSize else { return false }
+                    return tags[name] == nil || tags[name] == item.tag
+                }
         }
+        return Set(rest.map(\.name))
     }
 }

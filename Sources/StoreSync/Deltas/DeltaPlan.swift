@@ -90,7 +90,7 @@ struct DeltaFile: Sendable {
 extension DeltaBase {
     /// The delta that is pushed, if this is what the client has pushed last, and a delta is worth it.
     func plan(_ digests: BlockDigests?, _ client: RemoteIdentifier, _ published: PublishedStores) -> DeltaPlan? {
-        let newest = published.published.filter { $0.client == client }.max { $0.generation < $1.generation }
+        let newest = published.manifests.map(\.name).filter { $0.client == client }.max()
         guard let digests, name == newest else { return nil }
         return DeltaPlan(digests, on: self)
     }

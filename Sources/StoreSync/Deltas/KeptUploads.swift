@@ -7,22 +7,25 @@ struct KeptUploads: Sendable {
     /// What goes: those that build on others before those others, so that none is ever seen without what it builds on.
     let outdated: [UploadName]
 
-    /// Keeps the new upload and the one before, whatever isn't contained in the new one, and what these build on.
+    /// Keeps the new upload and the last whole one before, whatever the new one doesn't include, and what these build on.
     ///
     /// - Parameters:
-    ///   - published: What stood on the remote before.
+    ///   - published: What was on the remote before.
     ///   - manifests: All that could be read, the new one too.
     ///   - manifest: The new one.
+    ///   - damaged: Uploads that can't be put together any more.
     init(
         _ published: PublishedStores,
         _ manifests: [StoreManifest],
-        by manifest: StoreManifest
+        by manifest: StoreManifest,
+        damaged: Set<UploadName> = []
     ) {
         let client = manifest.name.client
         let former = published.published.filter { $0.client == client }
-        let previous = former.map(\.generation).max() ?? 0
+        let whole = manifests.map(\.name).filter { $0.client == client && $0 != manifest.name && !damaged.contains($0) }
+        let previous = whole.max()?.generation ?? 0
         let superseded = former.filter {
-            $0.generation < previous && manifest.includes.contains(client: client.rawValue, $0.reference)
+            ($0.generation < previous || damaged.contains($0)) && manifest.includes.contains($0)
         }
         let needed = StoreChain.uploadsNeeded(by: manifests.filter { !superseded.contains($0.name) })
         self.needed = needed

@@ -1,18 +1,22 @@
 import RemoteStorage
 
-/// `documentInfo.plist`: what is known of a document, under TICoreDataSync's keys and three of ours.
+/// `documentInfo.plist`: what is known of a document, under TICoreDataSync's keys and some of ours.
 struct DocumentInfo: Hashable, Sendable {
     var document: String
     var description: String
     var userInfo: [String: PropertyListValue]
     var originalDevice: String
     var originalDeviceDescription: String
-    /// The key that tells this document from one that is made anew under the same name.
+    /// The key that tells this document from its successor under the same name.
     ///
     /// TICoreDataSync keeps it in a file only.
     var integrityKey: String?
     /// Whether a document of this name was deleted before.
     var isRecreated: Bool
+    /// The integrity keys of the documents of this name that were deleted before, the last one at the end.
+    var predecessors: [String] = []
+
+    private static let maximumPredecessors = 64
 
     private enum Key {
         static let identifier = "kTICDSDocumentIdentifier"
@@ -22,6 +26,7 @@ struct DocumentInfo: Hashable, Sendable {
         static let originalDeviceDescription = "kTICDSOriginalDeviceDescription"
         static let integrityKey = "integrityKey"
         static let isRecreated = "recreated"
+        static let predecessors = "predecessors"
     }
 
     /// The key's name inside the integrity key's own file, which TICoreDataSync shares with this one.
@@ -47,6 +52,19 @@ struct DocumentInfo: Hashable, Sendable {
         self.isRecreated = isRecreated
     }
 
+    /// A document that was deleted, of which nothing else is known.
+    init(deleted document: RemoteIdentifier) {
+        self.init(
+            document: document.rawValue,
+            description: "",
+            userInfo: [:],
+            originalDevice: "",
+            originalDeviceDescription: "",
+            integrityKey: nil,
+            isRecreated: false
+        )
+    }
+
     /// Reads the file.
     init(_ bytes: [UInt8], at path: RemotePath) throws(StoreSyncError) {
         let values = try PropertyListValue.dictionary(in: bytes, at: path)
@@ -62,6 +80,12 @@ struct DocumentInfo: Hashable, Sendable {
             integrityKey: values[Key.integrityKey]?.string,
             isRecreated: values[Key.isRecreated]?.boolean ?? false
         )
+        predecessors = (values[Key.predecessors]?.array ?? []).compactMap(\.string)
+    }
+
+    /// The integrity keys that a document has to name which takes the place of this one.
+    var successorsPredecessors: [String] {
+        Array((predecessors + [integrityKey].compactMap(\.self)).suffix(Self.maximumPredecessors))
     }
 
     var xml: [UInt8] {
@@ -72,6 +96,7 @@ struct DocumentInfo: Hashable, Sendable {
             Key.isRecreated: .boolean(isRecreated),
         ]
         if let integrityKey { values[Key.integrityKey] = .string(integrityKey) }
+        if !predecessors.isEmpty { values[Key.predecessors] = .array(predecessors.map { .string($0) }) }
         if !userInfo.isEmpty { values[Key.userInfo] = .dictionary(userInfo) }
         return PropertyListValue.dictionary(values).xml
     }

@@ -2,7 +2,7 @@ import Foundation
 import RemoteStorage
 import SyncCryptography
 
-/// What publishes an upload: which files it has, and which other uploads are contained in it.
+/// What publishes an upload: which files it has, and which other uploads it includes.
 struct StoreManifest: Hashable, Sendable {
     /// One file of the upload.
     struct File: Hashable, Sendable {
@@ -23,10 +23,12 @@ struct StoreManifest: Hashable, Sendable {
     var files: [File]
     /// The uploads of this client that the store's file is a delta to, the whole copy first; none for a whole copy.
     var bases: [UploadReference] = []
-    /// What this store contains: uploads of its own client, itself among them, and of others.
-    var includes: GenerationVector
-    /// The highest generation of each client that the writer had seen: witnesses against a rollback.
-    var seen: [String: Int]
+    /// The uploads that this one includes: its parents, and what those name.
+    ///
+    /// Nothing else is included.
+    var includes: Set<UploadName>
+    /// The other heads that the writer saw: witnesses against a storage that hides one of them.
+    var otherHeads: Set<UploadName> = []
 
     /// Programs that know only version 1 know whole copies only, and say that they're too old.
     private var formatVersion: Int { isDelta ? 2 : 1 }
@@ -34,18 +36,14 @@ struct StoreManifest: Hashable, Sendable {
     /// No file is larger, and the sum of several is still a number.
     fileprivate static let sizes = 0...(1 << 53)
     fileprivate static let saltBytes = 32
+    /// How many uploads a manifest can name, of each kind.
+    static let maximumNames = 4_096
 
-    init(name: UploadName, created: Date, files: [File], includes: GenerationVector, seen: [String: Int]) {
+    init(name: UploadName, created: Date, files: [File], includes: Set<UploadName>) {
         self.name = name
         self.created = created
         self.files = files
         self.includes = includes
-        self.seen = seen
-    }
-
-    /// Whether the store of `other` is contained in this one.
-    func includes(_ other: StoreManifest) -> Bool {
-        includes.contains(client: other.name.client.rawValue, other.name.reference)
     }
 
     subscript(file: WholeStoreFile) -> File? { files.first { $0.file == file } }
@@ -65,13 +63,27 @@ struct StoreManifest: Hashable, Sendable {
         else {
             throw .corrupt(path, "its list of files isn't whole")
         }
-        guard let includes = values["includes"].flatMap(GenerationVector.init), let created = values["created"]?.date,
-            let seen = values["seen"]?.dictionary?.mapValues({ $0.integer ?? -1 }),
-            seen.values.allSatisfy(GenerationVector.Entry.floors.contains)
+        guard let includes = Self.names(values["includes"]), let otherHeads = Self.names(values["otherHeads"]),
+            let created = values["created"]?.date
         else { throw .corrupt(path, "what it includes can't be read") }
-        self.init(name: name, created: created, files: files, includes: includes, seen: seen)
+        // Every upload has a higher generation than those that it knows, so no two can include each other.
+        guard includes.union(otherHeads).allSatisfy({ $0.generation < name.generation }) else {
+            throw .corrupt(path, "it names an upload that isn't older than itself")
+        }
+        self.init(name: name, created: created, files: files, includes: includes)
+        self.otherHeads = otherHeads
         bases = try Self.bases(values["bases"], of: self, at: path)
         guard formatVersion == version else { throw .corrupt(path, "it isn't of the version that it says") }
+    }
+
+    private static func names(_ value: PropertyListValue?) -> Set<UploadName>? {
+        guard let list = value?.array, list.count <= maximumNames else { return nil }
+        let names = list.compactMap { $0.string.flatMap(UploadName.init(identifier:)) }
+        return names.count == list.count ? Set(names) : nil
+    }
+
+    private static func list(_ names: Set<UploadName>) -> PropertyListValue {
+        .array(names.sorted(by: >).map { .string($0.identifier) })
     }
 
     /// What a generation builds on: older ones of the same client, each named once, and never too many.
@@ -99,8 +111,8 @@ struct StoreManifest: Hashable, Sendable {
             "upload": .string(name.upload),
             "created": .date(created),
             "files": .array(files.map(\.propertyList)),
-            "includes": includes.propertyList,
-            "seen": .dictionary(seen.mapValues { .integer($0) }),
+            "includes": Self.list(includes),
+            "otherHeads": Self.list(otherHeads),
         ]
         if !bases.isEmpty { values["bases"] = .array(bases.map(\.propertyList)) }
         return PropertyListValue.dictionary(values).xml

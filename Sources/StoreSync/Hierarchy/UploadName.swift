@@ -45,3 +45,36 @@ struct UploadName: Hashable, Sendable, CustomStringConvertible {
     var reference: UploadReference { UploadReference(generation: generation, upload: upload) }
     var description: String { "generation \(generation) of client \(client)" }
 }
+
+extension UploadName: Comparable {
+    /// Older generations come first.
+    static func < (left: UploadName, right: UploadName) -> Bool {
+        (left.generation, left.client, left.upload) < (right.generation, right.client, right.upload)
+    }
+}
+
+/// As manifests and this device's memory name it: `<client>/<generation>-<upload>`.
+extension UploadName: Codable {
+    var identifier: String { "\(client)/\(directoryName)" }
+
+    /// Reads what ``identifier`` gives; `nil` for anything else.
+    init?(identifier: String) {
+        let parts = identifier.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 2, let client = try? RemoteIdentifier(parts[0]) else { return nil }
+        self.init(client: client, directoryName: parts[1])
+    }
+
+    init(from decoder: any Decoder) throws {
+        let identifier = try decoder.singleValueContainer().decode(String.self)
+        guard let name = UploadName(identifier: identifier) else {
+            try decoder.require(false)
+            preconditionFailure("what isn't valid is refused")
+        }
+        self = name
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(identifier)
+    }
+}

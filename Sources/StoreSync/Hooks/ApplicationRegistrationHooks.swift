@@ -83,8 +83,18 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
     /// The clients that have a directory in the application.
     func listClients(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteIdentifier]
 
-    /// Whether the client was removed from the application.
-    func clientWasDeleted(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws -> Bool
+    /// Reads the note that the client was removed from the application; `nil` if there is none.
+    func fetchDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws -> [UInt8]?
+
+    /// Saves the note that the client was removed from the application.
+    func saveDeletedClientNote(
+        _ client: RemoteIdentifier,
+        content: [UInt8],
+        _ hierarchy: ApplicationHierarchy
+    ) async throws
+
+    /// The clients that there are such notes of.
+    func listDeletedClients(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteIdentifier]
 
     /// The names beside the application's, to find one that some storage takes for the same.
     func listApplications() async throws -> [RemoteIdentifier]
@@ -232,12 +242,26 @@ extension ApplicationRegistrationHooks {
         try await backend.list(hierarchy.clientDevices).directoryIdentifiers
     }
 
-    /// Asks for the note's status.
-    public func clientWasDeleted(
+    /// Reads the note.
+    public func fetchDeletedClientNote(
         _ client: RemoteIdentifier,
         _ hierarchy: ApplicationHierarchy
-    ) async throws -> Bool {
-        try await backend.status(of: hierarchy.deletedClient(client)) != nil
+    ) async throws -> [UInt8]? {
+        try await backend.smallFile(at: hierarchy.deletedClient(client))
+    }
+
+    /// Writes the note.
+    public func saveDeletedClientNote(
+        _ client: RemoteIdentifier,
+        content: [UInt8],
+        _ hierarchy: ApplicationHierarchy
+    ) async throws {
+        try await backend.write(content, to: hierarchy.deletedClient(client), when: .always)
+    }
+
+    /// Lists the directory.
+    public func listDeletedClients(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteIdentifier] {
+        try await backend.list(hierarchy.deletedClients).noteIdentifiers
     }
 
     /// Lists the root.
@@ -287,5 +311,11 @@ extension [RemoteItem]? {
     /// What synced folders drop there isn't one.
     var directoryIdentifiers: [RemoteIdentifier] {
         (self ?? []).filter { $0.kind == .directory }.compactMap { try? RemoteIdentifier($0.name) }
+    }
+
+    /// The identifiers that notes are named by.
+    var noteIdentifiers: [RemoteIdentifier] {
+        (self ?? []).filter { $0.kind == .file }
+            .compactMap { RemoteIdentifier(ofFileNamed: $0.name, extension: "plist") }
     }
 }

@@ -22,11 +22,11 @@ public protocol DocumentRegistrationHooks: SyncHooks {
     /// Saves the file that an integrity key is named by. One that is there may be replaced: it says the same.
     func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws
 
-    /// Whether a document of that name was deleted.
-    func documentWasDeleted(
+    /// Reads the note that a document of that name was deleted; `nil` if there is none.
+    func fetchDeletedDocumentNote(
         _ document: RemoteIdentifier,
         _ application: ApplicationHierarchy
-    ) async throws -> Bool
+    ) async throws -> [UInt8]?
 
     /// Takes the note away that a document was deleted.
     func removeDeletedDocumentNote(
@@ -34,8 +34,11 @@ public protocol DocumentRegistrationHooks: SyncHooks {
         _ application: ApplicationHierarchy
     ) async throws
 
-    /// Whether the client was removed from the document.
-    func clientWasDeleted(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> Bool
+    /// Reads the note that the client was removed from the document; `nil` if there is none.
+    func fetchDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [UInt8]?
+
+    /// The clients that there are such notes of.
+    func listDeletedClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
 
     /// Notes that a client was removed from the document.
     func saveDeletedClientNote(
@@ -102,12 +105,12 @@ extension DocumentRegistrationHooks {
         try await backend.write(content, to: hierarchy.integrityKey(key), when: .always)
     }
 
-    /// Asks for the note's status.
-    public func documentWasDeleted(
+    /// Reads the note.
+    public func fetchDeletedDocumentNote(
         _ document: RemoteIdentifier,
         _ application: ApplicationHierarchy
-    ) async throws -> Bool {
-        try await backend.status(of: application.deletedDocument(document)) != nil
+    ) async throws -> [UInt8]? {
+        try await backend.smallFile(at: application.deletedDocument(document))
     }
 
     /// Removes the note.
@@ -118,9 +121,17 @@ extension DocumentRegistrationHooks {
         try await backend.remove(application.deletedDocument(document))
     }
 
-    /// Asks for the note's status.
-    public func clientWasDeleted(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> Bool {
-        try await backend.status(of: hierarchy.deletedClient(client)) != nil
+    /// Reads the note.
+    public func fetchDeletedClientNote(
+        _ client: RemoteIdentifier,
+        _ hierarchy: DocumentHierarchy
+    ) async throws -> [UInt8]? {
+        try await backend.smallFile(at: hierarchy.deletedClient(client))
+    }
+
+    /// Lists the directory.
+    public func listDeletedClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier] {
+        try await backend.list(hierarchy.deletedClients).noteIdentifiers
     }
 
     /// Writes the note.

@@ -43,7 +43,9 @@ extension WholeStoreHooks {
 /// The remote steps of ``WholeStoreUploadOperation``.
 public protocol WholeStoreUploadHooks: WholeStoreHooks {
     /// Uploads one file of a whole store into its upload's folder.
-    func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws
+    ///
+    /// - Returns: The file that was written.
+    func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws -> RemoteItem
 
     /// Uploads one file of a whole store as ``uploadFile(_:to:)`` does, unless it's there, going on where that was cut off.
     ///
@@ -51,12 +53,13 @@ public protocol WholeStoreUploadHooks: WholeStoreHooks {
     ///   - path: The file.
     ///   - receipts: Where the backend notes what it has to know to resume the upload.
     ///   - rest: Is told how many bytes of it are kept, and says what follows on all or some of them.
+    /// - Returns: The file that was written.
     /// - Throws: `RemoteError` with `alreadyExists` if it's there; what `rest` and the backend throw.
     func resumeUpload(
         to path: RemotePath,
         receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
-    ) async throws
+    ) async throws -> RemoteItem
 
     /// Publishes an upload by its manifest, unless there is one of that name.
     ///
@@ -72,7 +75,7 @@ public protocol WholeStoreUploadHooks: WholeStoreHooks {
 
 extension WholeStoreUploadHooks {
     /// Writes the file.
-    public func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws {
+    public func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws -> RemoteItem {
         try await backend.write(content, to: path, when: .always)
     }
 
@@ -81,7 +84,7 @@ extension WholeStoreUploadHooks {
         to path: RemotePath,
         receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
-    ) async throws {
+    ) async throws -> RemoteItem {
         try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts, rest)
     }
 

@@ -78,6 +78,13 @@ struct AppliedSetsDirectory: Sendable {
         }
     }
 
+    /// The store was moved: its files go with it.
+    func move(to other: AppliedSetsDirectory) throws {
+        guard access(url.path, F_OK) == 0 else { return }
+        try? FileManager.default.removeItem(at: other.url)
+        try LocalFile.rename(url.path, to: other.url.path)
+    }
+
     /// The store is in place: its files become the ones that count.
     func commit() throws {
         for file in WholeStoreFile.allCases where access(arrival(file).path, F_OK) == 0 {

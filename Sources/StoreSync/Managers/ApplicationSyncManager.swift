@@ -227,6 +227,30 @@ public actor ApplicationSyncManager {
         )
     }
 
+    /// Removes a client that is gone, from the application or from one of its documents.
+    ///
+    /// What it has uploaded stays until another client's upload includes it.
+    ///
+    /// - Parameters:
+    ///   - client: The client, not this device.
+    ///   - document: The document that it is removed from; from the application where this is `nil`.
+    /// - Returns: The removal's handle.
+    public nonisolated func removeClient(
+        _ client: RemoteIdentifier,
+        from document: RemoteIdentifier? = nil
+    ) -> OperationHandle<ClientRemoval> {
+        supervisor.add(
+            ClientRemovalOperation(
+                client,
+                of: application,
+                from: document,
+                backend: backend,
+                state: state,
+                delegate: decision
+            )
+        )
+    }
+
     /// Changes the password of the application, if it's encrypted: one file is written, nothing is encrypted anew.
     ///
     /// - Parameter password: The new password.

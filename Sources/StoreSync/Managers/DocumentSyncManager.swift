@@ -48,24 +48,33 @@ public actor DocumentSyncManager {
     /// - Returns: The upload's handle; its failure is that of whichever operation failed.
     @discardableResult
     public nonisolated func upload(storeAt url: URL) -> OperationHandle<WholeStoreUpload> {
-        upload(storeAt: url, after: manager.register(uploading: url))
+        upload(WholeStoreUploadRequest(url: url))
+    }
+
+    /// Uploads a store as ``upload(storeAt:)`` does, as the request says.
+    ///
+    /// - Parameter request: The store, and in whose place it is uploaded.
+    /// - Returns: The upload's handle; its failure is that of whichever operation failed.
+    @discardableResult
+    public nonisolated func upload(_ request: WholeStoreUploadRequest) -> OperationHandle<WholeStoreUpload> {
+        upload(request, after: manager.register(uploading: request.url))
     }
 
     /// Uploads a store once a registration of the application has completed.
     ///
     /// - Parameters:
-    ///   - url: The store.
+    ///   - request: The store, and in whose place it is uploaded.
     ///   - registration: A registration of this document's manager.
     /// - Returns: The upload's handle; its failure is that of whichever operation failed.
     @discardableResult
     public nonisolated func upload(
-        storeAt url: URL,
+        _ request: WholeStoreUploadRequest,
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<WholeStoreUpload> {
         let (backend, state) = (manager.backend, manager.state)
-        let document = register(description: url.lastPathComponent, mayCreate: true, after: registration)
+        let document = register(description: request.url.lastPathComponent, mayCreate: true, after: registration)
         return document.then { registered in
-            WholeStoreUploadOperation(store: url, document: registered, backend: backend, state: state)
+            WholeStoreUploadOperation(request, document: registered, backend: backend, state: state)
         }
     }
 

@@ -14,6 +14,8 @@ public struct ApplicationRegistration: Sendable, Hashable {
     /// Whether a client may have published items of its keychain.
     let hasKeychains: Bool
     let seal: ApplicationSeal
+    /// What people should know, in sentences.
+    public let warnings: [String]
 
     /// Whether files of the application are sealed.
     public var isEncrypted: Bool { seal.isEncrypted }

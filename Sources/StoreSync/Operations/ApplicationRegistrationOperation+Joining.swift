@@ -16,8 +16,8 @@ extension ApplicationRegistrationOperation {
         if let pin, isOther, !request.startsAnew {
             throw try await unlocking.newEpoch(registration?.info, registration?.bytes, after: pin, context)
         }
-        if situation.wasDeleted { throw await unlocking.removedClient() }
         guard let registration, registration.info.isEncrypted else {
+            if situation.removalNote != nil { throw await unlocking.removedClient() }
             if request.requiresEncryption { throw mismatch }
             let isNew = pin == nil || isOther
             if isNew, try await decide(.joiningUnencrypted, context) != .unencrypted { throw mismatch }
@@ -55,13 +55,32 @@ extension ApplicationRegistrationOperation {
         guard let passwordTest = situation.files.passwordTest else {
             throw StoreSyncError(.busy, "Another device is just registering \(request.application). Try again.")
         }
+        // A client that is set up again proves the password as every new one does; what the former one kept goes first.
+        if request.startsAnew { try await state.giveUpKeys(of: key, epoch: info.epoch, on: context.blockingExecutor) }
         let unlocked = try await unlocking.unlock(info, bytes, passwordTest, pin: pin, trying: password, context)
+        var situation = situation
+        try await refuseRemovedClient(&situation, unlocked.seal, context)
         let known = if let client { client } else { try await clientIdentifier(context) }
         // A salt file that is missing was not written yet by whoever died, or is still arriving: it's the same again.
         if !situation.files.hasSalt {
             try await hooks.saveSalt(SaltFile(for: unlocked.keyFile).bytes, hierarchy)
         }
         return try await complete(situation, isOurs: true, unlocked.seal, unlocked.pin, known, context)
+    }
+
+    /// Refuses a client that was removed from an encrypted application, by a note that is authentic.
+    private func refuseRemovedClient(
+        _ situation: inout Situation,
+        _ seal: ApplicationSeal,
+        _ context: OperationContext
+    ) async throws {
+        guard let note = situation.removalNote,
+            let client = try await context.blocking({ [state, key] in try state.peekClientIdentifier(for: key) })
+        else { return }
+        guard let warning = try seal.warning(ofRemovalNote: note, on: RemoteIdentifier(client), hierarchy) else {
+            throw await unlocking.removedClient()
+        }
+        situation.warnings.append(warning)
     }
 
     /// Completes an encrypted application of which there is only the registration.
@@ -137,6 +156,12 @@ extension ApplicationRegistrationOperation {
             try await hooks.saveDeviceInfo(deviceInfo(of: client, seal), of: client, hierarchy)
         }
         try await remember(pin, seal, context)
-        return registration(of: client, seal, didCreate: false, hasKeychains: situation.hasKeychains)
+        return registration(
+            of: client,
+            seal,
+            didCreate: false,
+            hasKeychains: situation.hasKeychains,
+            warnings: situation.warnings
+        )
     }
 }

@@ -104,7 +104,9 @@ public actor ApplicationRegistrationOperation: Operation {
         /// Whether a client may have published items of its keychain.
         var hasKeychains: Bool
         var deviceInfo: [UInt8]?
-        var wasDeleted: Bool
+        /// The note that this client was removed, which counts if it's authentic.
+        var removalNote: [UInt8]?
+        var warnings: [String] = []
     }
 
     private func register(_ context: OperationContext) async throws -> ApplicationRegistration {
@@ -133,9 +135,9 @@ public actor ApplicationRegistrationOperation: Operation {
         async let encryption = EncryptionFiles.fetch(hooks, hierarchy)
         async let parts = hooks.missingParts(hierarchy)
         async let deviceInfo = client.mapAsync { try await self.hooks.fetchDeviceInfo(of: $0, self.hierarchy) }
-        async let deleted = client.mapAsync { try await self.hooks.clientWasDeleted($0, self.hierarchy) }
+        async let note = client.mapAsync { try await self.hooks.fetchDeletedClientNote($0, self.hierarchy) }
         var (files, missing) = try await (encryption, parts)
-        let (info, wasDeleted) = try await (deviceInfo, deleted)
+        let (info, removalNote) = try await (deviceInfo, note)
         let found = try await classify(&files, missing, pin)
         return Situation(
             found: found,
@@ -143,7 +145,7 @@ public actor ApplicationRegistrationOperation: Operation {
             missingParts: (missing ?? []).subtracting([hierarchy.keychains]),
             hasKeychains: missing?.contains(hierarchy.keychains) == false,
             deviceInfo: info ?? nil,
-            wasDeleted: wasDeleted ?? false
+            removalNote: removalNote ?? nil
         )
     }
 
@@ -251,7 +253,8 @@ public actor ApplicationRegistrationOperation: Operation {
         of client: RemoteIdentifier,
         _ seal: ApplicationSeal,
         didCreate: Bool,
-        hasKeychains: Bool = false
+        hasKeychains: Bool = false,
+        warnings: [String] = []
     ) -> ApplicationRegistration {
         ApplicationRegistration(
             application: request.application,
@@ -259,7 +262,8 @@ public actor ApplicationRegistrationOperation: Operation {
             clientDescription: request.clientDescription,
             didCreateApplication: didCreate,
             hasKeychains: hasKeychains,
-            seal: seal
+            seal: seal,
+            warnings: warnings
         )
     }
 

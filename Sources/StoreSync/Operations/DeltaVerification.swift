@@ -10,7 +10,7 @@ struct DeltaVerification {
     let assembler: StoreAssembler
     let url: URL
     /// Those that could be read so far: what a generation builds on has a lower number.
-    private var manifests: [StoreManifest] = []
+    private(set) var manifests: [StoreManifest] = []
     /// What stands in the temporary directory.
     private var assembled: StoreManifest?
 

@@ -2,49 +2,6 @@ import Foundation
 public import Operations
 public import RemoteStorage
 
-/// A document that this device is registered with: what ``DocumentRegistrationOperation`` results in.
-public struct DocumentRegistration: Sendable, Hashable {
-    /// The application that the document belongs to.
-    public let application: ApplicationRegistration
-    /// The document.
-    public let document: RemoteIdentifier
-    /// Tells this document from one that is made anew under the same name.
-    public let integrityKey: String
-    /// Whether this registration made the document.
-    public let didCreateDocument: Bool
-    /// Whether stores of this document on this device must be replaced by a download before they can be pushed: they belong
-    /// to a former document of that name, or this client was removed from the document meanwhile.
-    public let mustReplaceLocalStore: Bool
-
-    var hierarchy: DocumentHierarchy { application.hierarchy.document(document) }
-    var identity: DocumentIdentity { DocumentIdentity(document: document, integrityKey: integrityKey) }
-}
-
-/// What is to be registered.
-public struct DocumentRegistrationRequest: Sendable {
-    /// The document's identifier.
-    public var document: RemoteIdentifier
-    /// What people call the document, its original file name for example.
-    public var description: String
-    /// Anything to be saved with the document by the first registrant, and returned with lists of documents.
-    public var userInfo: [String: PropertyListValue]
-    /// Whether the document is made if it isn't there; whoever registers is asked all the same.
-    public var mayCreateDocument: Bool
-
-    /// Creates a request.
-    public init(
-        document: RemoteIdentifier,
-        description: String,
-        userInfo: [String: PropertyListValue] = [:],
-        mayCreateDocument: Bool = true
-    ) {
-        self.document = document
-        self.description = description
-        self.userInfo = userInfo
-        self.mayCreateDocument = mayCreateDocument
-    }
-}
-
 /// Registers a document, and this device as its client, with the remote.
 ///
 /// A document exists from the moment in which its `documentInfo.plist` appears, which only one device can create; the
@@ -113,8 +70,11 @@ public actor DocumentRegistrationOperation: Operation {
         var missing: Set<RemotePath>
         var clients: [RemoteIdentifier]
         var keys: [String]
-        var documentWasDeleted: Bool
-        var clientWasDeleted: Bool
+        /// The document that was deleted, by a note that is authentic.
+        var deleted: DocumentInfo?
+        /// The note that this client was removed from the document, which counts if it's authentic.
+        var removalNote: [UInt8]?
+        var warnings: [String] = []
     }
 
     private func look() async throws -> Situation {
@@ -122,46 +82,75 @@ public actor DocumentRegistrationOperation: Operation {
         async let missing = hooks.missingDirectories(hierarchy)
         async let clients = hooks.listClients(hierarchy)
         async let keys = hooks.listIntegrityKeys(hierarchy)
-        async let deleted = hooks.documentWasDeleted(request.document, application.hierarchy)
-        async let excluded = hooks.clientWasDeleted(application.client, hierarchy)
+        async let deleted = hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
+        async let excluded = hooks.fetchDeletedClientNote(application.client, hierarchy)
         let (seal, role, path) = (
             application.seal, ApplicationSeal.Role.documentInfo(request.document), hierarchy.documentInfo
         )
-        return try await Situation(
+        var situation = try await Situation(
             info: info.map { try DocumentInfo(seal.open($0, as: role, at: path), at: path) },
             missing: missing,
             clients: clients,
             keys: keys,
-            documentWasDeleted: deleted,
-            clientWasDeleted: excluded
+            removalNote: excluded
         )
+        if let note = try await deleted { situation.deleted = deletedDocument(note, &situation.warnings) }
+        return situation
+    }
+
+    /// The document that a note says was deleted; `nil` if the note isn't authentic.
+    private func deletedDocument(_ note: [UInt8], _ warnings: inout [String]) -> DocumentInfo? {
+        let path = application.hierarchy.deletedDocument(request.document)
+        do {
+            let opened = try application.seal.open(note, as: .deletedDocument(request.document), at: path)
+            return try DocumentInfo(opened, at: path)
+        } catch {
+            if application.isEncrypted {
+                warnings.append("\(path) on the remote isn't authentic, so it counts for nothing: \(error.message)")
+                return nil
+            }
+            // TICoreDataSync's own are whatever it wrote.
+            return DocumentInfo(deleted: request.document)
+        }
+    }
+
+    /// Whether this client was removed from the document, by a note that is authentic.
+    private func clientWasRemoved(_ key: String, _ situation: inout Situation) -> Bool {
+        guard let note = situation.removalNote else { return false }
+        let identity = DocumentIdentity(document: request.document, integrityKey: key)
+        let warning = application.seal.warning(ofRemovalNote: note, on: application.client, from: identity, hierarchy)
+        if let warning { situation.warnings.append(warning) }
+        return warning == nil
     }
 
     // MARK: Creating
 
     private func create(_ situation: Situation, _ context: OperationContext) async throws -> DocumentRegistration {
+        let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
+        try refuseMissing(remembered, situation)
         guard request.mayCreateDocument else {
-            throw situation.documentWasDeleted
-                ? StoreSyncError(.documentDeleted, "\(request.document) was deleted. Push it to make it anew.")
+            throw situation.deleted != nil
+                ? StoreSyncError(.documentDeleted, "\(request.document) was deleted. Push it to create it again.")
                 : StoreSyncError(
                     .documentNotFound,
                     "\(application.application) has no document \(request.document). Check the name; pushing creates it."
                 )
         }
         try await request.document.refuseLookalike(among: hooks.listDocuments(application.hierarchy))
-        let question: Question = situation.documentWasDeleted ? .recreateDeletedDocument : .createDocument
+        let question: Question = situation.deleted == nil ? .createDocument : .recreateDeletedDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
             throw CancellationError()
         }
-        let info = DocumentInfo(
+        var info = DocumentInfo(
             document: request.document.rawValue,
             description: request.description,
             userInfo: request.userInfo,
             originalDevice: application.client.rawValue,
             originalDeviceDescription: application.clientDescription,
             integrityKey: UUID().uuidString,
-            isRecreated: situation.documentWasDeleted
+            isRecreated: situation.deleted != nil
         )
+        info.predecessors = situation.deleted?.successorsPredecessors ?? []
         // The document exists from here on; who comes second takes what is there.
         let sealed = application.seal.seal(info.xml, as: .documentInfo(request.document))
         guard try await hooks.createDocumentInfo(sealed, hierarchy) else {
@@ -172,7 +161,26 @@ public actor DocumentRegistrationOperation: Operation {
             return try await join(info, situation, context)
         }
         let key = try integrityKey(info, situation, nil)
-        return try await complete(info, key, situation, didCreate: true, mustReplace: false, context)
+        return try await complete(info, key, situation, didCreate: true, context)
+    }
+
+    /// Refuses to create a document that this device knows, or of which other parts are there, unless it's certain that it
+    /// was deleted.
+    private func refuseMissing(_ remembered: String?, _ situation: Situation) throws {
+        if let deleted = situation.deleted {
+            guard application.isEncrypted, let remembered else { return }
+            // A note on a predecessor says nothing of its successor.
+            if deleted.successorsPredecessors.contains(remembered) { return }
+        }
+        guard remembered != nil || !situation.keys.isEmpty || !situation.clients.isEmpty else { return }
+        throw StoreSyncError(
+            .documentMissing,
+            """
+            \(hierarchy.documentInfo) is gone from the remote, and nothing authentic says that \(request.document) was \
+            deleted. It is still arriving, or was lost or hidden. Nothing was created. Try again when everything has \
+            arrived; else restore that file from a backup.
+            """
+        )
     }
 
     // MARK: Joining
@@ -184,26 +192,28 @@ public actor DocumentRegistrationOperation: Operation {
     ) async throws -> DocumentRegistration {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
         let current = try integrityKey(info, situation, remembered)
-        try await refuseFormer(current, context)
-        let isOther = remembered.map { $0 != current } ?? false
-        let mustReplace = isOther || situation.clientWasDeleted
-        if mustReplace {
-            // Noted before the reasons for it go from the remote, or a crash would forget it.
-            try await context.blocking { [state, key] in try state.markStoresForReplacement(document: key) }
-        }
-        return try await complete(info, current, situation, didCreate: false, mustReplace: mustReplace, context)
+        try await refuseStranger(current, info, remembered, context)
+        return try await complete(info, current, situation, didCreate: false, replaces: remembered, context)
     }
 
-    /// A document that was followed by another one of its name doesn't come back, but a storage may put it back.
-    private func refuseFormer(_ current: String, _ context: OperationContext) async throws {
+    /// Refuses a document that isn't the remembered one, nor its successor: a storage may put a former one back.
+    private func refuseStranger(
+        _ current: String,
+        _ info: DocumentInfo,
+        _ remembered: String?,
+        _ context: OperationContext
+    ) async throws {
         let former = try await context.blocking { [state, key] in try state.formerIntegrityKeys(for: key) }
-        guard former.contains(current) else { return }
+        let isSuccessor =
+            remembered == nil || remembered == current || !application.isEncrypted
+            || info.predecessors.contains(remembered ?? "")
+        guard former.contains(current) || !isSuccessor else { return }
         throw StoreSyncError(
             .rolledBack,
             """
-            \(request.document) was made anew since, and the former document stands on the remote. The new one is still \
-            arriving, or the storage was put back to an older state. Try again when everything has arrived. If the former \
-            one is really wanted, go on with another state directory (--state).
+            \(request.document) on the remote isn't the document that this device knows, nor its successor: a former one was \
+            put back, or the new one is still arriving. Try again when everything has arrived. If what is there is really \
+            wanted, go on with another state directory (--state).
             """
         )
     }
@@ -227,32 +237,42 @@ public actor DocumentRegistrationOperation: Operation {
 
     // MARK: Completing
 
-    /// Makes whatever is missing, whoever left it undone.
+    /// Makes whatever is missing, whichever device left it undone.
     private func complete(
         _ info: DocumentInfo,
         _ key: String,
         _ situation: Situation,
         didCreate: Bool,
-        mustReplace: Bool,
+        replaces remembered: String? = nil,
         _ context: OperationContext
     ) async throws -> DocumentRegistration {
+        var situation = situation
+        let wasRemoved = clientWasRemoved(key, &situation)
+        let mustReplace = !didCreate && (wasRemoved || remembered.map { $0 != key } ?? false)
+        if mustReplace {
+            // Noted before the reasons for it go from the remote, or a crash would forget it.
+            try await context.blocking { [state, documentKey = self.key] in
+                try state.markStoresForReplacement(document: documentKey)
+            }
+        }
         if !situation.missing.isEmpty { try await hooks.createDirectories(situation.missing, hierarchy) }
         context.reportProgress(0.5)
         async let saving: Void = saveIntegrityKey(key, info, situation)
         async let making: Void = createClientDirectories(situation)
         _ = try await (saving, making)
         context.reportProgress(0.7)
-        if info.isRecreated, situation.documentWasDeleted { try await finishRecreation(info, key, situation) }
-        if situation.clientWasDeleted { try await hooks.removeDeletedClientNote(application.client, hierarchy) }
+        if situation.deleted != nil, info.isRecreated { try await finishRecreation(info, key, situation) }
+        if wasRemoved { try await hooks.removeDeletedClientNote(application.client, hierarchy) }
         try await context.blocking { [state, documentKey = self.key] in
-            try state.setIntegrityKey(key, isSuccessor: info.isRecreated, for: documentKey)
+            try state.setIntegrityKey(key, after: info.predecessors, for: documentKey)
         }
         return DocumentRegistration(
             application: application,
             document: request.document,
             integrityKey: key,
             didCreateDocument: didCreate,
-            mustReplaceLocalStore: mustReplace
+            mustReplaceLocalStore: mustReplace,
+            warnings: situation.warnings
         )
     }
 
@@ -271,7 +291,7 @@ public actor DocumentRegistrationOperation: Operation {
     /// Tells every other client that its store belongs to the deleted document, then takes the deletion's note away.
     private func finishRecreation(_ info: DocumentInfo, _ key: String, _ situation: Situation) async throws {
         let others = try await hooks.listApplicationClients(application.hierarchy).filter {
-            // Who has registered with the new document already, and who made it, know.
+            // Clients that have registered with the new document already know, and so does its creator.
             $0.client.rawValue != info.originalDevice && $0.client != application.client
                 && !situation.clients.contains($0.client)
         }
@@ -285,15 +305,5 @@ public actor DocumentRegistrationOperation: Operation {
             try await hooks.saveDeletedClientNote(client, content: sealed, hierarchy)
         }
         try await hooks.removeDeletedDocumentNote(request.document, application.hierarchy)
-    }
-}
-
-extension ApplicationRegistration {
-    /// What this device's memory of a document is kept under.
-    func key(_ backend: any RemoteBackend, _ document: RemoteIdentifier) -> DocumentKey {
-        DocumentKey(
-            application: ApplicationKey(remote: backend.identity, application: application.rawValue),
-            document: document.rawValue
-        )
     }
 }

@@ -3,31 +3,37 @@ import RemoteStorage
 
 /// What was published of a document, as one look at the remote found it.
 struct PublishedStores: Sendable {
-    /// Every upload that has a manifest.
+    /// Every upload that has a manifest, by the manifest's name: whether it opens is another question.
     var published: [UploadName] = []
     /// Every upload that has a folder; one without a manifest isn't published, or its manifest hasn't arrived.
     var folders: [UploadName] = []
     /// The fixed names that each client has, which TICoreDataSync writes alone and this program besides.
     var fixedNames: [RemoteIdentifier: [WholeStoreFile: RemoteItem]] = [:]
-    /// What stands there and means nothing: left by the software that syncs the folder, for example.
+    /// What is there and means nothing: left by the software that syncs the folder, for example.
     var strangers: [RemotePath] = []
+    /// The manifests that open: only these say anything of the document.
+    private(set) var manifests: [StoreManifest] = []
+    /// The manifests that were read and don't open: they are still arriving, damaged or planted.
+    private(set) var unreadable: [(name: UploadName, error: StoreSyncError)] = []
 
     /// How many manifests of a client are read, the newest first: a client keeps two with what they build on, and those
     /// that none of its others contains.
     static let manifestsRead = 64
-    /// How many manifests are under way at a time; each may have some megabytes, if somebody wants to fill the memory.
-    private static let manifestsUnderWay = 16
+    /// How many manifests are read at a time; each may have some megabytes, if an attacker wants to fill the memory.
+    private static let manifestsAtATime = 16
 
     /// The uploads whose manifests are read, the newest of each client.
     var considered: [UploadName] {
-        Dictionary(grouping: published, by: \.client).values.flatMap {
-            $0.sorted { ($0.generation, $0.upload) > ($1.generation, $1.upload) }.prefix(Self.manifestsRead)
-        }.sorted { ($0.client, $0.generation) < ($1.client, $1.generation) }
+        Dictionary(grouping: published, by: \.client).values.flatMap { $0.sorted(by: >).prefix(Self.manifestsRead) }
+            .sorted()
     }
+
+    /// The uploads that have a manifest, readable or not.
+    var names: Set<UploadName> { Set(published) }
 
     /// The newest upload of each client, as the names say.
     var newest: [UploadName] {
-        Dictionary(grouping: published, by: \.client).compactMap { $0.value.max { $0.generation < $1.generation } }
+        Dictionary(grouping: published, by: \.client).compactMap { $0.value.max() }
     }
 
     /// Says of which clients there are more manifests than are read.
@@ -41,14 +47,31 @@ struct PublishedStores: Sendable {
             }
     }
 
-    /// Looks: one request for the clients, then one for each, together.
-    static func list(_ hooks: some WholeStoreHooks, _ hierarchy: DocumentHierarchy) async throws -> PublishedStores {
-        let clients = try await hooks.listUploadingClients(hierarchy)
-        let lists = try await together(clients) { try await hooks.listUploads(of: $0, hierarchy) }
+    /// Lists the names: one round of requests for the clients, and for the uploads of the clients that are expected; a second one
+    /// for those of other clients.
+    static func list(
+        _ hooks: some WholeStoreHooks,
+        _ hierarchy: DocumentHierarchy,
+        expecting expected: Set<RemoteIdentifier> = []
+    ) async throws -> PublishedStores {
+        async let ofExpected = together(Array(expected)) { ($0, try await hooks.listUploads(of: $0, hierarchy)) }
+        let others = try await hooks.listUploadingClients(hierarchy).filter { !expected.contains($0) }
+        let ofOthers = try await together(others) { ($0, try await hooks.listUploads(of: $0, hierarchy)) }
         var stores = PublishedStores()
-        for (client, items) in zip(clients, lists) {
+        for (client, items) in try await ofExpected + ofOthers {
             for item in items { stores.add(item, of: client, hierarchy) }
         }
+        return stores
+    }
+
+    /// Lists the names, and reads the manifests.
+    static func read(
+        _ hooks: any WholeStoreHooks,
+        _ document: DocumentRegistration,
+        expecting expected: Set<RemoteIdentifier> = []
+    ) async throws -> PublishedStores {
+        var stores = try await list(hooks, document.hierarchy, expecting: expected)
+        (stores.manifests, stores.unreadable) = try await readManifests(stores.considered, hooks, document)
         return stores
     }
 
@@ -64,35 +87,6 @@ struct PublishedStores: Sendable {
         }
     }
 
-    /// The highest generation of each client.
-    static func highestGenerations(of manifests: [StoreManifest]) -> [String: Int] {
-        Dictionary(manifests.map { ($0.name.client.rawValue, $0.name.generation) }, uniquingKeysWith: max)
-    }
-
-    /// The published uploads of a client, of those that this device isn't sure of only ones whose manifest can be read: a name
-    /// alone says nothing.
-    func certain(
-        of client: RemoteIdentifier,
-        _ key: DocumentKey,
-        _ state: StateDirectory,
-        _ hooks: some WholeStoreHooks,
-        _ document: DocumentRegistration,
-        _ context: OperationContext
-    ) async throws -> Set<UploadReference> {
-        let unsure = try await context.blocking {
-            Set(try state.uploads(for: key, client: client.rawValue).filter { !$0.isPublished }.map(\.reference))
-        }
-        let names = published.filter { $0.client == client && unsure.contains($0.reference) }
-        guard !names.isEmpty else { return references(of: client) }
-        let (manifests, _) = try await Self.readManifests(names, hooks, document)
-        return references(of: client).subtracting(unsure).union(manifests.map(\.name.reference))
-    }
-
-    /// The published uploads of one client.
-    func references(of client: RemoteIdentifier) -> Set<UploadReference> {
-        Set(published.filter { $0.client == client }.map(\.reference))
-    }
-
     /// The clients that have uploaded a store with TICoreDataSync and none with this program.
     var legacyClients: [RemoteIdentifier] {
         let modern = Set(published.map(\.client))
@@ -104,21 +98,21 @@ struct PublishedStores: Sendable {
         _ names: [UploadName],
         _ hooks: some WholeStoreHooks,
         _ document: DocumentRegistration
-    ) async throws -> (manifests: [StoreManifest], unreadable: [(UploadName, StoreSyncError)]) {
+    ) async throws -> (manifests: [StoreManifest], unreadable: [(name: UploadName, error: StoreSyncError)]) {
         try await readManifests(names, hooks, document.hierarchy, document.application.seal, document.identity)
     }
 
-    /// Reads manifests, together.
+    /// Reads manifests, some at a time.
     ///
-    /// What is torn or gone is told apart, since it may be still arriving.
+    /// Manifests that don't open are told apart, since they may be still arriving; missing ones are left out.
     static func readManifests(
         _ names: [UploadName],
         _ hooks: some WholeStoreHooks,
         _ hierarchy: DocumentHierarchy,
         _ seal: ApplicationSeal,
         _ identity: DocumentIdentity
-    ) async throws -> (manifests: [StoreManifest], unreadable: [(UploadName, StoreSyncError)]) {
-        let results = try await together(names, atMost: manifestsUnderWay) {
+    ) async throws -> (manifests: [StoreManifest], unreadable: [(name: UploadName, error: StoreSyncError)]) {
+        let results = try await together(names, atMost: manifestsAtATime) {
             name -> Result<StoreManifest, StoreSyncError>? in
             let path = hierarchy.manifest(name)
             do {
@@ -130,7 +124,7 @@ struct PublishedStores: Sendable {
             }
         }
         var manifests: [StoreManifest] = []
-        var unreadable: [(UploadName, StoreSyncError)] = []
+        var unreadable: [(name: UploadName, error: StoreSyncError)] = []
         for (name, result) in zip(names, results) {
             switch result {
             case .success(let manifest): manifests.append(manifest)
@@ -139,14 +133,5 @@ struct PublishedStores: Sendable {
             }
         }
         return (manifests, unreadable)
-    }
-
-    /// Those that none of the others contains.
-    ///
-    /// One is the newest; several hold edits that the others don't.
-    static func heads(of manifests: [StoreManifest]) -> [StoreManifest] {
-        manifests.filter { manifest in
-            !manifests.contains { $0.name != manifest.name && $0.includes(manifest) }
-        }.sorted { ($0.name.client, $0.name.generation) < ($1.name.client, $1.name.generation) }
     }
 }

@@ -132,7 +132,7 @@ public actor StatusOperation: Operation {
             let (seal, encrypted) = try await open(unlocking, encryption, context)
             let (clientNames, documentNames) = try await (clients.directoryIdentifiers, documents.directoryIdentifiers)
             async let clientInfos = self.clients(clientNames, seal)
-            let listed = try await self.documents(documentNames, seal)
+            let listed = try await self.documents(documentNames, seal, context)
             let infos = try await clientInfos
             return ApplicationStatus(
                 application: hierarchy.application,
@@ -219,7 +219,8 @@ public actor StatusOperation: Operation {
 
     private func documents(
         _ documents: [RemoteIdentifier],
-        _ seal: ApplicationSeal
+        _ seal: ApplicationSeal,
+        _ context: OperationContext
     ) async throws -> [(
         document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
     )] {
@@ -239,45 +240,85 @@ public actor StatusOperation: Operation {
                 published: published
             )
         }
-        let stores = try await stores(listed, hooks, seal)
-        return listed.map { listed in
-            let found = stores[listed.document, default: []]
-            let document = ApplicationStatus.Document(
-                document: listed.document,
-                description: listed.info.value?.description ?? "",
-                userInfo: listed.info.value?.userInfo ?? [:],
-                stores: found.compactMap(\.value).sorted { $0.client < $1.client }
-            )
-            return (
-                document, listed.clients, found.compactMap(\.unreadable) + [listed.info.unreadable].compactMap(\.self)
-            )
+        let manifests = try await manifests(listed, hooks, seal, context)
+        return try await context.blocking { [self] in
+            try listed.map { listed in try documentStatus(listed, manifests[listed.document, default: []], seal) }
         }
     }
 
-    /// The newest store of each client, of all documents together: however many there are, few manifests are under way.
-    private func stores(
+    private nonisolated func documentStatus(
+        _ listed: Listed,
+        _ found: [Reading<StoreManifest>],
+        _ seal: ApplicationSeal
+    ) throws -> (
+        document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
+    ) {
+        let manifests = found.compactMap(\.value)
+        let newest = Dictionary(grouping: manifests, by: \.name.client).values.compactMap {
+            $0.max { $0.name < $1.name }
+        }
+        let legacy = seal.isEncrypted ? [] : Self.legacyStores(listed.published)
+        let document = ApplicationStatus.Document(
+            document: listed.document,
+            description: listed.info.value?.description ?? "",
+            userInfo: listed.info.value?.userInfo ?? [:],
+            stores: (newest.map(ApplicationStatus.Store.init) + legacy).sorted { $0.client < $1.client }
+        )
+        let unreadable = found.compactMap(\.unreadable) + [listed.info.unreadable].compactMap(\.self)
+        return (document, listed.clients, try unreadable + missing(from: listed, manifests))
+    }
+
+    /// The uploads of a document that this device knows and that are gone.
+    private nonisolated func missing(
+        from listed: Listed,
+        _ manifests: [StoreManifest]
+    ) throws -> [ApplicationStatus.Unreadable] {
+        let key = documentKey(listed.document)
+        guard let integrityKey = try state.integrityKey(for: key) else { return [] }
+        let hierarchy = hierarchy.document(listed.document)
+        let missing = try state.rollbackMemory(for: key, integrityKey).missing(from: listed.published.names, manifests)
+        return missing.map { name in
+            let error = StoreSyncError(
+                .rolledBack,
+                "This device has seen \(name), which is gone. It is still arriving, or the storage was put back to an older state."
+            )
+            return ApplicationStatus.Unreadable(error, at: hierarchy.manifest(name))
+        }
+    }
+
+    private nonisolated func documentKey(_ document: RemoteIdentifier) -> DocumentKey {
+        let application = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
+        return DocumentKey(application: application, document: document.rawValue)
+    }
+
+    /// The newest manifest of each client, and those that this device has opened, of all documents: however many there are, few
+    /// are read at a time.
+    private func manifests(
         _ listed: [Listed],
         _ hooks: any WholeStoreDownloadHooks,
-        _ seal: ApplicationSeal
-    ) async throws -> [RemoteIdentifier: [Reading<ApplicationStatus.Store>]] {
-        let newest = listed.flatMap { listed in listed.published.newest.map { (listed, $0) } }
-        let modern = try await together(newest) { [hierarchy] listed, name in
+        _ seal: ApplicationSeal,
+        _ context: OperationContext
+    ) async throws -> [RemoteIdentifier: [Reading<StoreManifest>]] {
+        let wanted = try await context.blocking { [self] in
+            try listed.flatMap { listed in
+                let key = documentKey(listed.document)
+                let memory = try state.integrityKey(for: key).map { try state.rollbackMemory(for: key, $0) }
+                let known = listed.published.names.intersection(memory?.newest ?? [])
+                return known.union(listed.published.newest).map { (listed, $0) }
+            }
+        }
+        let found = try await together(wanted) { [hierarchy] listed, name in
             let integrityKey = listed.info.value?.integrityKey ?? ""
             let identity = DocumentIdentity(document: listed.document, integrityKey: integrityKey)
             let hierarchy = hierarchy.document(listed.document)
             let found = try await PublishedStores.readManifests([name], hooks, hierarchy, seal, identity)
             let reading = Reading(
-                value: found.manifests.first.map(ApplicationStatus.Store.init),
-                unreadable: found.unreadable.first.map { .init($0.1, at: hierarchy.manifest($0.0)) }
+                value: found.manifests.first,
+                unreadable: found.unreadable.first.map { .init($0.error, at: hierarchy.manifest($0.name)) }
             )
             return (listed.document, reading)
         }
-        var stores = Dictionary(grouping: modern, by: \.0).mapValues { $0.map(\.1) }
-        guard !seal.isEncrypted else { return stores }
-        for listed in listed {
-            stores[listed.document, default: []] += Self.legacyStores(listed.published).map { Reading(value: $0) }
-        }
-        return stores
+        return Dictionary(grouping: found, by: \.0).mapValues { $0.map(\.1) }
     }
 
     private static func legacyStores(_ published: PublishedStores) -> [ApplicationStatus.Store] {

@@ -6,7 +6,7 @@ import SyncCryptography
 struct StoreSource: Sendable {
     var client: RemoteIdentifier
     var directory: RemotePath
-    /// What publishes it; none for one that TICoreDataSync wrote.
+    /// What publishes it; none for a store that TICoreDataSync wrote.
     var manifest: StoreManifest? { chain?.head }
     /// The manifest, and those of the uploads that it builds on.
     var chain: StoreChain?
@@ -17,16 +17,17 @@ struct StoreSource: Sendable {
     var storedBytes: Int64? { chain?.storedBytes }
 }
 
-/// Finds the store to download: the newest that has arrived whole, or one client's.
+/// Finds the store to download: the newest that has arrived whole, or the one that the user names.
 struct StoreChoice {
     let hooks: any WholeStoreDownloadHooks
     let document: DocumentRegistration
     let published: PublishedStores
-    /// Whose store is wanted; anybody's newest where this is `nil`.
-    let client: RemoteIdentifier?
+    /// Which upload is wanted; the newest of all where it is `nil`.
+    let wanted: WholeStoreDownloadRequest.Upload?
 
     private(set) var warnings: [String] = []
-    private var manifests: [StoreManifest] = []
+    /// The manifests that open, and whose files have arrived as far as that was looked at.
+    private(set) var manifests: [StoreManifest]
     private var incomplete: [UploadName] = []
     private var corruption: StoreSyncError?
 
@@ -34,39 +35,34 @@ struct StoreChoice {
         hooks: any WholeStoreDownloadHooks,
         document: DocumentRegistration,
         published: PublishedStores,
-        client: RemoteIdentifier?
+        wanted: WholeStoreDownloadRequest.Upload?
     ) {
         self.hooks = hooks
         self.document = document
         self.published = published
-        self.client = client
+        self.wanted = wanted
+        manifests = published.manifests
     }
 
     /// The store to download.
     ///
-    /// - Throws: ``StoreSyncError/Code/diverged`` if several are the newest, ``StoreSyncError/Code/noUploadedStore`` if there
-    ///   is none, ``StoreSyncError/Code/corrupt`` if there is none but one that can't be read.
-    mutating func newest() async throws -> StoreSource {
-        let (manifests, unreadable) = try await PublishedStores.readManifests(
-            published.considered,
-            hooks,
-            document
-        )
-        self.manifests = manifests
+    /// - Throws: ``StoreSyncError/Code/diverged`` if there are several heads, ``StoreSyncError/Code/noUploadedStore`` if there
+    ///   is no store, ``StoreSyncError/Code/corrupt`` if the only one can't be read.
+    mutating func source() async throws -> StoreSource {
         warnings += published.overlooked
-        for (name, error) in unreadable {
+        for (name, error) in published.unreadable {
             if error.code == .unsupportedFormat { throw error }
             corruption = error
             warnings.append("The manifest of \(name) has not arrived whole; an older store is taken if there is one.")
         }
         while true {
-            let heads = candidates
-            let (whole, torn) = try await partition(heads)
-            if whole.count == heads.count { return try await choose(among: whole) }
-            // A manifest whose files haven't arrived counts as not arrived itself: what it contains may be the newest.
+            let candidates = candidates
+            let (whole, torn) = try await partition(candidates)
+            if whole.count == candidates.count { return try await choose(among: whole) }
+            // A manifest whose files haven't arrived counts as not arrived itself: what it includes may be the newest.
             incomplete += torn.map(\.name)
             self.manifests.removeAll { manifest in
-                heads.contains(manifest) && !whole.contains { $0.head == manifest }
+                candidates.contains(manifest) && !whole.contains { $0.head == manifest }
             }
             warnings += torn.map {
                 "The files of \($0.name) have not all arrived; an older store is taken if there is one."
@@ -74,31 +70,67 @@ struct StoreChoice {
         }
     }
 
-    /// The highest generation of a client that anybody says to have seen.
-    func highestWitnessed(of client: RemoteIdentifier) -> Int {
-        manifests.map {
-            max($0.seen[client.rawValue] ?? 0, $0.includes.highestGeneration(of: client.rawValue) ?? 0)
-        }.max() ?? 0
+    /// The uploads that others have seen, newer than the source or beside it, and that aren't there: they are still arriving, or
+    /// hidden.
+    func witnessed(beside source: StoreManifest) -> [UploadName] {
+        let included = manifests.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes) }
+        var known = source.otherHeads.subtracting(included)
+        if let wanted {
+            known = manifests.reduce(into: included) { $0.formUnion($1.otherHeads) }
+                .filter { $0.client == wanted.client && $0 > source.name }
+        }
+        return known.subtracting(published.names).sorted(by: >)
+    }
+
+    /// An upload that is whole on the remote as far as a listing shows it, other than one that turned out to be damaged.
+    func whole(besides damaged: UploadName) async -> UploadName? {
+        for manifest in manifests.sorted(by: { $0.name > $1.name }) where manifest.name != damaged {
+            guard let chain = try? StoreChain(manifest, among: manifests),
+                !chain.references.contains(damaged.reference), (try? await isWhole(chain)) == true
+            else { continue }
+            return manifest.name
+        }
+        return nil
+    }
+
+    /// Whether all files of an upload have arrived, as far as their sizes show it.
+    func isWhole(_ name: UploadName) async throws -> Bool {
+        guard let manifest = manifests.first(where: { $0.name == name }),
+            let chain = try? StoreChain(manifest, among: manifests)
+        else { return false }
+        return try await isWhole(chain)
+    }
+
+    private func isWhole(_ chain: StoreChain) async throws -> Bool {
+        try await chain.isWhole(lists(chain.manifests.map(\.name)))
     }
 
     private var hierarchy: DocumentHierarchy { document.hierarchy }
     private var seal: ApplicationSeal { document.application.seal }
 
     private var candidates: [StoreManifest] {
-        guard let client else { return PublishedStores.heads(of: manifests) }
-        let own = manifests.filter { $0.name.client == client }
-        return own.max { $0.name.generation < $1.name.generation }.map { [$0] } ?? []
+        guard let wanted else { return Lineage.heads(of: manifests) }
+        let named = manifests.filter { wanted.matches($0.name) }
+        guard let newest = named.map(\.name.generation).max() else { return [] }
+        return named.filter { $0.name.generation == newest }
+    }
+
+    private func lists(_ names: [UploadName]) async throws -> [UploadName: [RemoteItem]] {
+        let listed = try await together(names) { [hooks, hierarchy] in
+            try await hooks.listFiles(in: hierarchy.upload($0)) ?? []
+        }
+        return Dictionary(zip(names, listed), uniquingKeysWith: { first, _ in first })
     }
 
     /// Those of which all files have arrived, also of what they build on, and those of which not.
     ///
-    /// One that doesn't fit on what it builds on is neither.
+    /// An upload that doesn't fit on what it builds on is neither.
     private mutating func partition(
-        _ heads: [StoreManifest]
+        _ candidates: [StoreManifest]
     ) async throws -> (whole: [StoreChain], torn: [StoreManifest]) {
         var result: (whole: [StoreChain], torn: [StoreManifest]) = ([], [])
         var chains: [StoreChain] = []
-        for head in heads {
+        for head in candidates {
             guard seal.isEncrypted || !head.isDelta else {
                 noteMisfit(head)
                 continue
@@ -112,11 +144,7 @@ struct StoreChoice {
                 }
             }
         }
-        let names = Array(Set(chains.flatMap(\.manifests).map(\.name)))
-        let listed = try await together(names) { [hooks, hierarchy] in
-            try await hooks.listFiles(in: hierarchy.upload($0)) ?? []
-        }
-        let lists = Dictionary(zip(names, listed), uniquingKeysWith: { first, _ in first })
+        let lists = try await lists(Array(Set(chains.flatMap(\.manifests).map(\.name))))
         for chain in chains {
             if chain.isWhole(lists) { result.whole.append(chain) } else { result.torn.append(chain.head) }
         }
@@ -142,14 +170,8 @@ struct StoreChoice {
                 totalBytes: chains[0].storedBytes
             )
         }
-        guard heads.isEmpty else {
-            let names = heads.map { "\($0.name)" }.joined(separator: " and ")
-            throw StoreSyncError(
-                .diverged,
-                "Several stores hold edits that none of the others holds: \(names). Choose one with --from and push it, or export what you need from each first."
-            )
-        }
-        // The fixed names of an unencrypted tree mean nothing in one that is sealed: nobody we know wrote them.
+        guard heads.isEmpty else { throw diverged(heads) }
+        // The fixed names of an unencrypted tree mean nothing in a sealed one: no program of ours writes them there.
         if !seal.isEncrypted, let legacy = legacySource() { return legacy }
         guard published.overlooked.isEmpty else {
             let overlooked = published.overlooked.joined(separator: " ")
@@ -159,19 +181,54 @@ struct StoreChoice {
             )
         }
         if let corruption, incomplete.isEmpty { throw corruption }
-        let whose = client.map { "Client \($0) has" } ?? "Nobody has"
-        throw StoreSyncError(
+        throw noUploadedStore
+    }
+
+    private func diverged(_ heads: [StoreManifest]) -> StoreSyncError {
+        let names = heads.map { "\($0.name)" }.joined(separator: " and ")
+        guard wanted == nil else {
+            let uploads = heads.map(\.name.directoryName).joined(separator: " or ")
+            return StoreSyncError(
+                .diverged,
+                "There are several uploads of \(heads[0].name), since that client's identity lives twice. Name one: --generation \(uploads)."
+            )
+        }
+        return StoreSyncError(
+            .diverged,
+            """
+            Several stores hold edits that none of the others holds: \(names). Look at one with --from CLIENT, export what \
+            you need of the others, then push with --resolves.
+            """
+        )
+    }
+
+    private var noUploadedStore: StoreSyncError {
+        guard incomplete.isEmpty else {
+            return StoreSyncError(
+                .noUploadedStore,
+                "No uploaded store of \(hierarchy.document) has arrived whole. Try again later."
+            )
+        }
+        guard let wanted else {
+            return StoreSyncError(
+                .noUploadedStore,
+                "No client has uploaded a store of \(hierarchy.document) yet. Push one first."
+            )
+        }
+        let there = published.manifests.map(\.name).filter { $0.client == wanted.client }.sorted()
+            .map { "\($0.generation)" }.joined(separator: ", ")
+        return StoreSyncError(
             .noUploadedStore,
-            incomplete.isEmpty
-                ? "\(whose) uploaded a store of \(hierarchy.document) yet. Push one first."
-                : "No uploaded store of \(hierarchy.document) has arrived whole. Try again later."
+            there.isEmpty
+                ? "Client \(wanted.client) has uploaded no store of \(hierarchy.document). storesync status lists the stores."
+                : "\(wanted) of \(hierarchy.document) isn't on the remote. That client's generations there: \(there)."
         )
     }
 
     // MARK: Trees of TICoreDataSync
 
     private mutating func noteLegacyClients() {
-        guard client == nil, !seal.isEncrypted else { return }
+        guard wanted == nil, !seal.isEncrypted else { return }
         for client in published.legacyClients {
             warnings.append(
                 "Client \(client) uploads with TICoreDataSync; its store is taken with --from \(client) only."
@@ -181,7 +238,8 @@ struct StoreChoice {
 
     /// The store that TICoreDataSync wrote last: by its time, since it says nothing else.
     private mutating func legacySource() -> StoreSource? {
-        let clients = published.legacyClients.filter { client == nil || $0 == client }
+        guard wanted?.generation == nil else { return nil }
+        let clients = published.legacyClients.filter { wanted == nil || $0 == wanted?.client }
         let newest = clients.max { modified($0) < modified($1) }
         guard let newest, let files = published.fixedNames[newest] else { return nil }
         if clients.count > 1 {

@@ -134,6 +134,17 @@ extension VerificationOperation {
         )
     }
 
+    /// The notes on clients that were removed and documents that were deleted.
+    func checkNotes() async throws {
+        let hooks = backend.applicationRegistrationHooks
+        for client in try await hooks.listDeletedClients(hierarchy) {
+            try await check(hierarchy.deletedClient(client), .removedClient(client)) { _ in }
+        }
+        for document in try await backend.list(hierarchy.deletedDocuments).noteIdentifiers {
+            try await check(hierarchy.deletedDocument(document), .deletedDocument(document)) { _ in }
+        }
+    }
+
     /// What the clients have published of their keychains.
     func checkKeychains(_ context: OperationContext) async throws {
         let hooks = backend.keychainSynchronizationHooks

@@ -109,8 +109,37 @@ extension VerificationOperation {
         let url = try await context.temporaryDirectory().appending(path: document.document.rawValue)
         var deltas = DeltaVerification(assembler, at: url)
         defer { deltas.removeFile() }
+        damaged = []
         for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
             try await checkUpload(name, identity, document, &deltas, progress, context)
+        }
+        try await checkMemory(published, deltas.manifests, identity, document, context)
+    }
+
+    /// Compares the remote with what this device has opened of the document, and notes which uploads are damaged.
+    private func checkMemory(
+        _ published: PublishedStores,
+        _ manifests: [StoreManifest],
+        _ identity: DocumentIdentity,
+        _ document: DocumentHierarchy,
+        _ context: OperationContext
+    ) async throws {
+        let key = DocumentKey(application: key, document: document.document.rawValue)
+        let memory = try await context.blocking { [state, damaged] in
+            // Only of documents that this device has to do with: verifying registers nothing.
+            if try state.integrityKey(for: key) != nil { try state.setDamagedUploads(damaged, for: key) }
+            return try state.rollbackMemory(for: key, identity.integrityKey)
+        }
+        let heads = Lineage.heads(of: manifests)
+        let witnessed = heads.flatMap(\.otherHeads).filter { other in
+            !published.names.contains(other) && !manifests.contains { $0.includes.contains(other) }
+        }
+        for name in Set(memory.missing(from: published.names, manifests) + witnessed).sorted() {
+            problem(
+                document.manifest(name),
+                "rolledBack",
+                "\(name) was seen before and is gone. It is still arriving, or the storage was put back to an older state."
+            )
         }
     }
 
@@ -128,6 +157,19 @@ extension VerificationOperation {
         try await check(path, role) { manifest = try StoreManifest($0, named: name, at: path) }
         guard let manifest else { return }
         deltas.note(manifest)
+        let problemsBefore = report.problems.count
+        try await checkFiles(of: manifest, identity, document, &deltas, progress, context)
+        if report.problems.count > problemsBefore { damaged.insert(name) }
+    }
+
+    private func checkFiles(
+        of manifest: StoreManifest,
+        _ identity: DocumentIdentity,
+        _ document: DocumentHierarchy,
+        _ deltas: inout DeltaVerification,
+        _ progress: TransferProgress,
+        _ context: OperationContext
+    ) async throws {
         for file in manifest.files {
             let path = manifest.path(of: file.file, in: document)
             known.insert(path)
@@ -139,7 +181,7 @@ extension VerificationOperation {
                 problem(path, "missing", "It has not arrived, or was removed. Push the store again if it stays away.")
                 continue
             }
-            let role = ApplicationSeal.Role.file(file.file, name, of: identity)
+            let role = ApplicationSeal.Role.file(file.file, manifest.name, of: identity)
             do {
                 let found = try await digest(of: content, role, salt: file.salt, progress)
                 count(path, found.sealedBytes)
@@ -219,14 +261,12 @@ extension VerificationOperation {
         _ context: OperationContext
     ) async throws {
         let key = DocumentKey(application: key, document: document.document.rawValue)
-        let ours = try await context.blocking { [state] in
-            try own.map { Set(try state.uploads(for: key, client: $0.rawValue).map(\.reference)) } ?? []
-        }
+        let ours = try await context.blocking { [state] in Set(try state.uploads(for: key).map(\.name)) }
         for folder in published.folders where !published.published.contains(folder) {
             for file in WholeStoreFile.allCases { known.insert(file.path(in: document.upload(folder))) }
             known.insert(document.delta(folder))
             let path = document.upload(folder)
-            guard folder.client == own, ours.contains(folder.reference) else {
+            guard folder.client == own, ours.contains(folder) else {
                 report.warnings.append("\(path) isn't published: that client's upload is under way or was cut off.")
                 continue
             }
@@ -240,7 +280,6 @@ extension VerificationOperation {
             let lock = try await context.blocking { [state] in try state.lock(.document(key), .exclusive) }
             defer { lock.release() }
             try await backend.remove(path)
-            try await context.blocking { [state] in try state.forgetUpload(folder.upload) }
             repaired(path)
         }
         for (client, files) in published.fixedNames {

@@ -16,6 +16,8 @@ public actor VerificationOperation: Operation {
     var report = VerificationReport()
     /// Every path that was accounted for; what is left of the listing is a stranger.
     var known: Set<RemotePath> = []
+    /// The uploads of the document that is being checked of which a file is missing or damaged.
+    var damaged: Set<UploadName> = []
     /// Every path whose bytes were read.
     var read: Set<RemotePath> = []
 
@@ -70,6 +72,7 @@ public actor VerificationOperation: Operation {
                 try await readRest(of: files, progress, namesStrangers: false)
                 return report
             }
+            try await checkNotes()
             try await checkKeychains(context)
             for client in try await backend.list(hierarchy.clientDevices).directoryIdentifiers {
                 try await checkClient(client, isOwn: client == own)

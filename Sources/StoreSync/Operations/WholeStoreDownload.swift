@@ -31,10 +31,39 @@ public struct WholeStoreDownloadRequest: Sendable {
         case transaction
     }
 
+    /// An upload that is named, instead of the newest.
+    public struct Upload: Sendable, Hashable, CustomStringConvertible {
+        /// Whose it is.
+        public var client: RemoteIdentifier
+        /// Its generation; the newest of that client where this is `nil`.
+        public var generation: Int?
+        /// How its identifier, a UUID, begins: needed where a client has two uploads of one generation.
+        public var identifier: String
+
+        /// Names an upload.
+        public init(of client: RemoteIdentifier, generation: Int? = nil, identifier: String = "") {
+            self.client = client
+            self.generation = generation
+            self.identifier = identifier
+        }
+
+        /// Its generation and client.
+        public var description: String {
+            generation.map { "Generation \($0) of client \(client)" } ?? "The newest upload of client \(client)"
+        }
+
+        func matches(_ name: UploadName) -> Bool {
+            name.client == client && generation ?? name.generation == name.generation
+                && name.upload.hasPrefix(identifier.uppercased())
+        }
+    }
+
     /// Where the store goes.
     public var url: URL
-    /// Whose store is taken; the newest one's where this is `nil`.
-    public var client: RemoteIdentifier?
+    /// Which upload is taken; the newest where this is `nil`.
+    ///
+    /// One whose generation is named is taken although this device has seen a newer one.
+    public var upload: Upload?
     /// Whether local changes that were never pushed may be lost.
     public var overwritesLocalChanges: Bool
     /// Whether a store older than one that this device has seen is taken.
@@ -45,13 +74,13 @@ public struct WholeStoreDownloadRequest: Sendable {
     /// Creates a request.
     public init(
         url: URL,
-        client: RemoteIdentifier? = nil,
+        upload: Upload? = nil,
         overwritesLocalChanges: Bool = false,
         acceptsRollback: Bool = false,
         replacement: Replacement = .file
     ) {
         self.url = url
-        self.client = client
+        self.upload = upload
         self.overwritesLocalChanges = overwritesLocalChanges
         self.acceptsRollback = acceptsRollback
         self.replacement = replacement

@@ -9,7 +9,7 @@ import SyncCryptography
 /// that was changed since it was last pushed or pulled isn't replaced unless that is asked for. The download is verified
 /// as a whole before the local store is touched, and the local store survives every failure.
 public actor WholeStoreDownloadOperation: Operation {
-    private let request: WholeStoreDownloadRequest
+    let request: WholeStoreDownloadRequest
     let document: DocumentRegistration
     let hierarchy: DocumentHierarchy
     let hooks: any WholeStoreDownloadHooks
@@ -62,36 +62,33 @@ public actor WholeStoreDownloadOperation: Operation {
     }
 
     private func download(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreDownload {
-        let published = try await PublishedStores.list(hooks, hierarchy)
+        let published = try await PublishedStores.read(hooks, document)
         let client = document.application.client
-        let certain = try await published.certain(of: client, key, state, hooks, document, context)
-        let record = try await context.blocking { [state, key] in
-            try state.adoptInterruptedUploads(client: client.rawValue, published: certain, document: key)
-            return try state.store(at: store.path, document: key)
+        let (record, memory) = try await context.blocking { [state, key, document] in
+            let authentic = Set(published.manifests.map(\.name))
+            try state.adoptInterruptedUploads(authentic, document: key)
+            return (
+                try state.locate(store, document: key),
+                try state.rollbackMemory(for: key, document.integrityKey)
+            )
         }
-        var choice = StoreChoice(
-            hooks: hooks,
-            document: document,
-            published: published,
-            client: request.client
-        )
-        let source = try await choice.newest()
+        var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
+        let source = try await choice.source()
         let arrivals = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store) }
         try await context.blocking { try StoreReplacement.removeLeftovers(of: store, but: arrivals) }
-        try await refuseRollback(source, choice, context)
-        let local = try await localState(of: store, record, source, context)
-        let warnings = choice.warnings
+        let missing = try refuseRollback(source, choice, memory)
+        let local = try await localState(of: store, record, source, choice, context)
         let isUnchanged = local.root != nil && local.root == source.contentRoot
         if isUnchanged {
             await discard(store, context)
             try await fetchAppliedSets(source, store, nil, context)
         } else {
             let arrival = arrivals.first ?? StoreReplacement.temporaryURL(for: store)
-            try await replace(store, with: source, arrivingAt: arrival, local, record, context)
+            try await replace(store, with: source, arrivingAt: arrival, local, choice, context)
         }
         // The new store is in its place: from here on nothing makes the download fail, a cancellation neither.
         let forgotten = try await warningOfFullDisk("in its place") {
-            try await remember(source, store, record, context)
+            try await remember(source, store, choice, memory, givingUp: missing, context)
         }
         let bytes = try await context.blocking { try store.byteCount }
         return WholeStoreDownload(
@@ -102,90 +99,7 @@ public actor WholeStoreDownloadOperation: Operation {
             storedBytes: source.storedBytes ?? bytes,
             isEncrypted: document.application.isEncrypted,
             isUnchanged: isUnchanged,
-            warnings: warnings + forgotten
-        )
-    }
-
-    // MARK: Looking before touching
-
-    /// What the local store is, as far as it decides what may happen to it.
-    private struct LocalState: Sendable {
-        var root: ContentRoot?
-        var expectation: StoreReplacement.Expectation
-    }
-
-    private func refuseRollback(
-        _ source: StoreSource,
-        _ choice: StoreChoice,
-        _ context: OperationContext
-    ) async throws {
-        guard !request.acceptsRollback, let manifest = source.manifest else { return }
-        let memory = try await context.blocking { [state, key] in try state.rollbackMemory(for: key) }
-        let isOlder = memory.isRolledBack(client: source.client.rawValue, generation: source.generation)
-        let witnessed = choice.highestWitnessed(of: source.client)
-        guard isOlder || witnessed > source.generation else { return }
-        throw StoreSyncError(
-            .rolledBack,
-            """
-            The remote offers \(manifest.name), but \(isOlder ? "this device has" : "other devices have") seen a newer \
-            one. It is still arriving, or the storage was put back to an older state. Take it with --accept-rollback if \
-            that is what you want.
-            """
-        )
-    }
-
-    /// Finds out whether replacing the local store would lose something.
-    private func localState(
-        of store: LocalStore,
-        _ record: StoreRecord?,
-        _ source: StoreSource,
-        _ context: OperationContext
-    ) async throws -> LocalState {
-        guard try await context.blocking({ try store.exists }) else {
-            return LocalState(root: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
-        }
-        let copy = try await context.temporaryDirectory().appending(path: "local")
-        do {
-            let root = try await contentRoot(of: store, copyingTo: copy, context)
-            if request.overwritesLocalChanges { return LocalState(root: root, expectation: .anything) }
-            let known = [record?.contentRoot, record?.pending?.contentRoot].compactMap { $0 }.compactMap(
-                ContentRoot.init(hex:)
-            )
-            let acceptable = Set(known + [source.contentRoot].compactMap { $0 })
-            guard acceptable.contains(root) else { throw localChanges(store, isKnown: record != nil) }
-            return LocalState(root: root, expectation: .unchanged(acceptable: acceptable))
-        } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
-            // What can't be read can't be compared; whoever gives it up may have it replaced.
-            guard request.overwritesLocalChanges else { throw error }
-            return LocalState(root: nil, expectation: .anything)
-        }
-    }
-
-    private func contentRoot(
-        of store: LocalStore,
-        copyingTo copy: URL,
-        _ context: OperationContext
-    ) async throws -> ContentRoot {
-        let taken = try await context.blocking { try TakenStore.take(store, holding: true, copyingTo: copy) }
-        do {
-            let executor = context.blockingExecutor
-            let root = try await taken.limitingHold(by: context.clock, on: executor) {
-                try await taken.contentRoot(on: executor)
-            }
-            try await context.blocking { try taken.release() }
-            return root
-        } catch {
-            try? await context.blocking { try taken.release() }
-            throw error
-        }
-    }
-
-    private func localChanges(_ store: LocalStore, isKnown: Bool) -> StoreSyncError {
-        StoreSyncError(
-            .localChanges,
-            isKnown
-                ? "\(store.path) was changed since it was last pushed or pulled. Push it first, or pull with --overwrite to lose these changes."
-                : "\(store.path) was never synchronized with this document and would be lost. Push it, move it away, or pull with --overwrite."
+            warnings: document.allWarnings + choice.warnings + forgotten
         )
     }
 
@@ -196,7 +110,7 @@ public actor WholeStoreDownloadOperation: Operation {
         with source: StoreSource,
         arrivingAt arrival: URL,
         _ local: LocalState,
-        _ former: StoreRecord?,
+        _ choice: StoreChoice,
         _ context: OperationContext
     ) async throws {
         do {
@@ -208,7 +122,7 @@ public actor WholeStoreDownloadOperation: Operation {
                 root = try await context.blocking { try StoreSnapshot.check(download: arrival, copyingTo: copy) }
             }
             // If this device dies after the replacement and before it's remembered, it knows its own work again.
-            let future = future(of: store, source, root, former)
+            let future = future(of: store, source, root, choice)
             try await context.blocking { [state] in try state.beginPull(future) }
             try Task.checkCancellation()
             let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
@@ -225,9 +139,24 @@ public actor WholeStoreDownloadOperation: Operation {
             // What was cut off goes on the next time, also where it was because credentials have expired.
             let code = (error as? RemoteError)?.code
             if ![.unavailable, .unauthorized, .notAllowed].contains(code) { await discard(store, context) }
-            throw error
+            throw await namingWholeUpload(error, source, choice)
         }
         await discard(store, context)
+    }
+
+    /// The error of a damaged upload, with an older one that can be pulled.
+    private func namingWholeUpload(
+        _ error: any Error,
+        _ source: StoreSource,
+        _ choice: StoreChoice
+    ) async -> any Error {
+        let damages: Set<StoreSyncError.Code> = [.corrupt, .tampered, .orphan]
+        guard var damage = error as? StoreSyncError, damages.contains(damage.code), let name = source.manifest?.name,
+            let whole = await choice.whole(besides: name)
+        else { return error }
+        damage.message +=
+            " \(whole) is whole: pull it with --from \(whole.client) --generation \(whole.generation)."
+        return damage
     }
 
     /// Forgets what has come of a download.
@@ -313,17 +242,14 @@ public actor WholeStoreDownloadOperation: Operation {
         of store: LocalStore,
         _ source: StoreSource,
         _ root: ContentRoot?,
-        _ former: StoreRecord?
+        _ choice: StoreChoice
     ) -> StoreRecord {
         var record = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
+        record.file = store.file
         record.contentRoot = root?.description
-        if let manifest = source.manifest {
-            record.vector = manifest.includes
-            record.base = StoreBase(client: source.client.rawValue, upload: manifest.name.reference)
-        }
-        // What this client itself had published from here, and now gives up, is superseded by its next push.
-        if let former, former.integrityKey == document.integrityKey {
-            record.vector = record.vector.merging(former.vector.restricted(to: document.application.client.rawValue))
+        if let name = source.manifest?.name {
+            record.base = name
+            record.contained = Lineage.contained(in: [name], choice.manifests)
         }
         return record
     }
@@ -331,20 +257,22 @@ public actor WholeStoreDownloadOperation: Operation {
     private func remember(
         _ source: StoreSource,
         _ store: LocalStore,
-        _ former: StoreRecord?,
+        _ choice: StoreChoice,
+        _ memory: RollbackMemory,
+        givingUp missing: [UploadName],
         _ context: OperationContext
     ) async throws {
-        let acceptsRollback = request.acceptsRollback
+        let isIncluded = choice.manifests.contains { manifest in
+            source.manifest.map { memory.newest.contains(manifest.name) && manifest.includes.contains($0.name) }
+                ?? false
+        }
         try await context.blocking { [state, key] in
             try state.appliedSets(for: store.path, in: key).commit()
-            // What nobody announced, a store of TICoreDataSync, is what the download was found to be.
+            // What no manifest announced, a store of TICoreDataSync, is what the download was found to be.
             let pending = try state.store(at: store.path, document: key)?.pending
             let root = source.contentRoot ?? pending.flatMap { ContentRoot(hex: $0.contentRoot) }
-            try state.commitPull(
-                self.future(of: store, source, root, former),
-                opened: source.manifest.map { ($0.name.client.rawValue, $0.name.reference, $0.includes) },
-                acceptsRollback: acceptsRollback
-            )
+            let record = self.future(of: store, source, root, choice)
+            try state.commitPull(record, isIncluded: isIncluded, givingUp: missing)
         }
     }
 }

@@ -1,3 +1,4 @@
+public import Foundation
 public import RemoteStorage
 
 /// A store that was uploaded: what ``WholeStoreUploadOperation`` results in.
@@ -14,8 +15,27 @@ public struct WholeStoreUpload: Sendable, Hashable {
     public let isEncrypted: Bool
     /// Whether there was nothing to upload, since the store is the same as that generation.
     public let isUnchanged: Bool
-    /// Clients whose newest store holds edits that this one doesn't: somebody has to choose.
+    /// Clients that have uploaded a store with edits that this one doesn't have: the user has to settle that.
     public let divergedFrom: [RemoteIdentifier]
     /// What people should know, in sentences.
     public let warnings: [String]
+}
+
+/// How a store is to be uploaded.
+public struct WholeStoreUploadRequest: Sendable {
+    /// The store, an SQLite database or any other file.
+    public var url: URL
+    /// Whether the store takes the place of every head of the document, also of those whose edits it doesn't have.
+    public var resolvesDivergence: Bool
+    /// Whether a whole copy is uploaded that relies on nothing that is on the remote, even if the store is unchanged.
+    ///
+    /// Uploads that this device knows and that are gone from the remote are given up.
+    public var isWhole: Bool
+
+    /// Creates a request.
+    public init(url: URL, resolvesDivergence: Bool = false, isWhole: Bool = false) {
+        self.url = url
+        self.resolvesDivergence = resolvesDivergence
+        self.isWhole = isWhole
+    }
 }

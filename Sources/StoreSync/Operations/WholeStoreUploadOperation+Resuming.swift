@@ -20,22 +20,21 @@ extension WholeStoreUploadOperation {
         _ published: PublishedStores,
         _ context: OperationContext
     ) async throws -> (subject: TransferJournal.Subject, chunks: [NotedChunk])? {
-        let (noted, uploads, memory) = try await context.blocking { [state, key] in
+        let (noted, uploads, memory) = try await context.blocking { [state, key, document] in
             (
-                state.pushJournal(of: key).read(), try state.uploads(for: key, client: client.rawValue),
-                try state.rollbackMemory(for: key).highestGeneration
+                state.pushJournal(of: key).read(), try state.uploads(for: key),
+                try state.rollbackMemory(for: key, document.integrityKey).highestGeneration
             )
         }
         guard let noted else { return nil }
-        let upload = noted.subject.upload
-        let others = uploads.map(\.reference).filter { $0 != upload } + published.published.map(\.reference)
-        let name = UploadName(client: client, upload)
+        let name = UploadName(client: client, noted.subject.upload)
+        let others = uploads.map(\.name).filter { $0 != name } + published.manifests.map(\.name)
         var expected = subject(of: name, on: delta?.bases ?? [], store, noted.subject.salt, root)
         expected.attempt = noted.subject.attempt
-        guard noted.subject == expected,
-            uploads.contains(where: { $0.reference == upload && !$0.isPublished }),
+        guard noted.subject == expected, !published.names.contains(name),
+            uploads.contains(where: { $0.name == name && !$0.isPublished }),
             // As new as one that begins now.
-            (others.map(\.generation) + [memory]).allSatisfy({ $0 < upload.generation })
+            (others.map(\.generation) + [memory]).allSatisfy({ $0 < name.generation })
         else { return nil }
         // If the store has its name, it was cut off only after that, and nobody knows any more whose store it is.
         let files = try await hooks.listFiles(in: hierarchy.upload(name)) ?? []
@@ -99,7 +98,8 @@ extension WholeStoreUploadOperation {
             let isFirst = cutOff == nil
             async let early = isFirst ? sendAppliedSets(snapshots, manifest, progress, workers, executor) : []
             let outgoing = Locked<OutgoingFile?>(nil)
-            try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy), receipts: receipts) { kept in
+            let sent = try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy), receipts: receipts) {
+                kept in
                 let chunks = cutOff.map { $0.chunks.prefix(sealedBytes: kept) } ?? []
                 let prefix = try await ChunkPrefix.of(
                     Array(chunks),
@@ -136,6 +136,7 @@ extension WholeStoreUploadOperation {
                 }
                 return RemoteContentRest(content, after: prefix?.sealedBytes ?? 0)
             }
+            note(sent)
             guard let outgoing = outgoing.withLock({ $0 }) else {
                 preconditionFailure("an upload sends what it's given")
             }
@@ -163,11 +164,13 @@ extension WholeStoreUploadOperation {
         let file = state.pushJournal(of: key)
         return try await SealingWorkers.withWorkers { workers in
             async let early = isCutOff ? [] : sendAppliedSets(snapshots, manifest, progress, workers, executor)
-            try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy), receipts: receipts) { kept in
+            let sent = try await hooks.resumeUpload(to: manifest.path(of: .store, in: hierarchy), receipts: receipts) {
+                kept in
                 let start = isCutOff ? min(kept, taken.byteCount) : 0
                 _ = try await context.blocking { try file.begin(subject, after: [NotedChunk](), receipts) }
                 return RemoteContentRest(taken.rest(after: start, progress, context), after: start)
             }
+            note(sent)
             let applied =
                 isCutOff ? try await sendAppliedSets(snapshots, manifest, progress, workers, executor) : try await early
             let store = StoreManifest.File(

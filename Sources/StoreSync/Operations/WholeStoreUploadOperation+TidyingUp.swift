@@ -13,10 +13,12 @@ extension WholeStoreUploadOperation {
         }
     }
 
-    /// Refreshes the fixed names and removes this client's older uploads; what doesn't work is a warning.
+    /// Refreshes the fixed names, and removes this client's older uploads and those of removed clients; what doesn't work is
+    /// a warning.
     func tidyUp(
         _ manifest: StoreManifest,
         _ kept: KeptUploads,
+        _ ofRemovedClients: [UploadName],
         _ published: PublishedStores,
         _ context: OperationContext
     ) async -> [String] {
@@ -26,9 +28,17 @@ extension WholeStoreUploadOperation {
             await refreshFixedNames(manifest, &warnings)
         }
         do {
-            try await removeFormerUploads(manifest, kept, published, context)
+            let abandoned = try await abandonedUploads(manifest, kept, published, context)
+            for name in kept.outdated + abandoned + ofRemovedClients {
+                try await hooks.removeUpload(manifest: hierarchy.manifest(name), directory: hierarchy.upload(name))
+            }
+            for client in Set(ofRemovedClients.map(\.client))
+            where published.published.allSatisfy({ $0.client != client || ofRemovedClients.contains($0) }) {
+                // The fixed names of its last upload, and what it never finished.
+                try await backend.remove(hierarchy.wholeStores(client))
+            }
         } catch {
-            warnings.append("Some of this client's former uploads are still on the remote: \(error).")
+            warnings.append("Some former uploads are still on the remote: \(error).")
         }
         return warnings
     }
@@ -50,26 +60,48 @@ extension WholeStoreUploadOperation {
         }
     }
 
-    /// Removes this client's uploads that aren't kept, and what it left of others.
-    ///
-    /// Only its owner removes an upload.
-    private func removeFormerUploads(
+    /// What pushes of this client that were cut off have left.
+    private func abandonedUploads(
         _ manifest: StoreManifest,
         _ kept: KeptUploads,
         _ published: PublishedStores,
         _ context: OperationContext
-    ) async throws {
+    ) async throws -> [UploadName] {
         let client = manifest.name.client
         let known = try await context.blocking { [state, key] in
-            Set(try state.uploads(for: key, client: client.rawValue).map(\.reference))
+            Set(try state.uploads(for: key, client: client).map(\.name))
         }
-        let abandoned = published.folders.filter { folder in
-            folder.client == client && folder != manifest.name && known.contains(folder.reference)
-                && !published.published.contains(folder) && !kept.needed.contains(folder)
+        return published.folders.filter { folder in
+            folder.client == client && folder != manifest.name && known.contains(folder)
+                && !published.names.contains(folder) && !kept.needed.contains(folder)
         }
-        for name in kept.outdated + abandoned {
-            try await hooks.removeUpload(manifest: hierarchy.manifest(name), directory: hierarchy.upload(name))
-            try await context.blocking { [state] in try state.forgetUpload(name.upload) }
+    }
+
+    // MARK: Removed clients
+
+    /// The uploads of removed clients among those that a new one includes; and warnings of notes that aren't authentic.
+    ///
+    /// Their owners are gone, so whichever client includes them removes them.
+    func uploadsOfRemovedClients(
+        including includes: Set<UploadName>,
+        _ published: PublishedStores
+    ) async -> ([UploadName], warnings: [String]) {
+        let own = document.application.client
+        let included = published.published.filter { $0.client != own && includes.contains($0) }
+        guard !included.isEmpty else { return ([], []) }
+        do {
+            let notes = try await DeletedClientNotes.read(
+                of: Set(included.map(\.client)),
+                document,
+                backend.documentRegistrationHooks
+            )
+            let gone = included.filter { notes.deleted.contains($0.client) }
+            // What stays may build on what would go.
+            let staying = published.manifests.filter { !gone.contains($0.name) }
+            let needed = StoreChain.uploadsNeeded(by: staying)
+            return (gone.filter { !needed.contains($0) }.sorted(by: >), notes.warnings)
+        } catch {
+            return ([], ["Uploads of removed clients are still on the remote: \(error)."])
         }
     }
 }

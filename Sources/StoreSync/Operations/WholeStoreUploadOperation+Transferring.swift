@@ -28,7 +28,7 @@ extension WholeStoreUploadOperation {
                 blockSize: digests == nil ? DeltaPolicy.blockSize(snapshots.store.byteCount) : nil,
                 on: workers
             )
-            try await hooks.uploadFile(outgoing.content, to: manifest.path(of: .store, in: hierarchy))
+            note(try await hooks.uploadFile(outgoing.content, to: manifest.path(of: .store, in: hierarchy)))
             let store = try outgoing.stored(as: .store, snapshots.store.byteCount, digests?.contentRoot, delta)
             return ([store] + (try await applied), digests?.blocks ?? outgoing.blocks)
         }
@@ -42,7 +42,8 @@ extension WholeStoreUploadOperation {
         _ executor: (any TaskExecutor)?
     ) async throws -> [StoreManifest.File] {
         let (hooks, seal, hierarchy, identity) = (hooks, seal, hierarchy, document.identity)
-        return try await together(WholeStoreFile.appliedSets.filter { snapshots.appliedSets[$0] != nil }) { file in
+        return try await together(WholeStoreFile.appliedSets.filter { snapshots.appliedSets[$0] != nil }) {
+            [self] file in
             guard let copy = snapshots.appliedSets[file] else {
                 preconditionFailure("only those that are there are sent")
             }
@@ -51,7 +52,7 @@ extension WholeStoreUploadOperation {
             let content = try await taken.content(on: executor)
             let role = manifest.role(of: file, in: identity)
             let outgoing = OutgoingFile(content.counted(by: progress), as: role, seal, blockSize: nil, on: workers)
-            try await hooks.uploadFile(outgoing.content, to: manifest.path(of: file, in: hierarchy))
+            await note(try await hooks.uploadFile(outgoing.content, to: manifest.path(of: file, in: hierarchy)))
             return try outgoing.stored(as: file, copy.byteCount, root, nil)
         }
     }

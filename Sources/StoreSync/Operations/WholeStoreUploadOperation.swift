@@ -1,5 +1,4 @@
-public import Foundation
-import Logging
+import Foundation
 public import Operations
 public import RemoteStorage
 import SyncCryptography
@@ -10,24 +9,33 @@ import SyncCryptography
 /// that nobody has seen before; the manifest, created once and last, publishes it. Until then every reader finds the
 /// former generation, from then on the new one, whatever dies when.
 public actor WholeStoreUploadOperation: Operation {
-    private let url: URL
+    let request: WholeStoreUploadRequest
     let document: DocumentRegistration
     let hierarchy: DocumentHierarchy
-    private let backend: any RemoteBackend
+    let backend: any RemoteBackend
     let hooks: any WholeStoreUploadHooks
     let state: StateDirectory
     /// What the backend guarantees, once it was asked.
     private(set) var capabilities: RemoteCapabilities = []
+    /// The tags of the files that were sent, by their names, where tags follow from what is in a file.
+    private var sentTags: [String: RemoteTag] = [:]
+    /// Uploads that this push was found unable to rely on.
+    private var broken: Set<UploadName> = []
 
     /// Creates an operation.
     ///
     /// - Parameters:
-    ///   - url: The store, an SQLite database or any other file.
+    ///   - request: What is uploaded, and in whose place.
     ///   - document: The registered document that it is a store of.
     ///   - backend: Where to upload it.
     ///   - state: This device's memory.
-    public init(store url: URL, document: DocumentRegistration, backend: any RemoteBackend, state: StateDirectory) {
-        self.url = url
+    public init(
+        _ request: WholeStoreUploadRequest,
+        document: DocumentRegistration,
+        backend: any RemoteBackend,
+        state: StateDirectory
+    ) {
+        self.request = request
         self.document = document
         hierarchy = document.hierarchy
         self.backend = backend
@@ -52,14 +60,14 @@ public actor WholeStoreUploadOperation: Operation {
     /// Uploads.
     public func main(_ context: OperationContext) async throws -> WholeStoreUpload {
         try await translatingErrors {
-            capabilities = try await backend.capabilities()
+            (capabilities, sentTags, broken) = (try await backend.capabilities(), [:], [])
             guard capabilities.contains(.exclusiveCreate) else {
                 throw StoreSyncError(
                     .unsupportedStorage,
                     "\(backend.identity) can't create a file exclusively, so nothing can be published there safely."
                 )
             }
-            let store = try await context.blocking { [url] in try LocalStore(url) }
+            let store = try await context.blocking { [request] in try LocalStore(request.url) }
             let locks = try await context.blocking { [state, key] in
                 [try state.lock(.document(key), .exclusive), try state.lock(.store(store.path), .exclusive)]
             }
@@ -74,8 +82,14 @@ public actor WholeStoreUploadOperation: Operation {
         holding: Bool,
         _ context: OperationContext
     ) async throws -> WholeStoreUpload {
-        async let listed = PublishedStores.list(hooks, hierarchy)
-        let base = try await DeltaBase.find(state.pushedBlocks(of: key), of: document, key, hooks, context)
+        let expected = try await context.blocking { [state, key, document] in
+            // Under its new name if it was moved, before anything is looked up by that.
+            try state.locate(store, document: key)
+            return try state.rollbackMemory(for: key, document.integrityKey).clients.union([document.application.client]
+            )
+        }
+        async let listed = PublishedStores.read(hooks, document, expecting: expected)
+        let base = try await request.isWhole ? nil : deltaBase(context)
         // Before the store is taken: it isn't held while the remote answers.
         let published = try await listed
         if holding || base != nil {
@@ -121,17 +135,17 @@ public actor WholeStoreUploadOperation: Operation {
         _ context: OperationContext
     ) async throws -> WholeStoreUpload? {
         let client = try await client(published, context)
+        let missing = try await refuseRollback(published, context)
         let former = base?.blocks.digests
-        var (record, digests) = try await record(of: store, snapshots.store, since: former, client, published, context)
+        var (record, digests) = try await record(of: store, snapshots.store, since: former, published, context)
         let root = digests?.contentRoot
-        if let base = record.base, let root, record.contentRoot == root.description,
-            published.published.contains(where: { $0.client.rawValue == base.client && $0.reference == base.upload })
-        {
-            let name = try UploadName(client: RemoteIdentifier(base.client), base.upload)
-            if let manifest = try await PublishedStores.readManifests([name], hooks, document).manifests.first {
-                try await context.blocking { try snapshots.store.release() }
-                return result(client, snapshots, isUnchanged: true, published: manifest, [manifest], warnings: [])
+        if let manifest = try await unchanged(record, root, published, context) {
+            try await context.blocking { [state, key, record] in
+                try snapshots.store.release()
+                // Also where only its content told what it is.
+                if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
             }
+            return result(client, snapshots, isUnchanged: true, manifest, published.manifests, warnings: [])
         }
         let plan = base?.plan(digests?.blocks, client, published)
         if plan == nil, !holding, case .held = snapshots.store {
@@ -145,17 +159,17 @@ public actor WholeStoreUploadOperation: Operation {
             if let cutOff {
                 UploadName(client: client, cutOff.subject.upload)
             } else {
-                try await name(for: client, published, context)
+                try await name(for: client, record, published, context)
             }
-        var manifest = manifest(name, record.vector)
+        var manifest = try await manifest(name, record, published, context)
         manifest.bases = delta?.bases ?? []
         record.contentRoot = root?.description
-        record.vector = manifest.includes
-        record.base = StoreBase(client: client.rawValue, upload: name.reference)
-        var upload = UploadRecord(document: key, client: client.rawValue, reference: name.reference, store: record)
-        // Before anything of it is on the remote, so that this device never takes it for somebody else's.
+        record.contained = manifest.includes.union([name])
+        record.base = name
+        var upload = UploadRecord(document: key, name: name, store: record)
+        // Before anything of it is on the remote, so that this device never takes it for another device's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
-        async let read = PublishedStores.readManifests(published.considered, hooks, document)
+        async let removable = uploadsOfRemovedClients(including: record.contained, published)
         let blocks: BlockDigests?
         (manifest.files, blocks) =
             if canResume {
@@ -163,30 +177,38 @@ public actor WholeStoreUploadOperation: Operation {
             } else {
                 try await transfer(manifest, snapshots, digests, delta, context)
             }
-        // What may have been published is never gone on with, nor what this takes the place of.
+        // What may have been published is never resumed, nor what this takes the place of.
         try await context.blocking { [state, key] in try state.pushJournal(of: key).remove() }
         if delta == nil { try await context.blocking { try snapshots.store.release() } }
-        if root == nil {
-            // Known only now, and before anybody can see the upload.
-            upload.store.contentRoot = manifest[.store]?.contentRoot.description
-            try await context.blocking { [state, upload] in try state.recordUpload(upload) }
-        }
+        // Known only now, and before any device can see the upload.
+        upload.tags = sentTags
+        upload.store?.contentRoot = manifest[.store]?.contentRoot.description
+        try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
-        let (others, _) = try await read
-        // Those whose manifests open: a name alone says nothing.
-        manifest.seen = PublishedStores.highestGenerations(of: others + [manifest])
+        let (outdated, notes) = await removable
         try await publish(manifest)
         // Published: from here on nothing makes the upload fail, a cancellation neither.
         let forgotten = try await warningOfFullDisk("published") {
-            try await context.blocking { [state, upload] in try state.commitPush(upload) }
+            try await context.blocking { [state, upload] in try state.commitPush(upload, givingUp: missing) }
         }
         await remember(manifest, blocks, context)
-        let kept = KeptUploads(published, others + [manifest], by: manifest)
-        let warnings = forgotten + published.overlooked + (await tidyUp(manifest, kept, published, context))
-        return result(client, snapshots, isUnchanged: false, published: manifest, others, warnings: warnings)
+        let manifests = published.manifests + [manifest]
+        let damaged = try? await context.blocking { [state, key] in try state.damagedUploads(for: key) }
+        let kept = KeptUploads(published, manifests, by: manifest, damaged: broken.union(damaged ?? []))
+        let warnings = forgotten + published.overlooked + notes
+        let untidy = await tidyUp(manifest, kept, outdated, published, context)
+        return result(client, snapshots, isUnchanged: false, manifest, manifests, warnings: warnings + untidy)
     }
 
     var seal: ApplicationSeal { document.application.seal }
+
+    /// Notes uploads that can't be relied on.
+    func note(broken uploads: Set<UploadName>) { broken.formUnion(uploads) }
+
+    /// Notes a file that was sent.
+    func note(_ item: RemoteItem) {
+        if capabilities.contains(.contentTags) { sentTags[item.name] = item.tag }
+    }
 
     // MARK: Taking the store
 
@@ -215,118 +237,26 @@ public actor WholeStoreUploadOperation: Operation {
         }
     }
 
-    // MARK: Who uploads, and what as
-
-    /// This client; or a new one, if somebody else has published under its name.
-    private func client(_ published: PublishedStores, _ context: OperationContext) async throws -> RemoteIdentifier {
-        let client = document.application.client
-        let known = try await context.blocking { [state, key] in
-            Set(try state.uploads(for: key, client: client.rawValue).map(\.reference))
-        }
-        guard !published.references(of: client).isSubset(of: known) else { return client }
-        context.logger.notice("this device's identity lives twice, on a copy of it: going on as a new client")
-        let application = document.application
-        let registration = backend.applicationRegistrationHooks
-        let path = application.hierarchy.deviceInfo(client)
-        let former = try await registration.fetchDeviceInfo(of: client, application.hierarchy)
-            .flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
-        let new = try await context.blocking { [state, key] in
-            let lock = try state.lock(.application(key.application), .exclusive)
-            defer { lock.release() }
-            // Whoever pushes another document may have found it out a moment before.
-            if let other = try state.peekClientIdentifier(for: key.application), other != client.rawValue {
-                return try RemoteIdentifier(other)
-            }
-            return try RemoteIdentifier(state.replaceClientIdentifier(for: key.application))
-        }
-        let info = DeviceInfo(
-            client: new.rawValue,
-            description: application.clientDescription,
-            userInfo: former?.userInfo ?? [:]
-        )
-        let sealed = seal.seal(info.xml, as: .deviceInfo(new))
-        try await registration.createClientDeviceDirectory(new, application.hierarchy)
-        try await registration.saveDeviceInfo(sealed, of: new, application.hierarchy)
-        try await backend.documentRegistrationHooks.createClientDirectories(new, hierarchy)
-        return new
-    }
-
-    /// What this device remembers of the store, with pushes and pulls that were carried out but cut off before they were
-    /// remembered; and the store's digests, if it remembers anything to compare those with.
-    private func record(
-        of store: LocalStore,
-        _ taken: TakenStore,
-        since former: BlockDigests?,
-        _ client: RemoteIdentifier,
-        _ published: PublishedStores,
-        _ context: OperationContext
-    ) async throws -> (StoreRecord, ContentSummary?) {
-        let certain = try await published.certain(of: client, key, state, hooks, document, context)
-        let record = try await context.blocking { [state, key] in
-            try state.adoptInterruptedUploads(client: client.rawValue, published: certain, document: key)
-            return try state.store(at: store.path, document: key)
-        }
-        // The manifest of a file that isn't sealed names its digest, which nothing finds out on the way.
-        guard record != nil || !seal.isEncrypted else {
-            return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), nil)
-        }
-        let executor = context.blockingExecutor
-        let digests = try await taken.digests(withBlocks: seal.isEncrypted, since: former, on: executor)
-        guard let record = record?.settled(for: digests.contentRoot.description) else {
-            return (StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey), digests)
-        }
-        guard !record.mustReplace, record.integrityKey == document.integrityKey else {
-            let remedy =
-                published.published.isEmpty
-                ? "Nobody has pushed a store since: if this one is still wanted, copy it to another place and push the copy."
-                : "Pull it (with --overwrite if you give up local changes) before you push."
-            throw StoreSyncError(
-                .documentReplaced,
-                """
-                \(document.document) was deleted and made anew, or this client was removed from it, since \(store.path) \
-                was last synchronized. \(remedy)
-                """
-            )
-        }
-        return (record, digests)
-    }
-
-    private func name(
-        for client: RemoteIdentifier,
-        _ published: PublishedStores,
-        _ context: OperationContext
-    ) async throws -> UploadName {
-        let remembered = try await context.blocking { [state, key] in
-            (try state.uploads(for: key, client: client.rawValue).map(\.reference.generation)
-                + [state.rollbackMemory(for: key).highestGeneration]).max() ?? 0
-        }
-        let highest = max((published.published + published.folders).map(\.generation).max() ?? 0, remembered)
-        guard highest < UploadReference.generations.upperBound else {
-            throw StoreSyncError(
-                .corrupt,
-                """
-                Generation \(highest) of \(document.document) is the last that there can be, so it was forged or damaged on \
-                the remote. Push the store as another document.
-                """
-            )
-        }
-        return UploadName(client: client, generation: highest + 1, upload: UUID().uuidString)
-    }
-
-    /// What publishes the upload, but for what is known only later: how the files are stored, and what others have published.
-    private func manifest(_ name: UploadName, _ vector: GenerationVector) -> StoreManifest {
-        var includes = vector
-        includes.insert(client: name.client.rawValue, name.reference)
-        return StoreManifest(name: name, created: Date(), files: [], includes: includes, seen: [:])
-    }
-
     // MARK: Publishing
 
     private func publish(_ manifest: StoreManifest) async throws {
         let path = hierarchy.manifest(manifest.name)
-        let sealed = seal.seal(manifest.xml, as: .manifest(manifest.name, of: document.identity))
+        let bytes = manifest.xml
+        // By the code that reads it: what can't be read is never published.
+        guard (try? StoreManifest(bytes, named: manifest.name, at: path)) != nil else {
+            let names = manifest.includes.count
+            throw StoreSyncError(
+                .cannotWrite,
+                """
+                \(document.document) has uploads of too many clients: a manifest names \(StoreManifest.maximumNames) \
+                uploads, and this one would name \(names). Nothing was published. Remove clients that are gone \
+                (storesync remove client ID), then push again.
+                """
+            )
+        }
+        let sealed = seal.seal(bytes, as: .manifest(manifest.name, of: document.identity))
         guard try await hooks.publishManifest(sealed, at: path) else {
-            throw StoreSyncError(.busy, "Something else stands at \(path) on the remote. Push again.")
+            throw StoreSyncError(.busy, "Another file is at \(path) on the remote. Push again.")
         }
     }
 
@@ -336,15 +266,18 @@ public actor WholeStoreUploadOperation: Operation {
         _ client: RemoteIdentifier,
         _ snapshots: Snapshots,
         isUnchanged: Bool,
-        published manifest: StoreManifest,
-        _ others: [StoreManifest],
+        _ manifest: StoreManifest,
+        _ manifests: [StoreManifest],
         warnings: [String]
     ) -> WholeStoreUpload {
-        let diverged =
-            isUnchanged
-            ? [] : PublishedStores.heads(of: others + [manifest]).map(\.name.client).filter { $0 != client }
+        let heads = Lineage.heads(of: manifests).map(\.name)
+        // An upload that another one includes isn't diverged from: that one goes on from it.
+        let diverged = heads.contains(manifest.name) ? heads.filter { $0 != manifest.name } : []
         let divergence = diverged.map {
-            "The store of client \($0) holds edits that this one doesn't. Pull it to go on with it instead."
+            """
+            \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) to look at it; push with \
+            --resolves once this store is to take the place of both.
+            """
         }
         return WholeStoreUpload(
             client: client,
@@ -353,8 +286,8 @@ public actor WholeStoreUploadOperation: Operation {
             storedBytes: manifest.files.reduce(0) { $0 + $1.storedSize },
             isEncrypted: seal.isEncrypted,
             isUnchanged: isUnchanged,
-            divergedFrom: diverged,
-            warnings: divergence + warnings
+            divergedFrom: Set(diverged.map(\.client)).sorted(),
+            warnings: document.allWarnings + divergence + warnings
         )
     }
 }

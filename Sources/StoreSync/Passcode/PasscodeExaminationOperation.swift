@@ -168,17 +168,36 @@ actor PasscodeExaminationOperation: Operation {
         }
         guard let pin, let own = try client.map({ try RemoteIdentifier($0) }) else { return }
         async let deviceInfo = hooks.fetchDeviceInfo(of: own, hierarchy)
-        guard try await !hooks.clientWasDeleted(own, hierarchy) else {
-            _ = try await deviceInfo
+        let note = try await hooks.fetchDeletedClientNote(own, hierarchy)
+        let isKnown = try await deviceInfo != nil
+        let master = try await state.masterKey(for: key, epoch: info.epoch, on: context.blockingExecutor)
+        let hasKeys = master != nil
+        if let note, isAuthentic(note, on: own, info, master) {
             examination.isDeregistered = true
             throw await unlocking.removedClient()
         }
-        let isKnown = try await deviceInfo != nil
-        let hasKeys = try await state.masterKey(for: key, epoch: info.epoch, on: context.blockingExecutor) != nil
         guard let keyFile, hasKeys, !isOurs, isKnown else { return }
         // With the keys, this asks nobody.
         _ = try await unlocking.unlock(info, registration, keyFile.bytes, pin: pin, context)
         examination.finding = .current
+    }
+
+    /// Whether a note says authentically that a client was removed.
+    ///
+    /// A device without the keys can't tell, and is asked for the passcode in any case: it is set up as another client then.
+    private func isAuthentic(
+        _ note: [UInt8],
+        on client: RemoteIdentifier,
+        _ info: RegistrationInfo,
+        _ master: MasterKey?
+    ) -> Bool {
+        guard info.isEncrypted else { return true }
+        guard let master, let epoch = UUID(uuidString: info.epoch) else { return true }
+        let seal = ApplicationSeal(
+            application: hierarchy.application,
+            key: EpochKey(master: master, epoch: epoch)
+        )
+        return seal.warning(ofRemovalNote: note, on: client, hierarchy) == nil
     }
 
     private func keyFile(_ files: EncryptionFiles) throws(StoreSyncError) -> KeyFile? {

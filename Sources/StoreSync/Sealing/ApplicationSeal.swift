@@ -22,6 +22,11 @@ struct ApplicationSeal: Sendable, Hashable {
         case deviceInfo(RemoteIdentifier)
         case documentInfo(RemoteIdentifier)
         case integrityKey(String, of: RemoteIdentifier)
+        /// The note that a document was deleted.
+        case deletedDocument(RemoteIdentifier)
+        /// The note that a client was removed from the application.
+        case removedClient(RemoteIdentifier)
+        /// The note that a client was removed from a document.
         case deletedClient(RemoteIdentifier, of: DocumentIdentity)
         case manifest(UploadName, of: DocumentIdentity)
         case file(WholeStoreFile, UploadName, of: DocumentIdentity)
@@ -48,7 +53,7 @@ struct ApplicationSeal: Sendable, Hashable {
         guard EpochKey.isSealed(bytes) else {
             throw StoreSyncError(
                 .tampered,
-                "\(path) on the remote isn't a sealed file, and everything of \(application) is sealed. It is still arriving, or somebody put it there."
+                "\(path) on the remote isn't a sealed file, and everything of \(application) is sealed. It is still arriving, or it was planted there."
             )
         }
         do {
@@ -58,12 +63,40 @@ struct ApplicationSeal: Sendable, Hashable {
         }
     }
 
+    /// Why a note that a client was removed from the application counts for nothing; `nil` if it's authentic.
+    func warning(
+        ofRemovalNote note: [UInt8],
+        on client: RemoteIdentifier,
+        _ hierarchy: ApplicationHierarchy
+    ) -> String? {
+        warning(of: note, as: .removedClient(client), at: hierarchy.deletedClient(client))
+    }
+
+    /// Why a note that a client was removed from a document counts for nothing; `nil` if it's authentic.
+    func warning(
+        ofRemovalNote note: [UInt8],
+        on client: RemoteIdentifier,
+        from document: DocumentIdentity,
+        _ hierarchy: DocumentHierarchy
+    ) -> String? {
+        warning(of: note, as: .deletedClient(client, of: document), at: hierarchy.deletedClient(client))
+    }
+
+    private func warning(of note: [UInt8], as role: Role, at path: RemotePath) -> String? {
+        do {
+            _ = try open(note, as: role, at: path)
+            return nil
+        } catch {
+            return "\(path) on the remote isn't authentic, so it counts for nothing: \(error.message)"
+        }
+    }
+
     func context(_ role: Role) -> SealedContext {
         var context = SealedContext(application: application.rawValue, role: role.word)
         switch role {
-        case .deviceInfo(let client):
+        case .deviceInfo(let client), .removedClient(let client):
             context.client = client.rawValue
-        case .documentInfo(let document):
+        case .documentInfo(let document), .deletedDocument(let document):
             context.document = document.rawValue
         case .integrityKey(let key, let document):
             context.document = document.rawValue
@@ -90,6 +123,8 @@ extension ApplicationSeal.Role {
         case .deviceInfo: "deviceInfo"
         case .documentInfo: "documentInfo"
         case .integrityKey: "integrityKey"
+        case .deletedDocument: "deletedDocument"
+        case .removedClient: "removedClient"
         case .deletedClient: "deletedClient"
         case .manifest: "manifest"
         case .file(let file, _, _): file.rawValue

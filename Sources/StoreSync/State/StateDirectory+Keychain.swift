@@ -44,6 +44,13 @@ extension StateDirectory {
         for item in former { try await keychain.blitz(KeychainQuery(item)) }
     }
 
+    /// Gives up the master key of an epoch of an application, and before that the items of its keychain.
+    func giveUpKeys(of key: ApplicationKey, epoch: String, on executor: (any TaskExecutor)?) async throws {
+        guard try await masterKey(for: key, epoch: epoch, on: executor) != nil else { return }
+        try await blitzKeychain(of: key, on: executor)
+        try await keychain(on: executor).blitz(KeychainQuery(key.keychainItem(epoch: epoch)))
+    }
+
     private var keychainURL: URL { url.appending(path: "keychain.sqlite") }
 
     private func keychain(on executor: (any TaskExecutor)?) async throws -> FileKeychain {

@@ -187,12 +187,29 @@ extension StateDirectory {
         guard try self.pin(for: key) != pin else { return }
         try write("pin") { db in
             var pin = pin
-            // Somebody else may have seen a later password meanwhile.
-            if let former = try StateSchema.fetch(ApplicationPin.self, db, "pin", key), former.epoch == pin.epoch {
-                pin.passwordVersion = [former.passwordVersion, pin.passwordVersion].compactMap { $0 }.max()
+            if let former = try StateSchema.fetch(ApplicationPin.self, db, "pin", key) {
+                if former.epoch == pin.epoch {
+                    // Another process may have seen a later password meanwhile.
+                    pin.passwordVersion = [former.passwordVersion, pin.passwordVersion].compactMap { $0 }.max()
+                } else {
+                    try Self.forgetDocuments(of: key, db)
+                }
             }
             try StateSchema.save(pin, db, "pin", key)
         }
+    }
+
+    /// The user has set this device up with another application of that name: what is known of the former one's documents is void,
+    /// and their stores have to be replaced.
+    private static func forgetDocuments(of key: ApplicationKey, _ db: Database) throws {
+        for var store in try StateSchema.fetchStores(db, key) {
+            store.mustReplace = true
+            try StateSchema.save(store, db)
+        }
+        try db.execute(
+            sql: "DELETE FROM fact WHERE remote = ? AND application = ? AND document != ''",
+            arguments: [key.remote, key.application]
+        )
     }
 
     /// Remembers how many passwords an application has had, if it's the one that this device knows.

@@ -1,3 +1,5 @@
+import RemoteStorage
+
 /// What this device's memory of an application is kept under.
 public struct ApplicationKey: Hashable, Sendable, Codable {
     /// The identity of the backend.
@@ -24,25 +26,21 @@ struct ApplicationPin: Hashable, Sendable, Codable {
     var isEncrypted: Bool { encryption != nil }
 }
 
-/// The upload that a local store equals, as far as it wasn't changed since.
-struct StoreBase: Hashable, Sendable, Codable {
-    var client: String
-    var upload: UploadReference
-}
-
 /// What this device remembers of one local store of a document.
 struct StoreRecord: Hashable, Sendable, Codable {
     /// The store's canonical path.
     var path: String
+    /// What the file system knows the file by, so that it's found where it was moved to; `nil` if it isn't known.
+    var file: FileIdentity?
     var document: DocumentKey
     /// The document's integrity key when the store was last pushed or pulled.
     var integrityKey: String
     /// Digest of the store as it was last pushed or pulled, in hexadecimal.
     var contentRoot: String?
-    /// What the store contains.
-    var vector = GenerationVector()
-    /// What it equals if it wasn't changed since.
-    var base: StoreBase?
+    /// The upload that the store equals if it wasn't changed since; `nil` for a store that TICoreDataSync uploaded.
+    var base: UploadName?
+    /// What the store contains: its base, and what that includes.
+    var contained: Set<UploadName> = []
     /// Whether it belongs to a document that isn't there any more and has to be replaced.
     var mustReplace = false
     /// What a pull is about to make of it.
@@ -53,8 +51,8 @@ struct StoreRecord: Hashable, Sendable, Codable {
     /// What a store becomes by a pull.
     struct Pending: Hashable, Sendable, Codable {
         var contentRoot: String
-        var vector: GenerationVector
-        var base: StoreBase?
+        var base: UploadName?
+        var contained: Set<UploadName>
         var integrityKey: String
     }
 
@@ -62,9 +60,10 @@ struct StoreRecord: Hashable, Sendable, Codable {
     func settled(for root: String) -> StoreRecord {
         guard let pending, pending.contentRoot == root, contentRoot != root else { return self }
         var settled = StoreRecord(path: path, document: document, integrityKey: pending.integrityKey)
+        settled.file = file
         settled.contentRoot = root
-        settled.vector = pending.vector
         settled.base = pending.base
+        settled.contained = pending.contained
         return settled
     }
 
@@ -75,19 +74,21 @@ struct StoreRecord: Hashable, Sendable, Codable {
     }
 }
 
-/// An upload of this device, noted before any of it is on the remote.
+/// An upload of this device, noted before any of it is on the remote, and kept for as long as this device's memory: an upload
+/// of its own that it doesn't know is the work of a copy of it.
 struct UploadRecord: Hashable, Sendable, Codable {
     var document: DocumentKey
-    var client: String
-    var reference: UploadReference
-    /// What is to be remembered of the store once the upload is published.
-    var store: StoreRecord
+    var name: UploadName
+    /// What is to be remembered of the store once the upload is published; `nil` once it is, or another push or pull of that
+    /// store has succeeded.
+    var store: StoreRecord?
     var isPublished = false
+    /// The tags of its files on the remote, by their names, where tags follow from what is in a file.
+    var tags: [String: RemoteTag] = [:]
 
-    init(document: DocumentKey, client: String, reference: UploadReference, store: StoreRecord) {
+    init(document: DocumentKey, name: UploadName, store: StoreRecord) {
         self.document = document
-        self.client = client
-        self.reference = reference
+        self.name = name
         self.store = store
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import RemoteStorage
 
 /// The tables of `state.sqlite`.
 ///
@@ -76,14 +77,13 @@ enum StateSchema {
         )
     }
 
-    static func remember(
-        _ key: DocumentKey,
-        _ db: Database,
-        _ change: (inout RollbackMemory) -> Void
-    ) throws {
-        var memory = try fetch(RollbackMemory.self, db, "rollbackMemory", key) ?? RollbackMemory()
-        change(&memory)
-        try save(memory, db, "rollbackMemory", key)
+    /// What was opened of the document that has this integrity key.
+    static func fetchMemory(_ db: Database, _ key: DocumentKey, _ integrityKey: String) throws -> RollbackMemory {
+        try fetch(RollbackMemory.self, db, "rollbackMemory \(integrityKey)", key) ?? RollbackMemory()
+    }
+
+    static func save(_ memory: RollbackMemory, _ db: Database, _ key: DocumentKey, _ integrityKey: String) throws {
+        try save(memory, db, "rollbackMemory \(integrityKey)", key)
     }
 
     // MARK: Stores and uploads
@@ -93,6 +93,15 @@ enum StateSchema {
             db,
             sql: "SELECT value FROM store WHERE remote = ? AND application = ? AND document = ?",
             arguments: [key.application.remote, key.application.application, key.document]
+        ).map { try decode($0) }
+    }
+
+    /// The stores of all documents of an application.
+    static func fetchStores(_ db: Database, _ key: ApplicationKey) throws -> [StoreRecord] {
+        try String.fetchAll(
+            db,
+            sql: "SELECT value FROM store WHERE remote = ? AND application = ?",
+            arguments: [key.remote, key.application]
         ).map { try decode($0) }
     }
 
@@ -106,14 +115,28 @@ enum StateSchema {
         )
     }
 
-    static func fetchUploads(_ db: Database, _ key: DocumentKey, client: String) throws -> [UploadRecord] {
+    static func removeStore(at path: String, _ db: Database, _ key: DocumentKey) throws {
+        try db.execute(
+            sql: "DELETE FROM store WHERE remote = ? AND application = ? AND document = ? AND path = ?",
+            arguments: [key.application.remote, key.application.application, key.document, path]
+        )
+    }
+
+    /// This device's uploads to a document, the oldest first; those of one client where that is given.
+    static func fetchUploads(
+        _ db: Database,
+        _ key: DocumentKey,
+        client: RemoteIdentifier? = nil
+    ) throws -> [UploadRecord] {
         try String.fetchAll(
             db,
             sql: """
-                SELECT value FROM upload WHERE remote = ? AND application = ? AND document = ? AND client = ?
+                SELECT value FROM upload WHERE remote = ? AND application = ? AND document = ? AND client = ifnull(?, client)
                 ORDER BY generation
                 """,
-            arguments: [key.application.remote, key.application.application, key.document, client]
+            arguments: [
+                key.application.remote, key.application.application, key.document, client?.rawValue,
+            ]
         ).map { try decode($0) }
     }
 
@@ -125,8 +148,8 @@ enum StateSchema {
                 VALUES (?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                upload.reference.upload, key.application.remote, key.application.application, key.document,
-                upload.client, upload.reference.generation, encode(upload),
+                upload.name.upload, key.application.remote, key.application.application, key.document,
+                upload.name.client.rawValue, upload.name.generation, encode(upload),
             ]
         )
     }

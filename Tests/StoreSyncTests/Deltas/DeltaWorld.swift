@@ -83,6 +83,14 @@ enum RowStore {
         }
     }
 
+    /// The rows by their identifiers.
+    static func rows(in url: URL) throws -> [Int: Data] {
+        let queue = try DatabaseQueue(path: url.path)
+        defer { try? queue.close() }
+        let rows = try queue.read { try Row.fetchAll($0, sql: "SELECT id, value FROM item") }
+        return Dictionary(uniqueKeysWithValues: rows.map { ($0["id"], $0["value"]) })
+    }
+
     /// Writes rows anew that lie all over the table.
     static func update(_ count: Int, in url: URL, _ generator: inout SplitMix64) throws {
         try change(url) { db in

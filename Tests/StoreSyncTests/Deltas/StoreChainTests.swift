@@ -26,8 +26,7 @@ struct StoreChainTests {
             files: WholeStoreFile.allCases.map {
                 StoreManifest.File(file: $0, size: 10, storedSize: 20, contentRoot: root, salt: Array(0..<32))
             },
-            includes: GenerationVector(),
-            seen: [:]
+            includes: []
         )
         manifest.bases = bases
         return manifest

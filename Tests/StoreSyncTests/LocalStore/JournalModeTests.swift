@@ -25,7 +25,7 @@ struct JournalModeTests {
         let world = try World()
         for (point, image) in try Self.images() {
             let device = try world.device("a \(point)")
-            _ = try await device.push(image.url).value
+            _ = try await device.push(image.url, resolves: true).value
             #expect(try image.journalMode() == "wal", "\(point)")
             #expect(try image.content() == (point == "after the rename" ? "new" : "old"), "\(point)")
             #expect(try image.names().allSatisfy { !$0.contains("journal-mode") }, "\(point)")

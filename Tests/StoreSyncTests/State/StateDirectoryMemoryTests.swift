@@ -72,44 +72,61 @@ struct StateDirectoryMemoryTests {
         #expect(try state.stagings(for: notes) == [".registering-a"])
     }
 
-    @Test("another integrity key is another document: the memory of generations goes")
+    @Test("the memory of rollbacks is kept for each integrity key, and every key that was seen is remembered")
     func recreated() throws {
         try state.setIntegrityKey("key", for: diary)
-        let opened = (client: "laptop", reference: StateFixture.upload(6), includes: GenerationVector())
         for document in [diary, recipes] {
-            try state.commitPull(StateFixture.store(of: document), opened: opened, acceptsRollback: false)
+            var store = StateFixture.store(of: document)
+            store.base = StateFixture.name(6)
+            try state.commitPull(store)
         }
         try state.setIntegrityKey("key", for: diary)
-        #expect(try state.rollbackMemory(for: diary).highestGeneration == 6, "the same key changes nothing")
-        try state.setIntegrityKey("another", isSuccessor: true, for: diary)
-        #expect(try state.rollbackMemory(for: diary) == RollbackMemory())
-        #expect(try state.formerIntegrityKeys(for: diary) == ["key"])
+        try state.setIntegrityKey("another", after: ["first", "key"], for: diary)
+        #expect(try state.rollbackMemory(for: diary, "another") == RollbackMemory())
+        #expect(try state.rollbackMemory(for: diary, "key").newest == [StateFixture.name(6)])
+        #expect(try state.formerIntegrityKeys(for: diary) == ["first", "key"])
         #expect(try state.formerIntegrityKeys(for: recipes).isEmpty)
-        try state.setIntegrityKey("key", for: diary)
-        #expect(try state.formerIntegrityKeys(for: diary) == ["key"])
-        #expect(try state.rollbackMemory(for: recipes).highestGeneration == 6)
+        try state.setIntegrityKey("third", for: diary)
+        #expect(try state.formerIntegrityKeys(for: diary) == ["first", "key", "another"])
+        #expect(try state.rollbackMemory(for: recipes, "key").highestGeneration == 6)
     }
 
-    @Test("uploads are in flight until they are published, the oldest first, and can be forgotten")
+    @Test("uploads are in flight until they are published, the oldest first, and are never forgotten")
     func uploads() throws {
         let uploads = [9, 2, 10].map { StateFixture.record($0) }
         for upload in uploads + [StateFixture.record(3, of: recipes), StateFixture.record(4, client: "former")] {
             try state.recordUpload(upload)
         }
-        let listed = try fixture.open().uploads(for: diary, client: "phone")
-        #expect(listed.map(\.reference.generation) == [2, 9, 10])
+        let client = uploads[0].name.client
+        let listed = try fixture.open().uploads(for: diary, client: client)
+        #expect(listed.map(\.name.generation) == [2, 9, 10])
         #expect(listed.allSatisfy { !$0.isPublished })
-        try state.adoptInterruptedUploads(client: "phone", published: [uploads[0].reference], document: diary)
-        #expect(try state.uploads(for: diary, client: "phone").filter(\.isPublished).map(\.reference.generation) == [9])
-        #expect(try state.store(at: uploads[0].store.path, document: diary) == uploads[0].store)
-        try state.forgetUpload(uploads[0].reference.upload)
-        #expect(try state.uploads(for: diary, client: "phone").map(\.reference.generation) == [2, 10])
+        let store = try #require(uploads[0].store)
+        #expect(try state.openUploads(of: store).map(\.generation).sorted() == [2, 4, 9, 10])
+        try state.adoptInterruptedUploads([uploads[0].name], document: diary)
+        #expect(try state.uploads(for: diary, client: client).filter(\.isPublished).map(\.name.generation) == [9])
+        #expect(try state.store(at: store.path, document: diary) == store)
+        #expect(try state.openUploads(of: store).isEmpty, "the store has gone on since")
+        #expect(try state.uploads(for: diary).map(\.name.generation) == [2, 4, 9, 10])
+    }
+
+    @Test("an interrupted upload that shows up after its store was pulled over changes nothing but itself")
+    func lateUpload() throws {
+        let upload = StateFixture.record(2)
+        try state.recordUpload(upload)
+        var pulled = StateFixture.store()
+        pulled.contentRoot = "beef"
+        pulled.base = StateFixture.name(3)
+        try state.commitPull(pulled)
+        try state.adoptInterruptedUploads([upload.name], document: diary)
+        #expect(try state.store(at: pulled.path, document: diary) == pulled)
+        #expect(try state.uploads(for: diary).map(\.isPublished) == [true])
     }
 
     @Test("a mark for replacement reaches every store of the document and no other, and a push doesn't take it away")
     func marking() throws {
         for store in [StateFixture.store("/a"), StateFixture.store("/b"), StateFixture.store("/a", of: recipes)] {
-            try state.commitPull(store, opened: nil, acceptsRollback: false)
+            try state.commitPull(store)
         }
         try state.markStoresForReplacement(document: diary)
         #expect(try state.store(at: "/a", document: diary)?.mustReplace == true)
@@ -119,22 +136,22 @@ struct StateDirectoryMemoryTests {
         upload.store = StateFixture.store("/a")
         try state.commitPush(upload)
         #expect(try state.store(at: "/a", document: diary)?.mustReplace == true)
-        try state.commitPull(StateFixture.store("/a"), opened: nil, acceptsRollback: false)
+        try state.commitPull(StateFixture.store("/a"))
         #expect(try state.store(at: "/a", document: diary)?.mustReplace == false)
     }
 
     @Test("a pull that was cut off after it had replaced the store is recognised by what the store is")
     func pendingPull() throws {
-        try state.commitPull(StateFixture.store("/a"), opened: nil, acceptsRollback: false)
+        try state.commitPull(StateFixture.store("/a"))
         var future = StateFixture.store("/a")
         future.contentRoot = "beef"
-        future.vector = StateFixture.vector(["phone": [StateFixture.upload(9)]])
+        future.base = StateFixture.name(9)
         try state.beginPull(future)
         let record = try #require(try state.store(at: "/a", document: diary))
         #expect(record.contentRoot == "c0ffee")
         #expect(record.settled(for: "c0ffee") == record)
         #expect(record.settled(for: "other") == record)
-        #expect(record.settled(for: "beef").vector == future.vector)
+        #expect(record.settled(for: "beef").base == future.base)
     }
 
     @Test("the hook is called before and after every write, and not for reads")

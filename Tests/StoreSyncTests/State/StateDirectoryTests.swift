@@ -79,7 +79,7 @@ struct StateDirectoryTests {
             try $0.execute(sql: "UPDATE upload SET value = '{'")
         }
         #expect {
-            try state.uploads(for: StateFixture.diary, client: "phone")
+            try state.uploads(for: StateFixture.diary)
         } throws: {
             Self.code($0) == .corrupt
         }

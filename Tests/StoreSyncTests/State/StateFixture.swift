@@ -40,28 +40,26 @@ final class StateFixture {
         return UploadReference(generation: generation, upload: "\(head)-0000-4000-8000-\(tail)")
     }
 
-    /// A vector made of `uploads`, client by client.
-    static func vector(_ uploads: [String: [UploadReference]]) -> GenerationVector {
-        var vector = GenerationVector()
-        for (client, references) in uploads {
-            for reference in references { vector.insert(client: client, reference) }
-        }
-        return vector
+    /// The same as an upload of a client, "phone" unless another is named.
+    static func name(_ generation: Int, _ letter: Character = "A", of client: String = "phone") -> UploadName {
+        guard let client = try? RemoteIdentifier(client) else { preconditionFailure("\(client) isn't an identifier") }
+        return UploadName(client: client, upload(generation, letter))
     }
 
     static func store(_ path: String = "/data/diary.sqlite", of document: DocumentKey = diary) -> StoreRecord {
         var store = StoreRecord(path: path, document: document, integrityKey: "key")
         store.contentRoot = "c0ffee"
-        store.vector = vector(["laptop": [upload(1)]])
+        store.base = name(1, of: "laptop")
+        store.contained = [name(1, of: "laptop")]
         return store
     }
 
     static func record(_ generation: Int, of document: DocumentKey = diary, client: String = "phone") -> UploadRecord {
-        UploadRecord(
-            document: document,
-            client: client,
-            reference: UploadReference(generation: generation, upload: UUID().uuidString),
-            store: store(of: document)
+        let name = UploadName(
+            client: name(1, of: client).client,
+            generation: generation,
+            upload: UUID().uuidString
         )
+        return UploadRecord(document: document, name: name, store: store(of: document))
     }
 }

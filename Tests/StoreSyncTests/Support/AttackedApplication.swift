@@ -73,14 +73,15 @@ struct AttackedApplication {
         _ = try await reader.pull().value
         let life = try world.files()
 
-        try world.deleteDocument()
+        try await world.deleteDocument(by: writer)
         let store = world.folder.appending(path: "writer/anew.sqlite")
         try Store.write(["one"], to: store)
         if padding > 0 { try Store.pad(store, padding) }
         _ = try await writer.push(store, recreates: true).value
         _ = try await reader.pull(overwrite: true).value
-        let gone = world.hierarchy.deletedDocument(try RemoteIdentifier("gone"))
-        try world.put(world.files()["\(world.hierarchy.document(world.document).documentInfo)"], at: "\(gone)")
+        let gone = try RemoteIdentifier("gone")
+        let note = try await writer.register().value.seal.seal([1], as: .deletedDocument(gone))
+        try world.put(Data(note), at: "\(world.hierarchy.deletedDocument(gone))")
         let password = try world.files()
         let change = PasswordChangeOperation(
             to: try Password(Self.secondPassword),

@@ -24,6 +24,12 @@ enum FuzzedRemoteParser: String, CaseIterable, Sendable {
             upload: "01020304-0506-0708-090A-0B0C0D0E0F10"
         )
 
+        static let former = UploadName(
+            client: identifier,
+            generation: 6,
+            upload: "11020304-0506-0708-090A-0B0C0D0E0F10"
+        )
+
         static func seal() throws -> ApplicationSeal {
             let epoch = UUID(uuid: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16))
             let master = try MasterKey(SecretBytes(copying: [UInt8](repeating: 3, count: 32)))
@@ -72,17 +78,16 @@ enum FuzzedRemoteParser: String, CaseIterable, Sendable {
     private static let example: StoreManifest = {
         var hasher = ContentRootHasher()
         let root = hasher.finalize()
-        var includes = GenerationVector()
-        includes.insert(client: "client", Fixed.upload.reference)
-        return StoreManifest(
+        var manifest = StoreManifest(
             name: Fixed.upload,
             created: Date(timeIntervalSinceReferenceDate: 0),
             files: WholeStoreFile.allCases.map {
                 .init(file: $0, size: 5, storedSize: 5, contentRoot: root)
             },
-            includes: includes,
-            seen: ["client": 7]
+            includes: [Fixed.former]
         )
+        manifest.otherHeads = [Fixed.former]
+        return manifest
     }()
 
     private static func check(manifest bytes: [UInt8]) throws {
@@ -91,11 +96,11 @@ enum FuzzedRemoteParser: String, CaseIterable, Sendable {
         precondition(again == manifest)
         let sum = manifest.files.reduce(Int64(0)) { $0 + $1.storedSize }
         precondition(manifest.files.count == 3 && sum >= 0)
-        precondition(PublishedStores.heads(of: [manifest, Self.example]).count <= 2)
-        precondition(manifest.includes.merging(Self.example.includes).merging(manifest.includes).entries.count > 0)
-        for client in manifest.includes.entries.keys {
-            precondition(manifest.includes.highestGeneration(of: client).map { $0 < .max } ?? false)
-        }
+        precondition((1...2).contains(Lineage.heads(of: [manifest, Self.example]).count))
+        precondition(
+            manifest.includes.union(manifest.otherHeads).allSatisfy { $0.generation < manifest.name.generation }
+        )
+        precondition(manifest.includes.count <= StoreManifest.maximumNames)
     }
 
     private static func check(record bytes: [UInt8]) throws {

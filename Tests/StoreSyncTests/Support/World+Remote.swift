@@ -1,5 +1,7 @@
 import Foundation
+import Operations
 import RemoteStorage
+import Testing
 
 @testable import StoreSync
 
@@ -39,11 +41,14 @@ extension World {
         for (name, bytes) in files { try put(bytes, at: name) }
     }
 
-    /// Deletes the document, leaving the note that it was.
-    func deleteDocument() throws {
+    /// Deletes the document as a device that is registered, leaving the note that it was deleted.
+    func deleteDocument(by device: Device) async throws {
+        let seal = try await device.register().value.seal
         let document = hierarchy.document(document)
-        let note = url(hierarchy.deletedDocument(self.document))
-        try FileManager.default.copyItem(at: url(document.documentInfo), to: note)
-        try FileManager.default.removeItem(at: url(document.root))
+        let info = try #require(try await remote.bytes(at: document.documentInfo))
+        let opened = try seal.open(info, as: .documentInfo(self.document), at: document.documentInfo)
+        let note = hierarchy.deletedDocument(self.document)
+        try await remote.write(seal.seal(opened, as: .deletedDocument(self.document)), to: note, when: .always)
+        try await remote.remove(document.root)
     }
 }

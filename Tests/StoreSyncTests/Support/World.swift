@@ -157,9 +157,15 @@ struct Device: Sendable {
     }
 
     /// Registers what isn't registered and pushes the store.
-    func push(_ url: URL? = nil, recreates: Bool = false) -> OperationHandle<WholeStoreUpload> {
-        registerDocument(recreates: recreates).then { [self] registered in
-            WholeStoreUploadOperation(store: url ?? store, document: registered, backend: backend, state: state)
+    func push(
+        _ url: URL? = nil,
+        recreates: Bool = false,
+        resolves: Bool = false,
+        whole: Bool = false
+    ) -> OperationHandle<WholeStoreUpload> {
+        let request = WholeStoreUploadRequest(url: url ?? store, resolvesDivergence: resolves, isWhole: whole)
+        return registerDocument(recreates: recreates).then { [self] registered in
+            WholeStoreUploadOperation(request, document: registered, backend: backend, state: state)
         }
     }
 
@@ -167,6 +173,7 @@ struct Device: Sendable {
     func pull(
         _ url: URL? = nil,
         from client: RemoteIdentifier? = nil,
+        generation: Int? = nil,
         overwrite: Bool = false,
         acceptRollback: Bool = false
     ) -> OperationHandle<WholeStoreDownload> {
@@ -174,7 +181,7 @@ struct Device: Sendable {
             WholeStoreDownloadOperation(
                 WholeStoreDownloadRequest(
                     url: url ?? store,
-                    client: client,
+                    upload: client.map { .init(of: $0, generation: generation) },
                     overwritesLocalChanges: overwrite,
                     acceptsRollback: acceptRollback
                 ),

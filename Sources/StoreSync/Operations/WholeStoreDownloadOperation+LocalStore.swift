@@ -1,0 +1,138 @@
+import Foundation
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+/// Looking before touching: what would be lost by replacing the local store, and what the remote has lost.
+extension WholeStoreDownloadOperation {
+    /// What the local store is, as far as it decides what may happen to it.
+    struct LocalState: Sendable {
+        var root: ContentRoot?
+        var expectation: StoreReplacement.Expectation
+    }
+
+    /// Refuses a store where an upload is gone that this device knows, or that others say to have seen.
+    ///
+    /// Returns the uploads that are gone, where the user accepts that.
+    func refuseRollback(
+        _ source: StoreSource,
+        _ choice: StoreChoice,
+        _ memory: RollbackMemory
+    ) throws -> [UploadName] {
+        let missing = memory.missing(from: Set(choice.manifests.map(\.name)), choice.manifests)
+        let witnessed = source.manifest.map { choice.witnessed(beside: $0) } ?? []
+        // A generation that the user names is taken as it is; what this device remembers stays.
+        guard request.upload?.generation == nil else { return [] }
+        guard let newest = (missing + witnessed).max(), !request.acceptsRollback else { return missing }
+        let offered = source.manifest.map { "\($0.name)" } ?? "a store of TICoreDataSync"
+        throw StoreSyncError(
+            .rolledBack,
+            """
+            The remote offers \(offered), but \(missing.isEmpty ? "another device has" : "this device has") seen \(newest), \
+            which is gone. It is still arriving, or the storage was put back to an older state. Pull again later, or with \
+            --accept-rollback if you give up what is gone.
+            """
+        )
+    }
+
+    /// Finds out whether replacing the local store would lose something.
+    func localState(
+        of store: LocalStore,
+        _ record: StoreRecord?,
+        _ source: StoreSource,
+        _ choice: StoreChoice,
+        _ context: OperationContext
+    ) async throws -> LocalState {
+        guard try await context.blocking({ try store.exists }) else {
+            return LocalState(root: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
+        }
+        let copy = try await context.temporaryDirectory().appending(path: "local")
+        do {
+            let root = try await contentRoot(of: store, copyingTo: copy, context)
+            if request.overwritesLocalChanges { return LocalState(root: root, expectation: .anything) }
+            if root == source.contentRoot { return LocalState(root: root, expectation: .unchanged(acceptable: [root])) }
+            let base = try await base(of: store, record, root, choice, context)
+            guard let base else { throw localChanges(store, isKnown: record != nil) }
+            try await refuseUnpublished(store, base, source, choice)
+            let acceptable = Set([root, source.contentRoot].compactMap { $0 })
+            return LocalState(root: root, expectation: .unchanged(acceptable: acceptable))
+        } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
+            // What can't be read can't be compared; the user who gives it up may have it replaced.
+            guard request.overwritesLocalChanges else { throw error }
+            return LocalState(root: nil, expectation: .anything)
+        }
+    }
+
+    /// What a store equals that wasn't changed.
+    private enum Base {
+        case upload(UploadName)
+        /// A store that TICoreDataSync uploaded, or one of a document that was deleted: no upload here includes it.
+        case unknown
+    }
+
+    /// What the local store equals, as this device remembers it, or as the remote shows it; `nil` if it was changed.
+    private func base(
+        of store: LocalStore,
+        _ record: StoreRecord?,
+        _ root: ContentRoot,
+        _ choice: StoreChoice,
+        _ context: OperationContext
+    ) async throws -> Base? {
+        let records = try await context.blocking { [state, key] in try state.stores(of: key) }
+        let known = ([record].compactMap(\.self) + records).map { $0.settled(for: root.description) }
+        if let own = known.first(where: { $0.contentRoot == root.description }) {
+            guard own.integrityKey == document.integrityKey, let base = own.base else { return .unknown }
+            return .upload(base)
+        }
+        let equal = choice.manifests.filter { $0[.store]?.contentRoot == root }
+        return Lineage.heads(of: equal).last.map { .upload($0.name) }
+    }
+
+    /// Refuses to replace a store that is the only place in which an upload of this document still is.
+    private func refuseUnpublished(
+        _ store: LocalStore,
+        _ base: Base,
+        _ source: StoreSource,
+        _ choice: StoreChoice
+    ) async throws {
+        guard !request.acceptsRollback, case .upload(let base) = base, let manifest = source.manifest,
+            manifest.name != base,
+            !manifest.includes.contains(base), try await !choice.isWhole(base)
+        else { return }
+        throw StoreSyncError(
+            .localChanges,
+            """
+            \(store.path) is \(base), which is gone from the remote, and \(manifest.name) doesn't include it. Push it first, \
+            or pull with --overwrite to lose it.
+            """
+        )
+    }
+
+    private func contentRoot(
+        of store: LocalStore,
+        copyingTo copy: URL,
+        _ context: OperationContext
+    ) async throws -> ContentRoot {
+        let taken = try await context.blocking { try TakenStore.take(store, holding: true, copyingTo: copy) }
+        do {
+            let executor = context.blockingExecutor
+            let root = try await taken.limitingHold(by: context.clock, on: executor) {
+                try await taken.contentRoot(on: executor)
+            }
+            try await context.blocking { try taken.release() }
+            return root
+        } catch {
+            try? await context.blocking { try taken.release() }
+            throw error
+        }
+    }
+
+    private func localChanges(_ store: LocalStore, isKnown: Bool) -> StoreSyncError {
+        StoreSyncError(
+            .localChanges,
+            isKnown
+                ? "\(store.path) was changed since it was last pushed or pulled. Push it first, or pull with --overwrite to lose these changes."
+                : "\(store.path) was never synchronized with this document and would be lost. Push it, move it away, or pull with --overwrite."
+        )
+    }
+}

@@ -1,0 +1,212 @@
+import Foundation
+import Logging
+import Operations
+import RemoteStorage
+import SyncCryptography
+
+/// Who uploads, what the store descends from, and whether the remote is what this device knows it to be.
+extension WholeStoreUploadOperation {
+    // MARK: The client
+
+    /// This client; or a new one, if another device has published under its name.
+    func client(_ published: PublishedStores, _ context: OperationContext) async throws -> RemoteIdentifier {
+        let client = document.application.client
+        let own = Set(published.manifests.map(\.name).filter { $0.client == client })
+        let known = try await context.blocking { [state, key] in
+            Set(try state.uploads(for: key, client: client).map(\.name))
+        }
+        guard !own.isSubset(of: known) else {
+            try await context.blocking { [state, key] in try state.adoptInterruptedUploads(own, document: key) }
+            return client
+        }
+        context.logger.notice("this device's identity lives twice, on a copy of it: going on as a new client")
+        return try await newClient(after: client, context)
+    }
+
+    private func newClient(
+        after client: RemoteIdentifier,
+        _ context: OperationContext
+    ) async throws -> RemoteIdentifier {
+        let application = document.application
+        let registration = backend.applicationRegistrationHooks
+        let path = application.hierarchy.deviceInfo(client)
+        let former = try await registration.fetchDeviceInfo(of: client, application.hierarchy)
+            .flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
+        let new = try await context.blocking { [state, key] in
+            let lock = try state.lock(.application(key.application), .exclusive)
+            defer { lock.release() }
+            // A push of another document may have found it out a moment before.
+            if let other = try state.peekClientIdentifier(for: key.application), other != client.rawValue {
+                return try RemoteIdentifier(other)
+            }
+            return try RemoteIdentifier(state.replaceClientIdentifier(for: key.application))
+        }
+        let info = DeviceInfo(
+            client: new.rawValue,
+            description: application.clientDescription,
+            userInfo: former?.userInfo ?? [:]
+        )
+        let sealed = seal.seal(info.xml, as: .deviceInfo(new))
+        try await registration.createClientDeviceDirectory(new, application.hierarchy)
+        try await registration.saveDeviceInfo(sealed, of: new, application.hierarchy)
+        try await backend.documentRegistrationHooks.createClientDirectories(new, hierarchy)
+        return new
+    }
+
+    /// Refuses to push where an upload is gone that this device knows, unless the user pushes a whole copy to mend that.
+    ///
+    /// Returns the uploads that are gone. One whose manifest is there and doesn't open is damaged, not gone.
+    func refuseRollback(_ published: PublishedStores, _ context: OperationContext) async throws -> [UploadName] {
+        let memory = try await context.blocking { [state, key, document] in
+            try state.rollbackMemory(for: key, document.integrityKey)
+        }
+        let missing = memory.missing(from: published.names, published.manifests)
+        guard let newest = missing.first, !request.isWhole else { return missing }
+        throw StoreSyncError(
+            .rolledBack,
+            """
+            \(newest) of \(document.document) is gone from the remote, and no other upload includes it. It is still \
+            arriving, or the storage was put back to an older state. Nothing was published. Push again later, or with \
+            --whole if it is lost.
+            """
+        )
+    }
+
+    // MARK: The store
+
+    /// What this device remembers of the store; and the store's digests, if there is anything to compare them with.
+    ///
+    /// - Throws: ``StoreSyncError/Code/unrelatedStore`` if the store descends from no upload of a document that has some.
+    func record(
+        of store: LocalStore,
+        _ taken: TakenStore,
+        since former: BlockDigests?,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> (StoreRecord, ContentSummary?) {
+        let records = try await context.blocking { [state, key] in try state.stores(of: key) }
+        let own = records.first { $0.path == store.path }
+        var new = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
+        new.file = store.file
+        // The manifest of a file that isn't sealed names its digest, which the transfer doesn't find out.
+        guard own != nil || !records.isEmpty || !published.manifests.isEmpty || !seal.isEncrypted else {
+            return (new, nil)
+        }
+        let executor = context.blockingExecutor
+        let digests = try await taken.digests(withBlocks: seal.isEncrypted, since: former, on: executor)
+        let root = digests.contentRoot
+        let copied = records.first { record in
+            // A copy of a store that has to be replaced is a new store.
+            record.contentRoot == root.description && !record.mustReplace
+                && record.integrityKey == document.integrityKey
+        }
+        var record = (own ?? copied)?.settled(for: root.description)
+        record?.path = store.path
+        record?.file = store.file
+        if let record, record.mustReplace || record.integrityKey != document.integrityKey {
+            throw replaced(store, published)
+        }
+        if let record, record.base != nil || published.manifests.isEmpty { return (record, digests) }
+        // Its content may be on the remote although this device doesn't remember it.
+        let equal = published.manifests.filter { $0[.store]?.contentRoot == root }
+        if let manifest = Lineage.heads(of: equal).last {
+            new.contentRoot = root.description
+            new.base = manifest.name
+            new.contained = Lineage.contained(in: [manifest.name], published.manifests)
+        } else if !published.manifests.isEmpty, !request.resolvesDivergence {
+            throw unrelated(store, published)
+        }
+        return (new, digests)
+    }
+
+    private func replaced(_ store: LocalStore, _ published: PublishedStores) -> StoreSyncError {
+        let remedy =
+            published.published.isEmpty
+            ? "No device has pushed a store since: if this one is still wanted, copy it to another place and push the copy."
+            : "Pull it (with --overwrite if you give up local changes) before you push."
+        return StoreSyncError(
+            .documentReplaced,
+            """
+            \(document.document) was deleted and created again, or this client was removed from it, since \(store.path) \
+            was last synchronized. \(remedy)
+            """
+        )
+    }
+
+    private func unrelated(_ store: LocalStore, _ published: PublishedStores) -> StoreSyncError {
+        let heads = Lineage.heads(of: published.manifests).map { "\($0.name)" }.joined(separator: " and ")
+        return StoreSyncError(
+            .unrelatedStore,
+            """
+            \(store.path) descends from no upload of \(document.document) that this device knows; the newest is \(heads). \
+            Nothing was published. Pull to another place to compare; push with --resolves if this store is to take the \
+            place of what is there.
+            """
+        )
+    }
+
+    /// The upload that the store equals, if that is whole on the remote and nothing has to be published.
+    func unchanged(
+        _ record: StoreRecord,
+        _ root: ContentRoot?,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> StoreManifest? {
+        guard !request.isWhole, let base = record.base, let root, record.contentRoot == root.description,
+            let manifest = published.manifests.first(where: { $0.name == base }),
+            let chain = try? StoreChain(manifest, among: published.manifests)
+        else { return nil }
+        if request.resolvesDivergence, Lineage.heads(of: published.manifests).contains(where: { $0.name != base }) {
+            return nil
+        }
+        let broken = try await broken(in: chain, context)
+        note(broken: broken)
+        return broken.isEmpty ? manifest : nil
+    }
+
+    // MARK: The manifest
+
+    /// The name of a new upload.
+    func name(
+        for client: RemoteIdentifier,
+        _ record: StoreRecord,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> UploadName {
+        let remembered = try await context.blocking { [state, key, document] in
+            try state.uploads(for: key).map(\.name.generation)
+                + [state.rollbackMemory(for: key, document.integrityKey).highestGeneration]
+        }
+        // A name alone raises no generation: anybody may write one into the storage.
+        let known = published.manifests.map(\.name.generation) + record.contained.map(\.generation) + remembered
+        let highest = known.max() ?? 0
+        guard highest < UploadReference.generations.upperBound else {
+            throw StoreSyncError(
+                .corrupt,
+                """
+                Generation \(highest) of \(document.document) is the last that there can be, so it was forged or damaged on \
+                the remote. Push the store as another document.
+                """
+            )
+        }
+        return UploadName(client: client, generation: highest + 1, upload: UUID().uuidString)
+    }
+
+    /// What publishes the upload, but for how its files are stored.
+    func manifest(
+        _ name: UploadName,
+        _ record: StoreRecord,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> StoreManifest {
+        var parents = record.contained
+        parents.formUnion(try await context.blocking { [state] in try state.openUploads(of: record) })
+        if request.resolvesDivergence { parents.formUnion(Lineage.heads(of: published.manifests).map(\.name)) }
+        let contained = Lineage.contained(in: parents, published.manifests)
+        let includes = Lineage.named(of: contained, onRemote: published.names)
+        var manifest = StoreManifest(name: name, created: Date(), files: [], includes: includes.subtracting([name]))
+        let others = Lineage.heads(of: published.manifests).map(\.name).filter { !includes.contains($0) }
+        manifest.otherHeads = Set(others.suffix(StoreManifest.maximumNames))
+        return manifest
+    }
+}

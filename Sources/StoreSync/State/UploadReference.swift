@@ -1,0 +1,50 @@
+/// One upload of a client: its number among the document's generations, and what tells it from any other.
+struct UploadReference: Hashable, Sendable, Codable {
+    /// One more than the highest generation that its writer had seen.
+    var generation: Int
+    /// A UUID.
+    var upload: String
+
+    /// The generations that there can be.
+    ///
+    /// Anybody may write a name into the storage. Up to here every program reads the number exactly, and one more is still
+    /// a number.
+    static let generations = 1...(1 << 53)
+    /// A generation, or 0 where there is none.
+    static let generationsOrNone = 0...generations.upperBound
+}
+
+extension UploadReference {
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        generation = try values.decode(Int.self, forKey: .generation)
+        upload = try values.decode(String.self, forKey: .upload)
+        try decoder.require(Self.generations.contains(generation))
+    }
+}
+
+extension Decoder {
+    /// Refuses a value that no version of this program wrote.
+    func require(_ isValid: Bool) throws {
+        guard !isValid else { return }
+        throw DecodingError.dataCorrupted(
+            DecodingError.Context(codingPath: codingPath, debugDescription: "a value out of range")
+        )
+    }
+}
+
+// MARK: - In manifests
+
+extension UploadReference {
+    /// Reads a reference from a manifest, which anybody may have written.
+    init?(_ value: PropertyListValue) {
+        guard let generation = value.dictionary?["generation"]?.integer, Self.generations.contains(generation),
+            let upload = value.dictionary?["upload"]?.string
+        else { return nil }
+        self.init(generation: generation, upload: upload)
+    }
+
+    var propertyList: PropertyListValue {
+        .dictionary(["generation": .integer(generation), "upload": .string(upload)])
+    }
+}

@@ -1,0 +1,216 @@
+import Foundation
+import Keychain
+import Operations
+import RemoteStorage
+import SyncCryptography
+import Testing
+
+@testable import StoreSync
+
+@Suite("Nothing that is absent, planted or put back is believed", .timeLimit(.minutes(30)))
+struct AuthenticityTests {
+    private static let password = "correct horse battery staple"
+
+    private static func world(isSealed: Bool = true) throws -> World {
+        try World(password: isSealed ? password : nil, isVolatile: true)
+    }
+
+    private static func files(_ world: World, _ suffix: String) throws -> [String] {
+        try world.files().keys.filter { $0.hasSuffix(suffix) }.sorted()
+    }
+
+    // MARK: The document's info
+
+    @Test("F4: a document whose info is gone isn't created again by a device that knows it", arguments: [false, true])
+    func missingInfo(isSealed: Bool) async throws {
+        let world = try Self.world(isSealed: isSealed)
+        let (a, fresh) = (try world.device("a"), try world.device("fresh"))
+        for round in 1...5 {
+            try a.write("round \(round)")
+            _ = try await a.push().value
+        }
+        let all = try world.files()
+        let info = try #require(try Self.files(world, "documentInfo.plist").first)
+        try world.put(nil, at: info)
+        let before = try world.files()
+        for device in [a, fresh] {
+            if device.name == "fresh" { try device.write("another") } else { try device.write("more") }
+            let error = await #expect(throws: StoreSyncError.self) { try await device.push().value }
+            #expect(error?.code == .documentMissing && error?.message.contains("documentInfo.plist") == true)
+            #expect(await code { try await device.pull(overwrite: true).value } == .documentMissing)
+        }
+        let after = try world.files().filter { !$0.key.contains("/ClientDevices/") }
+        #expect(after == before.filter { !$0.key.contains("/ClientDevices/") }, "nothing was created")
+        // Nothing was forgotten either: an older state that is put back with it is noticed.
+        try world.restore(all.filter { !$0.key.contains("/5-") && !$0.key.contains("manifest-5-") })
+        #expect(await code { try await a.pull(overwrite: true).value } == .rolledBack)
+        try world.restore(all)
+        #expect(try await a.push().value.generation == 6)
+    }
+
+    @Test("a note on a deleted document counts only if it's authentic, and for the document that is known")
+    func tombstones() async throws {
+        let world = try Self.world()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        let info = try #require(try Self.files(world, "documentInfo.plist").first)
+        let sealed = try #require(try world.files()[info])
+        let document = world.hierarchy.document(world.document)
+        let note = "\(world.hierarchy.deletedDocument(world.document))"
+        try world.put(nil, at: info)
+        // The storage can copy what it has: the document's own info isn't a note on its deletion.
+        for planted in [sealed, Data(), Data("<plist/>".utf8)] {
+            try world.put(planted, at: note)
+            #expect(await code { try await a.push(recreates: true).value } == .documentMissing)
+        }
+        // An authentic note on a predecessor says nothing of its successor.
+        let seal = try await a.register().value.seal
+        let opened = try seal.open(Array(sealed), as: .documentInfo(world.document), at: document.documentInfo)
+        var former = try DocumentInfo(opened, at: document.documentInfo)
+        former.integrityKey = UUID().uuidString
+        try world.put(Data(seal.seal(former.xml, as: .deletedDocument(world.document))), at: note)
+        #expect(await code { try await a.push(recreates: true).value } == .documentMissing)
+        // One that isn't authentic, beside the document, is said to be there and does nothing.
+        try world.put(sealed, at: info)
+        try world.put(Data("x".utf8), at: note)
+        try a.write("two")
+        let upload = try await a.push().value
+        #expect(upload.warnings.contains { $0.contains("isn't authentic") }, "\(upload.warnings)")
+        #expect(try await b.pull().value.warnings.contains { $0.contains("isn't authentic") })
+        #expect(try await a.verify().value.problems.map(\.path) == [note])
+    }
+
+    @Test("a document that was deleted and created again names its predecessors; one that doesn't is refused")
+    func predecessors() async throws {
+        let world = try Self.world()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("first life")
+        _ = try await a.push().value
+        let first = try world.files()
+        var lives = [first]
+        for life in 2...3 {
+            try await world.deleteDocument(by: a)
+            let store = world.folder.appending(path: "life \(life).sqlite")
+            try Store.write(["life \(life)"], to: store)
+            _ = try await a.push(store, recreates: true).value
+            lives.append(try world.files())
+        }
+        // This device has seen the last one only.
+        _ = try await b.pull().value
+        for life in lives.dropLast() {
+            try world.restore(life.merging(lives[2].filter { $0.key.contains("/ClientDevices/") }) { $1 })
+            #expect(await code { try await b.pull(overwrite: true).value } == .rolledBack)
+            #expect(await code { try await b.push().value } == .rolledBack)
+            #expect(await code { try await a.push().value } == .rolledBack)
+        }
+        #expect(try b.notes() == ["life 3"])
+    }
+
+    // MARK: Notes on clients
+
+    @Test("an unauthentic note that this client was removed is a warning, of the application and of the document")
+    func plantedRemovals() async throws {
+        let world = try Self.world()
+        let a = try world.device("a")
+        try a.write("one")
+        let client = try await a.push().value.client
+        let document = world.hierarchy.document(world.document)
+        for note in [world.hierarchy.deletedClient(client), document.deletedClient(client)] {
+            try world.put(Data("planted".utf8), at: "\(note)")
+        }
+        try a.write("two")
+        let upload = try await a.push().value
+        #expect(upload.client == client)
+        #expect(upload.warnings.count(where: { $0.contains("isn't authentic") }) == 2, "\(upload.warnings)")
+        #expect(try await Set(a.verify().value.problems.map(\.code)) == ["tampered"])
+    }
+
+    // MARK: Removed clients
+
+    @Test(
+        "a client that is removed is deregistered, and its uploads go when another one includes them",
+        arguments: [false, true]
+    )
+    func removedClient(isSealed: Bool) async throws {
+        let world = try Self.world(isSealed: isSealed)
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try b.write("of b")
+        let gone = try await b.push().value.client
+        let removal = ClientRemovalOperation(
+            gone,
+            of: world.application,
+            backend: a.backend,
+            state: a.state
+        )
+        #expect(try await a.supervisor.add(removal).value.client == gone)
+        #expect(try await a.status().value.clients.map(\.description) == ["a"])
+        #expect(try !Self.files(world, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
+        // Its edit is a head as long as no other upload includes it.
+        _ = try await a.pull().value
+        #expect(try a.notes() == ["one", "of b"])
+        try a.write("two")
+        _ = try await a.push().value
+        #expect(try Self.files(world, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
+        #expect(try await a.verify().value.problems.isEmpty)
+        #expect(await code { try await b.push().value } == .deregistered)
+        // Done again, it changes nothing.
+        let again = ClientRemovalOperation(gone, of: world.application, backend: a.backend, state: a.state)
+        _ = try await a.supervisor.add(again).value
+        let stranger = ClientRemovalOperation(
+            try RemoteIdentifier("stranger"),
+            of: world.application,
+            backend: a.backend,
+            state: a.state
+        )
+        #expect(await code { try await a.supervisor.add(stranger).value } == .clientNotFound)
+    }
+
+    @Test("a client that is removed from a document alone has to replace its store there")
+    func removedFromDocument() async throws {
+        let world = try Self.world()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        let client = try await b.pull().value.client
+        let removal = ClientRemovalOperation(
+            client,
+            of: world.application,
+            from: world.document,
+            backend: a.backend,
+            state: a.state
+        )
+        _ = try await a.supervisor.add(removal).value
+        try b.write("two")
+        #expect(await code { try await b.push().value } == .documentReplaced)
+        _ = try await b.pull(overwrite: true).value
+        try b.write("three")
+        _ = try await b.push().value
+    }
+
+    @Test(
+        "R4, R15: a removed client that registers again is asked for the password, and its keychain items go before that"
+    )
+    func registersAgain() async throws {
+        let world = try Self.world()
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        _ = try await a.register().value
+        let client = try await b.register().value.client
+        let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
+        try await b.keychain().add(SecretBytes("secret"), as: item)
+        let removal = ClientRemovalOperation(client, of: world.application, backend: a.backend, state: a.state)
+        _ = try await a.supervisor.add(removal).value
+        #expect(await code { try await b.register().value } == .deregistered)
+        var refusing = b
+        refusing.password = try Password("not the password")
+        let refused = refusing.registration(startsAnew: true)
+        #expect(await code { try await b.supervisor.add(refused).value } == .wrongPassword)
+        #expect(try await b.items().isEmpty, "they went although the password was wrong")
+        let again = try await b.supervisor.add(b.registration(startsAnew: true)).value
+        #expect(again.client != client)
+    }
+}

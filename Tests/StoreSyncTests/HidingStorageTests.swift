@@ -1,0 +1,230 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+/// A place that does something to its files when a certain request arrives.
+private actor AttackingBackend: ForwardingBackend {
+    /// What is done to a file: its new content, or `nil` where it's taken away.
+    typealias Attack = [RemotePath: [UInt8]?]
+
+    nonisolated let base: any RemoteBackend
+    private let attack: Attack
+    private var requestsLeft: Int
+    private(set) var requests = 0
+
+    init(_ base: any RemoteBackend, _ attack: Attack, atRequest number: Int) {
+        (self.base, self.attack, requestsLeft) = (base, attack, number)
+    }
+
+    private func begin() async throws {
+        requests += 1
+        requestsLeft -= 1
+        guard requestsLeft == -1 else { return }
+        for (path, bytes) in attack {
+            if let bytes { try await base.write(bytes, to: path, when: .always) } else { try await base.remove(path) }
+        }
+    }
+
+    func status(of path: RemotePath) async throws -> RemoteItem? {
+        try await begin()
+        return try await base.status(of: path)
+    }
+
+    func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
+        try await begin()
+        return try await base.list(directory)
+    }
+
+    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+        try await begin()
+        return try await base.read(path, range: range)
+    }
+}
+
+/// A storage that hides, puts back or plants files of a small sealed application, while commands run.
+///
+/// `STORESYNC_EVERY_PAIR` tries each file and each pair at each request; else a seed chooses a request, and some of the pairs.
+@Suite("A storage that hides, puts back or plants files", .timeLimit(.minutes(600)))
+struct HidingStorageTests {
+    private enum Command: CaseIterable {
+        case push, pull, verify, status
+    }
+
+    private enum Trick: CaseIterable {
+        case hide, putBack, plant
+    }
+
+    /// The application, with what two devices know of it and what its files were before.
+    private final class Scene {
+        let world: World
+        let template: InMemoryBackend
+        let homes: URL
+        var files: [(path: RemotePath, former: [UInt8], planted: [UInt8])] = []
+        let notes: Set<String> = ["one", "two", "three"]
+
+        init() async throws {
+            let place = InMemoryBackend()
+            world = try World(password: "correct horse battery staple", isVolatile: true, place: place)
+            homes = world.folder.appending(path: "homes")
+            let (a, b) = (try world.device("a"), try world.device("b"))
+            var former: [RemotePath: [UInt8]] = [:]
+            for note in ["one", "two", "three"] {
+                former = try await Self.files(in: place, .root)
+                try a.write(note)
+                _ = try await a.push().value
+                _ = try await b.pull().value
+            }
+            template = await place.copy()
+            let all = try await Self.files(in: place, .root)
+            let gone = former.filter { all[$0.key] == nil && $0.key.lastComponent?.hasPrefix(".") == false }
+            let planted = Array(all.values).sorted { $0.count < $1.count }
+            for (path, bytes) in all.merging(gone, uniquingKeysWith: { first, _ in first })
+                .sorted(by: { $0.key.description < $1.key.description })
+            where path.lastComponent != "ReadMe.txt" {
+                files.append((path, former[path] ?? bytes, planted[path.description.count % planted.count]))
+            }
+            try FileManager.default.createDirectory(at: homes, withIntermediateDirectories: true)
+            for name in ["a", "b"] {
+                try FileManager.default.copyItem(
+                    at: world.folder.appending(path: name),
+                    to: homes.appending(path: name)
+                )
+            }
+        }
+
+        /// Every file at any depth.
+        static func files(in place: InMemoryBackend, _ path: RemotePath) async throws -> [RemotePath: [UInt8]] {
+            var files: [RemotePath: [UInt8]] = [:]
+            for item in try await place.list(path) ?? [] {
+                let child = try path.appending(item.name)
+                if item.kind == .directory {
+                    files.merge(try await Self.files(in: place, child)) { $1 }
+                } else {
+                    files[child] = try await place.bytes(at: child)
+                }
+            }
+            return files
+        }
+
+        /// The device as it was when everything was whole.
+        func device(_ name: String, _ backend: any RemoteBackend) throws -> Device {
+            let home = world.folder.appending(path: name)
+            try FileManager.default.removeItem(at: home)
+            try FileManager.default.copyItem(at: homes.appending(path: name), to: home)
+            return try world.device(name, backend: backend)
+        }
+
+        /// Runs a command while the storage plays a trick; returns how many requests it sent.
+        func run(
+            _ command: Command,
+            _ attack: AttackingBackend.Attack,
+            atRequest number: Int,
+            _ comment: @autoclosure () -> String
+        ) async throws -> Int {
+            let place = await template.copy()
+            let backend = AttackingBackend(place, attack, atRequest: number)
+            let device = try device(command == .pull ? "b" : "a", backend)
+            do {
+                switch command {
+                case .push:
+                    try device.write("four")
+                    _ = try await device.push().value
+                case .pull:
+                    _ = try await device.pull(overwrite: true).value
+                case .verify: _ = try await device.verify(repairs: true).value
+                case .status: _ = try await device.status().value
+                }
+            } catch is StoreSyncError {
+                // Refused.
+            }
+            if command == .pull {
+                #expect(try device.notes() == notes, "a silent rollback: \(comment())")
+            }
+            try await check(place, attack, comment())
+            return await backend.requests
+        }
+
+        /// There is one document, and it has the key that it had.
+        private func check(
+            _ place: InMemoryBackend,
+            _ attack: AttackingBackend.Attack,
+            _ comment: @autoclosure () -> String
+        ) async throws {
+            let hierarchy = world.hierarchy
+            let document = hierarchy.document(world.document)
+            #expect(try await place.list(hierarchy.documents)?.count ?? 0 <= 1, "a second document: \(comment())")
+            for path in [document.documentInfo, hierarchy.registration, hierarchy.passwordTest]
+            where attack.keys.contains(path) == false {
+                #expect(try await place.bytes(at: path) == template.bytes(at: path), "\(path) is another: \(comment())")
+            }
+            if case .some(nil) = attack[document.documentInfo] {
+                let info = try await place.bytes(at: document.documentInfo)
+                let former = try await template.bytes(at: document.documentInfo)
+                #expect(info == nil || info == former, "another key: \(comment())")
+            }
+            let keys = try await place.list(document.integrityKeys)?.map(\.name) ?? []
+            let known = try await template.list(document.integrityKeys)?.map(\.name) ?? []
+            #expect(Set(keys).isSubset(of: known), "another key: \(comment())")
+        }
+    }
+
+    private func attack(_ file: (path: RemotePath, former: [UInt8], planted: [UInt8]), _ trick: Trick) -> [UInt8]? {
+        switch trick {
+        case .hide: nil
+        case .putBack: file.former
+        case .plant: file.planted
+        }
+    }
+
+    private static let isEvery = ProcessInfo.processInfo.environment["STORESYNC_EVERY_PAIR"] != nil
+
+    @Test("F1 F4: one file, at a request of push, pull, verify and status", arguments: Command.allCases)
+    private func singles(command: Command) async throws {
+        let scene = try await Scene()
+        #expect(scene.files.count >= 14)
+        var generator = SplitMix64(seed: 1)
+        for file in scene.files {
+            for trick in Trick.allCases {
+                var number = Self.isEvery ? 0 : Int.random(in: 0..<12, using: &generator)
+                while true {
+                    let comment = "\(command), \(trick) \(file.path) at request \(number)"
+                    let attack: AttackingBackend.Attack = [file.path: attack(file, trick)]
+                    let sent = try await scene.run(command, attack, atRequest: number, comment)
+                    number += 1
+                    guard Self.isEvery, number <= sent else { break }
+                }
+            }
+        }
+    }
+
+    @Test("F1 F4: each pair of files, at requests of push, pull, verify and status", arguments: Command.allCases)
+    private func pairs(command: Command) async throws {
+        let scene = try await Scene()
+        var generator = SplitMix64(seed: 1)
+        var runs = 0
+        for (index, first) in scene.files.enumerated() {
+            for second in scene.files.dropFirst(index + 1) {
+                for (one, other) in Trick.allCases.flatMap({ one in Trick.allCases.map { (one, $0) } }) {
+                    var number = Self.isEvery ? 0 : Int.random(in: 0..<12, using: &generator)
+                    guard Self.isEvery || Int.random(in: 0..<128, using: &generator) == 0 else { continue }
+                    while true {
+                        let comment = "\(command), \(one) \(first.path), \(other) \(second.path) at request \(number)"
+                        let attack: AttackingBackend.Attack = [
+                            first.path: attack(first, one), second.path: attack(second, other),
+                        ]
+                        let sent = try await scene.run(command, attack, atRequest: number, comment)
+                        runs += 1
+                        number += 1
+                        guard Self.isEvery, number <= sent else { break }
+                    }
+                }
+            }
+        }
+        print("\(command): \(runs) runs with a pair of files")
+    }
+}

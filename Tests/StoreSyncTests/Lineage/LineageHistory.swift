@@ -1,0 +1,300 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+/// A random history of some devices with one document, beside an account of who holds which edit.
+///
+/// A store is a text file with a line for each edit. The account knows nothing of generations, names and manifests: it knows for
+/// every upload which edits are in it, because it reads them, and for every device which edits its user holds and hasn't agreed
+/// to give up.
+final class LineageHistory {
+    /// A device, its store's present place, and the edits that its user has and hasn't given up.
+    private struct Member {
+        var device: Device
+        var backend: VeiledBackend
+        var store: URL
+        var held: Set<String> = []
+        var number: Int
+    }
+
+    private let world: World
+    private let place: InMemoryBackend
+    private var generator: SplitMix64
+    private var members: [Member] = []
+    private var edits = 0
+    private var homes = 0
+    /// The edits in every upload that was ever published, and the files by which it can be put back.
+    private var uploads: [UploadName: (edits: Set<String>, files: [RemotePath: [UInt8]])] = [:]
+    private(set) var log: [String] = []
+    /// The first violation, if there was one.
+    private(set) var violation: String?
+
+    private var hierarchy: DocumentHierarchy { world.hierarchy.document(world.document) }
+
+    init(seed: UInt64) throws {
+        generator = SplitMix64(seed: seed)
+        place = InMemoryBackend()
+        world = try World(isVolatile: true, place: place)
+    }
+
+    /// Runs the history; returns how many commands ended with success.
+    @discardableResult
+    func run(events: Int) async throws -> Int {
+        for _ in 0..<Int.random(in: 2...4, using: &generator) { try addMember() }
+        edit(0)
+        try await push(0)
+        var successes = 0
+        for _ in 0..<events where violation == nil {
+            if try await step() { successes += 1 }
+        }
+        return successes
+    }
+
+    // MARK: Events
+
+    private func step() async throws -> Bool {
+        let index = Int.random(in: members.indices, using: &generator)
+        switch Int.random(in: 0..<100, using: &generator) {
+        case 0..<16:
+            edit(index)
+        case 16..<40:
+            return try await push(index)
+        case 40..<56:
+            return try await pull(index)
+        case 56..<62:
+            return try await pull(index, from: randomUpload())
+        case 62..<66:
+            return try await pull(index, from: randomUpload(), isGenerationNamed: true)
+        case 66..<69:
+            return try await pull(index, overwrites: true)
+        case 69..<73:
+            return try await push(index, resolves: true)
+        case 73..<76:
+            try move(index)
+        case 76..<79:
+            try clone(index)
+        case 79..<81:
+            try forget(index)
+        case 81..<87:
+            await hide(from: index)
+        case 87..<92:
+            await members[index].backend.showAll()
+            log.append("\(index) sees everything")
+        case 92..<95:
+            try await resurrect()
+        default:
+            try await kill(index)
+        }
+        return false
+    }
+
+    private func addMember() throws {
+        let backend = VeiledBackend(place)
+        let device = try world.device("device \(homes)", backend: backend)
+        homes += 1
+        members.append(Member(device: device, backend: backend, store: device.store, number: members.count))
+    }
+
+    private func edit(_ index: Int) {
+        edits += 1
+        let edit = "edit \(edits)"
+        var lines = content(index)
+        lines.insert(edit)
+        members[index].held.insert(edit)
+        try? Data(lines.sorted().joined(separator: "\n").utf8).write(to: members[index].store)
+        log.append("\(index) makes \(edit)")
+    }
+
+    @discardableResult
+    private func push(_ index: Int, resolves: Bool = false) async throws -> Bool {
+        let member = members[index]
+        let heads = try await visibleHeads(index)
+        let isDone = await succeeds("\(index) pushes\(resolves ? ", resolving" : "")") {
+            _ = try await member.device.push(member.store, resolves: resolves).value
+        }
+        try await record()
+        guard isDone else { return false }
+        if resolves {
+            // Its user says that this store takes the place of all that is visible.
+            let givenUp = heads.reduce(into: Set<String>()) { $0.formUnion($1.edits) }.subtracting(content(index))
+            for other in members.indices { members[other].held.subtract(givenUp) }
+        }
+        try await check(index)
+        return true
+    }
+
+    @discardableResult
+    private func pull(
+        _ index: Int,
+        from upload: UploadName? = nil,
+        isGenerationNamed: Bool = false,
+        overwrites: Bool = false
+    ) async throws -> Bool {
+        let (member, before) = (members[index], content(index))
+        let generation = isGenerationNamed ? upload?.generation : nil
+        let source = upload.map { " \(isGenerationNamed ? "\($0)" : "from \($0.client)")" } ?? ""
+        let isDone = await succeeds("\(index) pulls\(source)\(overwrites ? ", overwriting" : "")") {
+            _ = try await member.device.pull(
+                member.store,
+                from: upload?.client,
+                generation: generation,
+                overwrite: overwrites
+            ).value
+        }
+        guard isDone else {
+            if content(index) != before { violation = "a pull that failed changed the store" }
+            return false
+        }
+        if overwrites { members[index].held.subtract(before.subtracting(content(index))) }
+        members[index].held.formUnion(content(index))
+        try await check(index)
+        return true
+    }
+
+    private func move(_ index: Int) throws {
+        homes += 1
+        let target = world.folder.appending(path: "moved-\(homes).store")
+        guard FileManager.default.fileExists(atPath: members[index].store.path) else { return }
+        try FileManager.default.moveItem(at: members[index].store, to: target)
+        members[index].store = target
+        log.append("\(index)'s store is moved")
+    }
+
+    /// Copies a device's state and store to another machine.
+    private func clone(_ index: Int) throws {
+        guard members.count < 5 else { return }
+        try addMember()
+        let (copy, original) = (members.count - 1, members[index])
+        let state = members[copy].device.state.url
+        try FileManager.default.removeItem(at: state)
+        try FileManager.default.copyItem(at: original.device.state.url, to: state)
+        if FileManager.default.fileExists(atPath: original.store.path) {
+            // On another machine it would have its path; here it is found by its content, if that wasn't changed.
+            try FileManager.default.copyItem(at: original.store, to: members[copy].store)
+        }
+        let name = state.deletingLastPathComponent().lastPathComponent
+        members[copy].device = try world.device(name, backend: members[copy].backend)
+        members[copy].held = original.held.intersection(content(copy))
+        log.append("\(copy) is a clone of \(index)")
+    }
+
+    /// Loses a device's memory.
+    private func forget(_ index: Int) throws {
+        let state = members[index].device.state.url
+        try FileManager.default.removeItem(at: state)
+        let name = state.deletingLastPathComponent().lastPathComponent
+        members[index].device = try world.device(name, backend: members[index].backend)
+        members[index].held = content(index)
+        log.append("\(index) loses its memory")
+    }
+
+    private func randomUpload() -> UploadName? { uploads.keys.sorted().randomElement(using: &generator) }
+
+    /// Hides an upload, or one of its files, from a device.
+    private func hide(from index: Int) async {
+        guard let name = randomUpload() else { return }
+        let (manifest, folder) = (hierarchy.manifest(name), hierarchy.upload(name))
+        let choices = [[manifest], [manifest, folder], [folder], [WholeStoreFile.store.path(in: folder)]]
+        guard let paths = choices.randomElement(using: &generator) else { return }
+        await members[index].backend.hide(paths)
+        log.append("hidden from \(index): \(paths.map { $0.lastComponent ?? "" }.joined(separator: ", ")) of \(name)")
+    }
+
+    /// Puts an upload back that was removed.
+    private func resurrect() async throws {
+        guard let name = randomUpload(), let files = uploads[name]?.files else { return }
+        for (path, bytes) in files { try await place.write(bytes, to: path, when: .always) }
+        log.append("\(name) is put back")
+    }
+
+    /// Lets a command die between two requests.
+    private func kill(_ index: Int) async throws {
+        let (member, pushes) = (members[index], Bool.random(using: &generator))
+        let resolves = pushes && Int.random(in: 0..<4, using: &generator) == 0
+        let heads = try await visibleHeads(index)
+        await member.backend.die(afterRequests: Int.random(in: 0..<30, using: &generator))
+        log.append("\(index) dies:")
+        await succeeds("  \(pushes ? "pushing" : "pulling")\(resolves ? ", resolving" : "")") {
+            if pushes {
+                _ = try await member.device.push(member.store, resolves: resolves).value
+            } else {
+                _ = try await member.device.pull(member.store).value
+            }
+        }
+        await member.backend.die(afterRequests: nil)
+        try await record()
+        members[index].held.formUnion(content(index))
+        guard resolves else { return }
+        // Whether it came to that or not, its user has said so.
+        let givenUp = heads.reduce(into: Set<String>()) { $0.formUnion($1.edits) }.subtracting(content(index))
+        for other in members.indices { members[other].held.subtract(givenUp) }
+    }
+
+    // MARK: The account
+
+    private func content(_ index: Int) -> Set<String> {
+        guard let text = try? String(contentsOf: members[index].store, encoding: .utf8) else { return [] }
+        return Set(text.split(separator: "\n").map(String.init))
+    }
+
+    @discardableResult
+    private func succeeds(_ event: String, _ body: () async throws -> Void) async -> Bool {
+        do {
+            try await body()
+            log.append(event)
+            return true
+        } catch let error as StoreSyncError {
+            log.append("\(event): \(error.code)")
+        } catch {
+            violation = "\(event): \(error)"
+        }
+        return false
+    }
+
+    /// Takes note of what was published since.
+    private func record() async throws {
+        for client in try await place.list(hierarchy.wholeStores) ?? [] {
+            guard let client = try? RemoteIdentifier(client.name) else { continue }
+            for item in try await place.list(hierarchy.wholeStores(client)) ?? [] {
+                guard let name = UploadName(client: client, manifestName: item.name), uploads[name] == nil else {
+                    continue
+                }
+                var paths = [hierarchy.manifest(name)]
+                for file in try await place.list(hierarchy.upload(name)) ?? [] {
+                    paths.append(try hierarchy.upload(name).appending(file.name))
+                }
+                var files: [RemotePath: [UInt8]] = [:]
+                for path in paths { files[path] = try await place.bytes(at: path) }
+                let store = files[WholeStoreFile.store.path(in: hierarchy.upload(name))] ?? []
+                let lines = String(decoding: store, as: UTF8.self).split(separator: "\n").map(String.init)
+                uploads[name] = (Set(lines), files)
+            }
+        }
+    }
+
+    /// The heads that a device can see, by its own view of the place.
+    private func visibleHeads(_ index: Int) async throws -> [(name: UploadName, edits: Set<String>)] {
+        let published = try await PublishedStores.list(DefaultHooks(backend: members[index].backend), hierarchy)
+        var manifests: [StoreManifest] = []
+        for name in published.published {
+            let path = hierarchy.manifest(name)
+            guard let bytes = try await members[index].backend.bytes(at: path) else { continue }
+            manifests.append(try StoreManifest(bytes, named: name, at: path))
+        }
+        let included = manifests.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes) }
+        return manifests.filter { !included.contains($0.name) }.map { ($0.name, uploads[$0.name]?.edits ?? []) }
+    }
+
+    /// No edit that the device's user hasn't given up is missing from both its store and every head.
+    private func check(_ index: Int) async throws {
+        let heads = try await visibleHeads(index)
+        let there = heads.reduce(into: content(index)) { $0.formUnion($1.edits) }
+        let lost = members[index].held.subtracting(there)
+        guard !lost.isEmpty else { return }
+        violation = "\(lost.sorted()) of device \(index) is neither in its store nor in a head"
+    }
+}

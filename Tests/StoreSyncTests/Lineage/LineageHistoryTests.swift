@@ -1,0 +1,41 @@
+import Foundation
+import Testing
+
+@testable import StoreSync
+
+/// Random histories, each of which follows from its seed.
+///
+/// `STORESYNC_LINEAGE_HISTORIES` says how many are run, `STORESYNC_LINEAGE_SEED` where they begin.
+@Suite("No edit vanishes", .timeLimit(.minutes(600)))
+struct LineageHistoryTests {
+    private static func number(_ variable: String) -> UInt64? {
+        ProcessInfo.processInfo.environment[variable].flatMap { UInt64($0) }
+    }
+
+    private static let histories = number("STORESYNC_LINEAGE_HISTORIES") ?? 100
+    private static let first = number("STORESYNC_LINEAGE_SEED") ?? 0
+
+    @Test(
+        "D16: whatever two to five devices do, an edit that its user didn't give up is in the store or in a head after every command that succeeds"
+    )
+    func histories() async throws {
+        let successes = try await withThrowingTaskGroup(of: Int.self) { group in
+            for worker in 0..<2 as Range<UInt64> {
+                group.addTask {
+                    var successes = 0
+                    for seed in stride(from: Self.first + worker, to: Self.first + Self.histories, by: 2) {
+                        let history = try LineageHistory(seed: seed)
+                        successes += try await history.run(events: 16)
+                        guard let violation = history.violation else { continue }
+                        Issue.record("seed \(seed): \(violation)\n\(history.log.joined(separator: "\n"))")
+                        return successes
+                    }
+                    return successes
+                }
+            }
+            return try await group.reduce(0, +)
+        }
+        print("\(Self.histories) histories, \(successes) commands that succeeded")
+        #expect(successes > Self.histories, "the histories must come to something")
+    }
+}

@@ -1,0 +1,245 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("An upload includes exactly what it names", .timeLimit(.minutes(30)))
+struct LineageScenarioTests {
+    /// Devices with one document, of which all have the first generation.
+    private struct Scene {
+        let world: World
+        let backend = InMemoryBackend()
+
+        init() throws { world = try World(isVolatile: true) }
+
+        func device(_ name: String, backend: (any RemoteBackend)? = nil) throws -> Device {
+            try world.device(name, backend: backend ?? self.backend)
+        }
+
+        var hierarchy: DocumentHierarchy { world.hierarchy.document(world.document) }
+
+        /// What is in every directory of the document's stores.
+        func uploads() async throws -> PublishedStores {
+            try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
+        }
+    }
+
+    /// Makes two devices that edit without knowing of each other.
+    private func diverge(_ a: Device, _ b: Device) async throws -> (a: RemoteIdentifier, b: RemoteIdentifier) {
+        try a.write("base")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try a.write("from a")
+        try b.write("from b")
+        return (try await a.push().value.client, try await b.push().value.client)
+    }
+
+    @Test("D16: a device that takes one side and then the other supersedes neither")
+    func sides() async throws {
+        let scene = try Scene()
+        let (a, b, c) = (try scene.device("a"), try scene.device("b"), try scene.device("c"))
+        let clients = try await diverge(a, b)
+        _ = try await c.pull(from: clients.b).value
+        try c.write("c on b")
+        _ = try await c.push().value
+        _ = try await c.pull(from: clients.a).value
+        try c.write("c on a")
+        let second = try await c.push().value
+        #expect(Set(second.divergedFrom) == [second.client], "its own former upload holds what this store doesn't")
+        #expect(await code { try await b.pull().value } == .diverged)
+        #expect(try b.notes() == ["base", "from b"])
+    }
+
+    @Test("a clone's upload that arrives after twelve more of the original's is a head")
+    func lateClone() async throws {
+        let scene = try Scene()
+        let original = try scene.device("original")
+        try original.write("base")
+        let client = try await original.push().value.client
+        let clone = try IdentityTests.clone(of: original, as: "clone", in: scene.world, scene.backend)
+        try clone.write("of the clone")
+        _ = try await clone.push().value
+        let late = try #require(try await scene.uploads().published.max())
+        let paths = [scene.hierarchy.manifest(late), scene.hierarchy.upload(late)]
+        // It arrives late at the original.
+        let veiled = VeiledBackend(scene.backend)
+        await veiled.hide(paths)
+        let behind = try scene.device("original", backend: veiled)
+        for round in 1...12 {
+            try behind.write("round \(round)")
+            #expect(try await behind.push().value.client == client)
+        }
+        #expect(await code { try await clone.pull().value } == .diverged)
+        #expect(try clone.notes() == ["base", "of the clone"])
+    }
+
+    @Test("two diverged devices that are gone don't keep a third from settling it")
+    func deadDevices() async throws {
+        let scene = try Scene()
+        let (a, b, c) = (try scene.device("a"), try scene.device("b"), try scene.device("c"))
+        let clients = try await diverge(a, b)
+        #expect(await code { try await c.pull().value } == .diverged)
+        _ = try await c.pull(from: clients.a).value
+        try c.write("from b")
+        #expect(try await c.push().value.divergedFrom == [clients.b])
+        let settled = try await c.push(resolves: true).value
+        #expect(settled.divergedFrom.isEmpty && !settled.isUnchanged)
+        let reader = try scene.device("reader")
+        _ = try await reader.pull().value
+        #expect(try reader.notes() == ["base", "from a", "from b"])
+        #expect(try await c.push(resolves: true).value.isUnchanged, "nothing is left to be settled")
+    }
+
+    @Test("a former generation of a client can be pulled as long as it exists, and a missing one is said to be")
+    func formerGeneration() async throws {
+        let scene = try Scene()
+        let (a, b) = (try scene.device("a"), try scene.device("b"))
+        try a.write("one")
+        let client = try await a.push().value.client
+        try a.write("two")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        #expect(try await b.pull(from: client, generation: 1).value.generation == 1)
+        #expect(try b.notes() == ["one"])
+        #expect(await code { try await b.pull(from: client, generation: 7).value } == .noUploadedStore)
+        // What was taken on purpose isn't a new state of what is known.
+        #expect(try await b.pull().value.generation == 2)
+        #expect(try b.notes() == ["one", "two"])
+    }
+
+    @Test("two uploads of one client and generation are told apart by the beginning of their identifiers")
+    func twins() async throws {
+        let scene = try Scene()
+        let original = try scene.device("original")
+        try original.write("base")
+        let client = try await original.push().value.client
+        let clone = try IdentityTests.clone(of: original, as: "clone", in: scene.world, scene.backend)
+        let veiled = VeiledBackend(scene.backend)
+        try original.write("of the original")
+        _ = try await original.push().value
+        let first = try #require(try await scene.uploads().published.max())
+        await veiled.hide([scene.hierarchy.manifest(first), scene.hierarchy.upload(first)])
+        let blind = try scene.device("clone", backend: veiled)
+        try blind.write("of the clone")
+        #expect(try await blind.push().value.generation == 2)
+        let reader = try scene.device("reader")
+        #expect(await code { try await reader.pull(from: client, generation: 2).value } == .diverged)
+        let request = WholeStoreDownloadRequest(
+            url: reader.store,
+            upload: .init(of: client, generation: 2, identifier: String(first.upload.prefix(8)).lowercased())
+        )
+        let registration = try await reader.registerDocument(mayCreate: false).value
+        let pull = WholeStoreDownloadOperation(
+            request,
+            document: registration,
+            backend: reader.backend,
+            state: reader.state
+        )
+        _ = try await reader.supervisor.add(pull).value
+        #expect(try reader.notes() == ["base", "of the original"])
+        withExtendedLifetime(clone) {}
+    }
+
+    @Test("a push of a store that descends from no upload is refused where there are uploads, and names the way out")
+    func unrelated() async throws {
+        let scene = try Scene()
+        let (a, b) = (try scene.device("a"), try scene.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        try b.write("other")
+        let error = await #expect(throws: StoreSyncError.self) { try await b.push().value }
+        #expect(error?.code == .unrelatedStore && error?.message.contains("--resolves") == true)
+        #expect(try await scene.uploads().published.count == 1)
+        let resolved = try await b.push(resolves: true).value
+        #expect(resolved.divergedFrom.isEmpty)
+        _ = try await a.pull().value
+        #expect(try a.notes() == ["other"])
+    }
+
+    @Test("a store whose device has lost its memory goes on from the upload that it equals")
+    func equalContent() async throws {
+        let scene = try Scene()
+        let a = try scene.device("a")
+        try a.write("one")
+        _ = try await a.push().value
+        let b = try scene.device("b")
+        try FileManager.default.copyItem(at: a.store, to: b.store)
+        #expect(try await b.push().value.isUnchanged)
+        try b.write("two")
+        #expect(try await b.push().value.divergedFrom.isEmpty)
+        _ = try await a.pull().value
+        #expect(try a.notes() == ["one", "two"])
+    }
+
+    @Test("uploads that this device has removed and that are put back give it no new identity, nor their edits a say")
+    func resurrectedOwn() async throws {
+        let scene = try Scene()
+        let a = try scene.device("a")
+        var files: [RemotePath: [UInt8]] = [:]
+        for round in 1...4 {
+            try a.write("round \(round)")
+            let client = try await a.push().value.client
+            guard round == 1, let name = try await scene.uploads().published.first else { continue }
+            #expect(name.client == client)
+            files[scene.hierarchy.manifest(name)] = try await scene.backend.bytes(at: scene.hierarchy.manifest(name))
+            for item in try await scene.backend.list(scene.hierarchy.upload(name)) ?? [] {
+                let path = try scene.hierarchy.upload(name).appending(item.name)
+                files[path] = try await scene.backend.bytes(at: path)
+            }
+        }
+        let before = try await a.push().value
+        #expect(files.count == 4)
+        for (path, bytes) in files { try await scene.backend.write(bytes, to: path, when: .ifAbsent) }
+        try a.write("after")
+        let after = try await a.push().value
+        #expect(after.client == before.client && after.divergedFrom.isEmpty)
+        let b = try scene.device("b")
+        #expect(try await b.pull().value.generation == after.generation)
+    }
+
+    @Test("a manifest's name alone raises no generation and makes no new identity", arguments: [false, true])
+    func plantedName(isOwn: Bool) async throws {
+        let scene = try Scene()
+        let a = try scene.device("a")
+        try a.write("one")
+        let first = try await a.push().value
+        let owner = isOwn ? first.client : try RemoteIdentifier("stranger")
+        let name = UploadName(client: owner, generation: (1 << 53) - 2, upload: UUID().uuidString)
+        try await scene.backend.write([UInt8](), to: scene.hierarchy.manifest(name), when: .ifAbsent)
+        try a.write("two")
+        let second = try await a.push().value
+        #expect(second.generation == 2 && second.client == first.client)
+        let b = try scene.device("b")
+        #expect(try await b.pull().value.generation == 2)
+        try await scene.backend.remove(scene.hierarchy.manifest(name))
+        try a.write("three")
+        #expect(try await a.push().value.generation == 3)
+    }
+
+    @Test("a push that would name more uploads than a reader takes is refused, and says what to do")
+    func tooManyClients() async throws {
+        let scene = try Scene()
+        let a = try scene.device("a")
+        try a.write("one")
+        _ = try await a.push().value
+        let key = DocumentKey(
+            application: ApplicationKey(remote: scene.backend.identity, application: scene.world.application.rawValue),
+            document: scene.world.document.rawValue
+        )
+        // As if it had pulled what that many jobs have uploaded, all of which is there.
+        var record = try #require(try a.state.stores(of: key).first)
+        let jobs = try RemoteIdentifier("jobs")
+        for _ in 0...StoreManifest.maximumNames {
+            let name = UploadName(client: jobs, generation: 1, upload: UUID().uuidString)
+            record.contained.insert(name)
+            try await scene.backend.write([1], to: scene.hierarchy.manifest(name), when: .always)
+        }
+        try a.state.commitPull(record)
+        try a.write("two")
+        let error = await #expect(throws: StoreSyncError.self) { try await a.push().value }
+        #expect(error?.code == .cannotWrite && error?.message.contains("storesync remove client") == true)
+        #expect(try await scene.uploads().published.count(where: { $0.generation == 2 }) == 0)
+    }
+}

@@ -1,0 +1,49 @@
+import Foundation
+import Testing
+
+@testable import StoreSync
+
+@Suite("The rules of lineage")
+struct LineageTests {
+    private func name(_ generation: Int, _ client: String = "phone") -> UploadName {
+        StateFixture.name(generation, of: client)
+    }
+
+    private func manifest(_ name: UploadName, includes: Set<UploadName> = []) -> StoreManifest {
+        StoreManifest(name: name, created: .distantPast, files: [], includes: includes)
+    }
+
+    @Test("an upload that no other includes is a head, and nothing else makes one")
+    func heads() {
+        let (first, second, beside) = (name(1), name(2), name(2, "laptop"))
+        let manifests = [manifest(first), manifest(second, includes: [first]), manifest(beside, includes: [first])]
+        #expect(Lineage.heads(of: manifests).map(\.name) == [beside, second])
+        let settled = manifests + [manifest(name(3), includes: [first, second, beside])]
+        #expect(Lineage.heads(of: settled).map(\.name) == [name(3)])
+        #expect(
+            Lineage.heads(of: [manifest(name(1)), manifest(name(9))]).count == 2,
+            "a higher number includes nothing"
+        )
+    }
+
+    @Test("a store contains its parents and what they include, as far as their manifests say it")
+    func contained() {
+        let manifests = [
+            manifest(name(1)), manifest(name(2), includes: [name(1)]), manifest(name(3), includes: [name(2)]),
+            manifest(name(2, "laptop"), includes: [name(1)]),
+        ]
+        #expect(Lineage.contained(in: [name(3)], manifests) == [name(1), name(2), name(3)])
+        #expect(Lineage.contained(in: [name(3)], []) == [name(3)])
+        #expect(Lineage.contained(in: [], manifests).isEmpty)
+    }
+
+    @Test("a manifest names all that is there of what its store contains, and the 256 newest of what is gone")
+    func named() {
+        let there = Set((1...300).map { name($0) })
+        let gone = Set((301...700).map { name($0) })
+        let named = Lineage.named(of: there.union(gone), onRemote: there.union([name(1, "laptop")]))
+        #expect(named.isSuperset(of: there))
+        #expect(!named.contains(name(1, "laptop")))
+        #expect(named.subtracting(there) == Set((445...700).map { name($0) }))
+    }
+}

@@ -1,0 +1,128 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("A damaged remote can be mended", .timeLimit(.minutes(30)))
+struct MendingTests {
+    private static let password = "correct horse battery staple"
+
+    private struct Scene {
+        let world: World
+        let a: Device
+        let b: Device
+
+        /// A sealed store that was pushed whole and then as a delta, or as a whole copy alone.
+        init(isDelta: Bool) async throws {
+            world = try World(password: password, isVolatile: true)
+            (a, b) = (try world.device("a"), try world.device("b"))
+            var generator = SplitMix64(seed: 1)
+            try RowStore.insert(40, into: a.store, &generator)
+            _ = try await a.push().value
+            if isDelta {
+                try RowStore.update(1, in: a.store, &generator)
+                let upload = try await a.push().value
+                #expect(upload.storedBytes < upload.bytes / 4)
+            }
+            _ = try await b.pull().value
+        }
+
+        func files(_ suffix: String) throws -> [String] {
+            try world.files().keys.filter { $0.hasSuffix(suffix) }.sorted()
+        }
+
+        /// Everything is sound, and a device that comes new pulls what `a` has.
+        func expectMended(_ comment: String) async throws {
+            #expect(try await a.verify().value.problems.isEmpty, "\(comment)")
+            let reader = try world.device("reader \(comment)")
+            _ = try await reader.pull().value
+            #expect(try RowStore.rows(in: reader.store) == RowStore.rows(in: a.store), "\(comment)")
+        }
+    }
+
+    @Test(
+        "a push of an unchanged store uploads it again where a file of it is gone or has another length",
+        arguments: [false, true]
+    )
+    func unchanged(isDelta: Bool) async throws {
+        let scene = try await Scene(isDelta: isDelta)
+        #expect(try await scene.a.push().value.isUnchanged)
+        for number in 0..<2 {
+            let store = try #require(try scene.files("WholeStore.ticdsync").first)
+            let former = try #require(try scene.world.files()[store])
+            try scene.world.put(number == 0 ? nil : former.dropLast(), at: store)
+            let upload = try await scene.a.push().value
+            #expect(!upload.isUnchanged && upload.storedBytes > upload.bytes / 4, "a whole copy, not a delta")
+            try await scene.expectMended("\(number)")
+        }
+    }
+
+    @Test("after verify has found damage that no listing shows, the next push of that store is a whole copy")
+    func verified() async throws {
+        let scene = try await Scene(isDelta: true)
+        let store = try #require(try scene.files("WholeStore.ticdsync").first)
+        var bytes = try #require(try scene.world.files()[store])
+        bytes[bytes.count / 2] ^= 1
+        try scene.world.put(bytes, at: store)
+        #expect(try await scene.a.push().value.isUnchanged, "a listing doesn't show it")
+        #expect(try await !scene.a.verify().value.problems.isEmpty)
+        let upload = try await scene.a.push().value
+        #expect(!upload.isUnchanged && upload.storedBytes > upload.bytes / 4)
+        try await scene.expectMended("verified")
+    }
+
+    @Test("where tags follow from content, a file of the same length with another tag isn't relied on")
+    func tags() async throws {
+        let world = try World(isVolatile: true)
+        let backend = InMemoryBackend(capabilities: .all)
+        let a = try world.device("a", backend: backend)
+        try a.write("one")
+        let upload = try await a.push().value
+        #expect(try await a.push().value.isUnchanged)
+        let hierarchy = world.hierarchy.document(world.document)
+        let name = try #require(
+            try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy).published.first
+        )
+        let path = WholeStoreFile.store.path(in: hierarchy.upload(name))
+        var bytes = try #require(try await backend.bytes(at: path))
+        bytes[bytes.count / 2] ^= 1
+        try await backend.write(bytes, to: path, when: .always)
+        let again = try await a.push().value
+        #expect(!again.isUnchanged && again.generation == upload.generation + 1)
+        let reader = try world.device("reader", backend: backend)
+        _ = try await reader.pull().value
+        #expect(try reader.notes() == ["one"])
+    }
+
+    @Test("a whole copy is pushed at once where that is asked for")
+    func whole() async throws {
+        let scene = try await Scene(isDelta: true)
+        let upload = try await scene.a.push(whole: true).value
+        #expect(!upload.isUnchanged && upload.generation == 3 && upload.storedBytes > upload.bytes / 4)
+        try await scene.expectMended("whole")
+    }
+
+    @Test("a pull of a damaged upload names one that is whole, and takes it when that is asked for")
+    func olderUpload() async throws {
+        let world = try World(password: Self.password, isVolatile: true)
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        let client = try await a.push().value.client
+        try a.write("two")
+        _ = try await a.push(whole: true).value
+        let newest = try #require(
+            try world.files().keys.filter { $0.hasSuffix("/WholeStore.ticdsync") && $0.contains("/2-") }.first
+        )
+        var bytes = try #require(try world.files()[newest])
+        bytes[bytes.count - 20] ^= 1
+        try world.put(bytes, at: newest)
+        let error = await #expect(throws: StoreSyncError.self) { try await b.pull().value }
+        #expect(error?.code == .tampered || error?.code == .corrupt)
+        #expect(error?.message.contains("--from \(client) --generation 1") == true, "\(String(describing: error))")
+        #expect(try await b.pull(from: client, generation: 1).value.generation == 1)
+        #expect(try b.notes() == ["one"])
+    }
+}

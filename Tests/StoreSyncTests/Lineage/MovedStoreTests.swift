@@ -1,0 +1,136 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("A store that was moved keeps its record", .timeLimit(.minutes(30)))
+struct MovedStoreTests {
+    private struct Scene {
+        let world: World
+        let a: Device
+        let b: Device
+
+        init() async throws {
+            world = try World(isVolatile: true)
+            let backend = InMemoryBackend()
+            (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+            try a.write("one")
+            _ = try await a.push().value
+            _ = try await b.pull().value
+        }
+
+        func url(_ name: String) -> URL { world.folder.appending(path: name) }
+
+        /// Pushes a store of `a`, and expects that it goes on from what was pushed before.
+        func expectGoesOn(_ store: URL, sourceLocation: SourceLocation = #_sourceLocation) async throws {
+            let upload = try await a.push(store).value
+            #expect(upload.divergedFrom.isEmpty && !upload.isUnchanged, sourceLocation: sourceLocation)
+            _ = try await b.pull().value
+            #expect(try b.notes() == Store.notes(in: store), sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test("to another path, edited or not")
+    func moved() async throws {
+        let scene = try await Scene()
+        let new = scene.url("moved.sqlite")
+        try Self.move(scene.a.store, to: new)
+        #expect(try await scene.a.push(new).value.isUnchanged)
+        let newer = scene.url("moved again.sqlite")
+        try Self.move(new, to: newer)
+        try Store.write(["two"], to: newer)
+        try await scene.expectGoesOn(newer)
+        try scene.b.write("three")
+        _ = try await scene.b.push().value
+        _ = try await scene.a.pull(newer).value
+        #expect(try Store.notes(in: newer) == ["one", "two", "three"])
+    }
+
+    @Test("to another path, with another store in its place")
+    func replacedAfterMove() async throws {
+        let scene = try await Scene()
+        let (new, other) = (scene.url("moved.sqlite"), scene.url("other.sqlite"))
+        _ = try await scene.a.pull(other).value
+        try Self.move(scene.a.store, to: new)
+        try Self.move(other, to: scene.a.store)
+        try Store.write(["two"], to: new)
+        try await scene.expectGoesOn(new)
+        // The one that took its path is what was pulled there, and didn't hear of that.
+        try scene.a.write("beside")
+        #expect(try await scene.a.push().value.divergedFrom.count == 1)
+    }
+
+    @Test("by a container that changed its path and its files' numbers, as an update or a restored backup does")
+    func containerChanged() async throws {
+        let scene = try await Scene()
+        let new = scene.url("restored.sqlite")
+        try FileManager.default.copyItem(at: scene.a.store, to: new)
+        for suffix in ["", "-wal", "-shm"] {
+            try? FileManager.default.removeItem(atPath: scene.a.store.path + suffix)
+        }
+        try Store.write(["two"], to: new)
+        try await scene.expectGoesOn(new)
+        #expect(try scene.a.state.stores(of: Self.key(scene)).count == 1)
+    }
+
+    @Test("by a copy that is unchanged, and the original beside it goes on by itself")
+    func copied() async throws {
+        let scene = try await Scene()
+        let copy = scene.url("copy.sqlite")
+        try FileManager.default.copyItem(at: scene.a.store, to: copy)
+        #expect(try await scene.a.push(copy).value.isUnchanged)
+        try Store.write(["of the copy"], to: copy)
+        try await scene.expectGoesOn(copy)
+        try scene.a.write("of the original")
+        #expect(try await scene.a.push().value.divergedFrom.count == 1, "neither has the other's edit")
+    }
+
+    @Test("that an app replaced at its path goes on; a copy that was edited before it was ever pushed is a stranger")
+    func replacedAtItsPath() async throws {
+        let scene = try await Scene()
+        let copy = scene.url("copy.sqlite")
+        try FileManager.default.copyItem(at: scene.a.store, to: copy)
+        try Store.write(["two"], to: copy)
+        #expect(await code { try await scene.a.push(copy).value } == .unrelatedStore)
+        #expect(await code { try await scene.a.pull(copy).value } == .localChanges)
+        for suffix in ["-wal", "-shm"] { try? FileManager.default.removeItem(atPath: scene.a.store.path + suffix) }
+        try Store.setJournalMode("delete", of: copy)
+        guard rename(copy.path, scene.a.store.path) == 0 else { throw StoreSyncError(writing: copy.path, errno: errno) }
+        try await scene.expectGoesOn(scene.a.store)
+    }
+
+    @Test("is found by its file where two stores have changed places")
+    func swapped() async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        _ = try await scene.a.pull(other).value
+        try scene.a.write("two")
+        _ = try await scene.a.push().value
+        let between = scene.url("between.sqlite")
+        try Self.move(scene.a.store, to: between)
+        try Self.move(other, to: scene.a.store)
+        try Self.move(between, to: other)
+        #expect(try await scene.a.push(other).value.isUnchanged)
+        // The former generation is pulled forward, not taken for an edit that takes "two" away.
+        #expect(try await scene.a.pull().value.generation == 2)
+        #expect(try scene.a.notes() == ["one", "two"])
+    }
+
+    private static func key(_ scene: Scene) -> DocumentKey {
+        DocumentKey(
+            application: ApplicationKey(
+                remote: scene.a.backend.identity,
+                application: scene.world.application.rawValue
+            ),
+            document: scene.world.document.rawValue
+        )
+    }
+
+    private static func move(_ store: URL, to other: URL) throws {
+        for suffix in ["", "-wal", "-shm"] where FileManager.default.fileExists(atPath: store.path + suffix) {
+            try FileManager.default.moveItem(atPath: store.path + suffix, toPath: other.path + suffix)
+        }
+    }
+}

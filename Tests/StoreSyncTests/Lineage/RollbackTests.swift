@@ -1,0 +1,130 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("A rollback is noticed by every command", .timeLimit(.minutes(30)))
+struct RollbackTests {
+    private static let password = "correct horse battery staple"
+
+    /// A document with five generations of one device, and the states in which its remote was.
+    private struct Scene {
+        let world: World
+        let a: Device
+        let b: Device
+        private(set) var states: [[String: Data]] = []
+
+        init() async throws {
+            world = try World(password: password, isVolatile: true)
+            (a, b) = (try world.device("a"), try world.device("b"))
+            for round in 1...5 {
+                try a.write("round \(round)")
+                _ = try await a.push().value
+                states.append(try world.files())
+            }
+            _ = try await b.pull().value
+        }
+
+        /// Puts the remote back to what it was after a generation.
+        func putBack(to generation: Int) throws { try world.restore(states[generation - 1]) }
+    }
+
+    @Test("F4: by the device that pushed the generations that are gone")
+    func owner() async throws {
+        let scene = try await Scene()
+        try scene.putBack(to: 2)
+        let report = try await scene.a.verify().value
+        #expect(report.problems.map(\.code) == ["rolledBack"], "\(report)")
+        let status = try await scene.a.status().value
+        #expect(status.unreadable.map(\.code) == [.rolledBack])
+        #expect(await code { try await scene.a.push().value } == .rolledBack)
+        try scene.a.write("more")
+        #expect(await code { try await scene.a.push().value } == .rolledBack)
+        #expect(await code { try await scene.a.pull(overwrite: true).value } == .rolledBack)
+        #expect(try scene.world.files() == scene.states[1], "nothing was published")
+    }
+
+    @Test("F4: by a device that pulled one of them")
+    func reader() async throws {
+        let scene = try await Scene()
+        try scene.putBack(to: 4)
+        #expect(await code { try await scene.b.pull().value } == .rolledBack)
+        #expect(await code { try await scene.b.push().value } == .rolledBack)
+        #expect(try await scene.b.verify().value.problems.map(\.code) == ["rolledBack"])
+        #expect(try await scene.b.status().value.unreadable.map(\.code) == [.rolledBack])
+        // Everything goes on once it's there again.
+        try scene.putBack(to: 5)
+        #expect(try await scene.b.pull().value.isUnchanged)
+        #expect(try await scene.b.verify().value.problems.isEmpty)
+    }
+
+    @Test("what is lost is mended by a whole copy that its device pushes")
+    func mended() async throws {
+        let scene = try await Scene()
+        try scene.putBack(to: 2)
+        let upload = try await scene.a.push(whole: true).value
+        #expect(upload.generation == 6 && !upload.isUnchanged && upload.divergedFrom.isEmpty)
+        #expect(try await scene.a.verify().value.problems.isEmpty)
+        _ = try await scene.b.pull().value
+        #expect(try scene.b.notes() == scene.a.notes())
+    }
+
+    @Test("an accepted rollback is remembered, and the store that it replaces is given up")
+    func accepted() async throws {
+        let scene = try await Scene()
+        try scene.putBack(to: 2)
+        _ = try await scene.b.pull(acceptRollback: true).value
+        #expect(try scene.b.notes() == ["round 1", "round 2"])
+        #expect(try await scene.b.pull().value.isUnchanged)
+        #expect(try await scene.b.verify().value.problems.isEmpty)
+    }
+
+    @Test("a store whose upload is gone is not replaced by what another device uploaded beside it")
+    func onlyCopy() async throws {
+        let world = try World(isVolatile: true)
+        let backend = InMemoryBackend()
+        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        try a.write("base")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try a.write("from a")
+        let clientA = try await a.push().value.client
+        try b.write("from b")
+        let clientB = try await b.push().value.client
+        let hierarchy = world.hierarchy.document(world.document)
+        for item in try await backend.list(hierarchy.wholeStores(clientB)) ?? [] {
+            try await backend.remove(hierarchy.wholeStores(clientB).appending(item.name))
+        }
+        #expect(await code { try await b.pull().value } == .rolledBack)
+        #expect(await code { try await b.pull(from: clientA).value } == .rolledBack)
+        #expect(await code { try await b.pull(from: clientA, generation: 2).value } == .localChanges)
+        #expect(try b.notes() == ["base", "from b"])
+        #expect(try await b.push(whole: true).value.divergedFrom == [clientA])
+        #expect(try await b.pull(from: clientA, generation: 2).value.from == clientA)
+    }
+
+    @Test("a device without memory is told of a head that others have seen beside the one that is there")
+    func witness() async throws {
+        let world = try World(isVolatile: true)
+        let backend = InMemoryBackend()
+        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        try a.write("base")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try b.write("from b")
+        let clientB = try await b.push().value.client
+        try a.write("from a")
+        #expect(try await a.push().value.divergedFrom == [clientB])
+        let hierarchy = world.hierarchy.document(world.document)
+        let veiled = VeiledBackend(backend)
+        await veiled.hide([hierarchy.wholeStores(clientB)])
+        let fresh = try world.device("fresh", backend: veiled)
+        #expect(await code { try await fresh.pull().value } == .rolledBack)
+        #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
+        #expect(try await fresh.verify().value.problems.map(\.code) == ["rolledBack"])
+        await veiled.showAll()
+        #expect(await code { try await fresh.pull().value } == .diverged)
+    }
+}
