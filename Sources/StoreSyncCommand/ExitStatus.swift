@@ -1,4 +1,5 @@
 import ArgumentParser
+import Operations
 import RemoteStorage
 import StoreSync
 
@@ -17,10 +18,11 @@ enum ExitStatus {
         switch code {
         case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword: usage
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
-            .localChanges,
-            .documentReplaced:
+            .localChanges, .documentReplaced, .unrelatedStore:
             data
-        case .storeNotFound, .applicationMissing, .documentNotFound, .documentDeleted, .noUploadedStore: noInput
+        case .storeNotFound, .applicationMissing, .clientNotFound, .documentNotFound, .documentDeleted,
+            .documentMissing, .noUploadedStore:
+            noInput
         case .remoteUnavailable, .unsupportedStorage: unavailable
         case .cannotWrite: cannotCreate
         case .busy, .storeChanged, .applicationChanged, .applicationIncomplete, .notExpected: tryAgain
@@ -43,6 +45,8 @@ struct Failure {
             self.init(code: "\(error.code)", message: error.message, status: ExitStatus.status(for: error.code))
         case let error as RemoteError:
             self.init(StoreSyncError(error), signal: signal)
+        case let error as OperationError where error.code == .temporaryDirectoryUnavailable:
+            self.init(StoreSyncError(.cannotWrite, "\(error)"), signal: signal)
         case let error as UsageError:
             self.init(code: "usage", message: error.message, status: ExitStatus.usage)
         case let error as ValidationError:

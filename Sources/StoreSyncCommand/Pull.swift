@@ -21,6 +21,14 @@ struct Pull: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Take this client's store instead of the newest.", valueName: "client"))
     var from: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Take this generation of that client, also if a newer one was seen. Needs --from.",
+            valueName: "n"
+        )
+    )
+    var generation: String?
+
     @Flag(help: "Lose local changes that were never pushed.")
     var overwrite = false
 
@@ -35,11 +43,11 @@ struct Pull: AsyncParsableCommand {
             let start = ContinuousClock.now
             // Before the session, which makes the state directory: bad arguments leave no trace.
             let document = try RemoteIdentifier(document)
-            let from = try from.map { try RemoteIdentifier($0) }
+            let upload = try wantedUpload()
             let session = try await Session(options, encryption: encryption, interruption: interruption)
             let request = WholeStoreDownloadRequest(
                 url: URL(fileURLWithPath: store),
-                client: from,
+                upload: upload,
                 overwritesLocalChanges: overwrite,
                 acceptsRollback: acceptRollback
             )
@@ -71,5 +79,25 @@ struct Pull: AsyncParsableCommand {
                 ]
             )
         }
+    }
+
+    /// The upload that the options name: a generation, and after it, where a client has two of that, a hyphen and the beginning
+    /// of the upload's identifier.
+    private func wantedUpload() throws -> WholeStoreDownloadRequest.Upload? {
+        guard let from else {
+            guard generation == nil else { throw UsageError("--generation needs --from: the client whose it is.") }
+            return nil
+        }
+        var upload = WholeStoreDownloadRequest.Upload(of: try RemoteIdentifier(from))
+        guard let generation else { return upload }
+        let parts = generation.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let number = parts.first.flatMap({ Int($0) }), number > 0 else {
+            throw UsageError(
+                "“\(generation)” isn't a generation. Give a number, as storesync status lists it."
+            )
+        }
+        upload.generation = number
+        if parts.count == 2 { upload.identifier = String(parts[1]) }
+        return upload
     }
 }

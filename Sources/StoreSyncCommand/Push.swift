@@ -18,8 +18,14 @@ struct Push: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The document's identifier.", valueName: "id"))
     var document: String
 
-    @Flag(help: "Make the document anew if it was deleted.")
+    @Flag(help: "Create the document again if it was deleted.")
     var recreate = false
+
+    @Flag(help: "Take the place of every newest store, also of those whose edits this one doesn't have.")
+    var resolves = false
+
+    @Flag(help: "Upload a whole copy that relies on nothing on the remote, to mend what was lost or damaged there.")
+    var whole = false
 
     @OptionGroup var encryption: EncryptionOptions
     @OptionGroup var options: CommonOptions
@@ -37,7 +43,8 @@ struct Push: AsyncParsableCommand {
             )
             let url = URL(fileURLWithPath: store)
             let registration = session.manager.register(uploading: url)
-            let handle = session.manager.document(document).upload(storeAt: url, after: registration)
+            let request = WholeStoreUploadRequest(url: url, resolvesDivergence: resolves, isWhole: whole)
+            let handle = session.manager.document(document).upload(request, after: registration)
             let keychain = session.manager.synchronizeKeychain(after: registration)
             let upload = try await session.value(of: handle)
             await session.finish(keychain)

@@ -82,9 +82,12 @@ extension CommandTests {
             let (laptop, desktop, phone) = (
                 try world.device("laptop"), try world.device("desktop"), try world.device("phone")
             )
+            try laptop.write("both")
+            let first = try #require(try await laptop.push().json()["client"]?.string)
+            #expect(try await desktop.pull().status == 0)
             try laptop.write("laptop")
             try desktop.write("desktop")
-            let first = try #require(try await laptop.push().json()["client"]?.string)
+            #expect(try await laptop.push().status == 0)
             let second = try #require(try await desktop.push().json()["client"]?.string)
             let pull = try await phone.pull()
             try expectFailure(pull, 65, "diverged")
@@ -95,7 +98,86 @@ extension CommandTests {
             let chosen = try await phone.pull("--from", second)
             #expect(chosen.status == 0, "\(chosen)")
             #expect(try chosen.json()["from"]?.string == second)
-            #expect(try phone.notes() == ["desktop"])
+            #expect(try phone.notes() == ["both", "desktop"])
+            // Once a person has settled it, everybody goes on from there.
+            let settled = try await phone.push("--resolves")
+            #expect(settled.status == 0, "\(settled)")
+            #expect(try await laptop.pull().status == 0)
+            #expect(try laptop.notes() == ["both", "desktop"])
+        }
+
+        @Test("A generation is taken by its number, and a wrong one is said to be")
+        func generations() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            let client = try #require(try await laptop.push().json()["client"]?.string)
+            try laptop.write("two")
+            #expect(try await laptop.push().status == 0)
+            #expect(try await desktop.pull().status == 0)
+            let former = try await desktop.pull("--from", client, "--generation", "1")
+            #expect(former.status == 0, "\(former)")
+            #expect(try former.json()["generation"]?.number == 1)
+            #expect(try desktop.notes() == ["one"])
+            try expectFailure(try await desktop.pull("--generation", "1"), 64, "usage")
+            try expectFailure(try await desktop.pull("--from", client, "--generation", "new"), 64, "usage")
+            try expectFailure(try await desktop.pull("--from", client, "--generation", "7"), 66, "noUploadedStore")
+            #expect(try await desktop.pull().json()["generation"]?.number == 2)
+        }
+
+        @Test("A store that descends from nothing there is refused with 65, and a document that vanished with 66")
+        func strangersAndVanished() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            try desktop.write("other")
+            let refused = try await desktop.push()
+            try expectFailure(refused, 65, "unrelatedStore")
+            #expect(try refused.errorMessage().contains("--resolves"))
+            let info = world.share.appending(path: "org.example.notes/Documents/notes/documentInfo.plist")
+            try FileManager.default.removeItem(at: info)
+            let before = try Listing(of: world.share)
+            try laptop.write("two")
+            try expectFailure(try await laptop.push(), 66, "documentMissing")
+            try expectFailure(try await laptop.pull("--overwrite"), 66, "documentMissing")
+            #expect(try Listing(of: world.share) == before)
+        }
+
+        @Test("A store that was moved goes on, and a whole copy is pushed where that is asked for")
+        func movedAndWhole() async throws {
+            let world = try World()
+            let laptop = try world.device("laptop")
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let new = laptop.home.appending(path: "moved.sqlite")
+            try FileManager.default.moveItem(at: laptop.store, to: new)
+            let moved = try await world.run(
+                ["push", new.path, "--document", "notes", "--no-encrypt"] + laptop.options + ["--json"]
+            )
+            #expect(try moved.json()["unchanged"]?.boolean == true, "\(moved)")
+            let whole = try await world.run(
+                ["push", new.path, "--document", "notes", "--no-encrypt", "--whole"] + laptop.options + ["--json"]
+            )
+            #expect(try whole.json()["generation"]?.number == 2, "\(whole)")
+        }
+
+        @Test("A client is removed when that is confirmed, and is deregistered then")
+        func removeClient() async throws {
+            let world = try World()
+            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            try laptop.write("one")
+            let own = try #require(try await laptop.push().json()["client"]?.string)
+            let client = try #require(try await desktop.pull().json()["client"]?.string)
+            try expectFailure(try await laptop.run("remove", "client", client), 64, "usage")
+            try expectFailure(try await laptop.run("remove", "client", "nobody", "--yes"), 66, "clientNotFound")
+            try expectFailure(try await laptop.run("remove", "client", own, "--yes"), 64, "invalidIdentifier")
+            let removed = try await laptop.run("remove", "client", client, "--yes")
+            #expect(removed.status == 0, "\(removed)")
+            #expect(try removed.json()["client"]?.string == client)
+            #expect(try await laptop.run("status").json()["clients"]?.array?.count == 1)
+            try expectFailure(try await desktop.pull(), 77, "deregistered")
+            #expect(try await laptop.run("verify").status == 0)
         }
 
         @Test("A share that was put back to an older state is refused, and --accept-rollback takes it")
