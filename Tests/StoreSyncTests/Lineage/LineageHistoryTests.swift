@@ -12,7 +12,7 @@ struct LineageHistoryTests {
         ProcessInfo.processInfo.environment[variable].flatMap { UInt64($0) }
     }
 
-    private static let histories = number("STORESYNC_LINEAGE_HISTORIES") ?? 100
+    private static let histories = number("STORESYNC_LINEAGE_HISTORIES") ?? 60
     private static let first = number("STORESYNC_LINEAGE_SEED") ?? 0
 
     @Test(
