@@ -170,6 +170,46 @@ struct AuthenticityTests {
         #expect(await code { try await a.supervisor.add(stranger).value } == .clientNotFound)
     }
 
+    @Test("an upload that a removed client publishes while another device cleans up after it stays, as a head")
+    func removedClientPublishes() async throws {
+        let place = InMemoryBackend()
+        let world = try World(isVolatile: true, place: place)
+        let (a, b) = (try world.device("a"), try world.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try b.write("of b")
+        let gone = try await b.push().value.client
+        _ = try await a.pull().value
+        let registration = try await b.registerDocument().value
+        let removal = ClientRemovalOperation(gone, of: world.application, backend: a.backend, state: a.state)
+        _ = try await a.supervisor.add(removal).value
+        // It was registered before, and its upload shows itself only after the other device has looked.
+        try b.write("at the last moment")
+        let late = WholeStoreUploadOperation(
+            WholeStoreUploadRequest(url: b.store),
+            document: registration,
+            backend: b.backend,
+            state: b.state
+        )
+        _ = try await b.supervisor.add(late).value
+        let hierarchy = world.hierarchy.document(world.document)
+        let uploads = try await PublishedStores.list(DefaultHooks(backend: place), hierarchy).published
+        let newest = try #require(uploads.max())
+        #expect(newest.client == gone)
+        let veiled = VeiledBackend(place)
+        await veiled.hide([hierarchy.manifest(newest), hierarchy.upload(newest)])
+        let blind = try world.device("a", backend: veiled)
+        try blind.write("two")
+        _ = try await blind.push().value
+        let left = try await PublishedStores.list(DefaultHooks(backend: place), hierarchy).published
+        #expect(left.filter { $0.client == gone } == [newest], "what was included went, the late one stayed")
+        let reader = try world.device("reader")
+        #expect(await code { try await reader.pull().value } == .diverged)
+        _ = try await reader.pull(from: gone).value
+        #expect(try reader.notes() == ["one", "of b", "at the last moment"])
+    }
+
     @Test("a client that is removed from a document alone has to replace its store there")
     func removedFromDocument() async throws {
         let world = try Self.world()

@@ -6,7 +6,7 @@ public struct DocumentRegistration: Sendable, Hashable {
     public let application: ApplicationRegistration
     /// The document.
     public let document: RemoteIdentifier
-    /// Tells this document from one that is made anew under the same name.
+    /// Tells this document from its successor under the same name.
     public let integrityKey: String
     /// Whether this registration made the document.
     public let didCreateDocument: Bool
@@ -30,7 +30,7 @@ public struct DocumentRegistrationRequest: Sendable {
     public var description: String
     /// Anything to be saved with the document by the first registrant, and returned with lists of documents.
     public var userInfo: [String: PropertyListValue]
-    /// Whether the document is made if it isn't there; whoever registers is asked all the same.
+    /// Whether the document is made if it isn't there; the delegate is asked all the same.
     public var mayCreateDocument: Bool
 
     /// Creates a request.

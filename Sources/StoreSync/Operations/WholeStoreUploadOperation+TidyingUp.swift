@@ -32,10 +32,11 @@ extension WholeStoreUploadOperation {
             for name in kept.outdated + abandoned + ofRemovedClients {
                 try await hooks.removeUpload(manifest: hierarchy.manifest(name), directory: hierarchy.upload(name))
             }
-            for client in Set(ofRemovedClients.map(\.client))
-            where published.published.allSatisfy({ $0.client != client || ofRemovedClients.contains($0) }) {
-                // The fixed names of its last upload, and what it never finished.
-                try await backend.remove(hierarchy.wholeStores(client))
+            for client in Set(ofRemovedClients.map(\.client)) {
+                // Only what was listed: an upload that the client has published since is a head, and stays.
+                for file in (published.fixedNames[client] ?? [:]).keys {
+                    try await backend.remove(file.path(in: hierarchy.wholeStores(client)))
+                }
             }
         } catch {
             warnings.append("Some former uploads are still on the remote: \(error).")
