@@ -64,6 +64,7 @@ let package = Package(
             name: "StoreSync",
             dependencies: [
                 "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "ThreadSupport",
+                .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -158,6 +159,8 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "ThreadSupport", swiftSettings: settings),
+        // What Glibc has and Swift's module of it hasn't.
+        .systemLibrary(name: "CLinux"),
         .systemLibrary(
             name: "CSodium",
             pkgConfig: "libsodium",

@@ -8,13 +8,28 @@ public actor InMemoryBackend: RemoteBackend {
     private struct Node {
         var item: RemoteItem
         var bytes: [UInt8] = []
+        /// What is in a directory, by its name.
+        var children: [String: Node] = [:]
+
+        /// What is at a path from here.
+        subscript(components: ArraySlice<String>) -> Node? {
+            get { components.first.map { children[$0]?[components.dropFirst()] } ?? self }
+            set {
+                guard let name = components.first else { return }
+                if components.count == 1 {
+                    children[name] = newValue
+                } else {
+                    children[name]?[components.dropFirst()] = newValue
+                }
+            }
+        }
     }
 
     /// The name that the place was given.
     public nonisolated let identity: String
     private let claimed: RemoteCapabilities
     private let now: @Sendable () -> Date
-    private var nodes: [RemotePath: Node]
+    private var root: Node
     private var lastTag = 0
     /// What came of writes that were cut off.
     private var kept: [RemotePath: [UInt8]] = [:]
@@ -33,24 +48,29 @@ public actor InMemoryBackend: RemoteBackend {
         self.identity = identity
         claimed = capabilities
         self.now = now
-        nodes = [.root: Node(item: RemoteItem(name: "", kind: .directory, modified: now()))]
+        root = Node(item: RemoteItem(name: "", kind: .directory, modified: now()))
     }
 
     private init(
         identity: String,
         capabilities: RemoteCapabilities,
         now: @escaping @Sendable () -> Date,
-        nodes: [RemotePath: Node]
+        root: Node
     ) {
         self.identity = identity
         claimed = capabilities
         self.now = now
-        self.nodes = nodes
+        self.root = root
     }
 
     /// Another place with all that is in this one now.
     package func copy() -> InMemoryBackend {
-        InMemoryBackend(identity: identity, capabilities: claimed, now: now, nodes: nodes)
+        InMemoryBackend(identity: identity, capabilities: claimed, now: now, root: root)
+    }
+
+    private subscript(path: RemotePath) -> Node? {
+        get { root[path.components[...]] }
+        set { root[path.components[...]] = newValue }
     }
 
     /// What the place claims to guarantee.
@@ -59,15 +79,15 @@ public actor InMemoryBackend: RemoteBackend {
     /// What is at a path.
     public func status(of path: RemotePath) async throws -> RemoteItem? {
         try Task.checkCancellation()
-        return nodes[path]?.item
+        return self[path]?.item
     }
 
     /// What is in a directory.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
         try Task.checkCancellation()
-        guard let node = nodes[directory] else { return nil }
+        guard let node = self[directory] else { return nil }
         guard node.item.kind == .directory else { throw RemoteError.notADirectory(directory) }
-        return nodes.keys.filter { $0.parent == directory }.sorted().compactMap { nodes[$0]?.item }
+        return node.children.values.map(\.item).sorted { $0.name < $1.name }
     }
 
     /// Makes a directory and those above it.
@@ -79,7 +99,7 @@ public actor InMemoryBackend: RemoteBackend {
     /// The bytes that a file has now.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
         try Task.checkCancellation()
-        guard let node = nodes[path] else { return nil }
+        guard let node = self[path] else { return nil }
         guard node.item.kind == .file else { throw RemoteError.notAFile(path) }
         let range = range.map { Int(clamping: $0.lowerBound)..<Int(clamping: $0.upperBound) }
         return RemoteContent(Array(node.bytes[(range ?? node.bytes.indices).clamped(to: node.bytes.indices)]))
@@ -121,7 +141,7 @@ public actor InMemoryBackend: RemoteBackend {
     ) async throws -> RemoteItem {
         try Task.checkCancellation()
         guard path != .root else { throw RemoteError.isRoot() }
-        try condition.check(nodes[path]?.item, at: path)
+        try condition.check(self[path]?.item, at: path)
         var bytes = beginning
         do {
             for try await chunk in content {
@@ -143,7 +163,7 @@ public actor InMemoryBackend: RemoteBackend {
     /// Copies a file.
     public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
         try Task.checkCancellation()
-        guard let node = nodes[source] else { throw RemoteError.notFound(source) }
+        guard let node = self[source] else { throw RemoteError.notFound(source) }
         guard node.item.kind == .file else { throw RemoteError.notAFile(source) }
         try put(node.bytes, at: destination, when: condition)
     }
@@ -152,44 +172,41 @@ public actor InMemoryBackend: RemoteBackend {
     public func move(_ source: RemotePath, to destination: RemotePath) async throws {
         try Task.checkCancellation()
         guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
-        guard nodes[source] != nil else { throw RemoteError.notFound(source) }
+        guard var node = self[source] else { throw RemoteError.notFound(source) }
         guard destination == source || !destination.isEqualToOrInside(source) else {
             throw RemoteError.isInsideItself(source, destination)
         }
-        guard nodes[destination] == nil else { throw RemoteError.alreadyExists(destination) }
+        guard self[destination] == nil else { throw RemoteError.alreadyExists(destination) }
         try makeDirectories(to: parent)
-        for path in nodes.keys where path.isEqualToOrInside(source) {
-            let rest = path.components.dropFirst(source.components.count)
-            try nodes[RemotePath(components: destination.components + rest)] = nodes.removeValue(forKey: path)
-        }
-        nodes[destination]?.item.name = destination.lastComponent ?? ""
+        node.item.name = destination.lastComponent ?? ""
+        (self[source], self[destination]) = (nil, node)
     }
 
     /// Removes a file, or a directory with all that is in it.
     public func remove(_ path: RemotePath) async throws {
         try Task.checkCancellation()
         guard path != .root else { throw RemoteError.isRoot() }
-        nodes = nodes.filter { !$0.key.isEqualToOrInside(path) }
+        self[path] = nil
     }
 
     private func makeDirectories(to path: RemotePath) throws {
-        if let node = nodes[path] {
+        if let node = self[path] {
             guard node.item.kind == .directory else { throw RemoteError.notADirectory(path) }
             return
         }
         if let parent = path.parent { try makeDirectories(to: parent) }
-        nodes[path] = Node(item: RemoteItem(name: path.lastComponent ?? "", kind: .directory, modified: now()))
+        self[path] = Node(item: RemoteItem(name: path.lastComponent ?? "", kind: .directory, modified: now()))
     }
 
     @discardableResult
     private func put(_ bytes: [UInt8], at path: RemotePath, when condition: WriteCondition) throws -> RemoteItem {
         guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
-        try condition.check(nodes[path]?.item, at: path)
+        try condition.check(self[path]?.item, at: path)
         try makeDirectories(to: parent)
         lastTag += 1
         let tag = RemoteTag(String(lastTag))
         let item = RemoteItem(name: name, kind: .file, size: Int64(bytes.count), modified: now(), tag: tag)
-        nodes[path] = Node(item: item, bytes: bytes)
+        self[path] = Node(item: item, bytes: bytes)
         return item
     }
 }

@@ -16,7 +16,7 @@ public struct RemoteItem: Hashable, Sendable {
     public var name: String
     /// What it is.
     public var kind: Kind
-    /// How many bytes a file has; 0 for everything else.
+    /// How many bytes a file has, 2^53 at most whatever the place says; 0 for everything else.
     public var size: Int64
     /// When it was changed, by the clock of the place; `nil` where the place doesn't say.
     public var modified: Date?
@@ -27,7 +27,7 @@ public struct RemoteItem: Hashable, Sendable {
     public init(name: String, kind: Kind, size: Int64 = 0, modified: Date? = nil, tag: RemoteTag? = nil) {
         self.name = name
         self.kind = kind
-        self.size = size
+        self.size = min(max(size, 0), 1 << 53)
         self.modified = modified
         self.tag = tag
     }

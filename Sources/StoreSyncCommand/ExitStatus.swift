@@ -46,7 +46,7 @@ struct Failure {
         case let error as RemoteError:
             self.init(StoreSyncError(error), signal: signal)
         case let error as OperationError where error.code == .temporaryDirectoryUnavailable:
-            self.init(StoreSyncError(.cannotWrite, "\(error)"), signal: signal)
+            self.init(StoreSyncError(.cannotWrite, "\(error) (Here: set TMPDIR.)"), signal: signal)
         case let error as UsageError:
             self.init(code: "usage", message: error.message, status: ExitStatus.usage)
         case let error as ValidationError:

@@ -64,6 +64,6 @@ struct RemoveClient: AsyncParsableCommand {
         guard Terminal.isInteractive else {
             throw UsageError("\(question) There is no terminal to answer on: say so with --yes.")
         }
-        guard try await Terminal.confirm(question) else { throw CancellationError() }
+        guard try await Terminal.confirm(question) else { throw UsageError("Nothing was removed.") }
     }
 }

@@ -175,21 +175,22 @@ struct LettingGoTests {
 
     @Test("A dependent that is cancelled while it is being added is forgotten")
     func cancelledWhileAdded() async throws {
-        try await withRunningOperation { simulation, _, running in
-            let other = OperationSupervisor(.init(simulation))
-            // Real threads: between the two supervisors' locks no simulation can step in.
-            await withTaskGroup { group in
-                for _ in 0..<2 {
-                    group.addTask(executorPreference: BlockingExecutor.shared) {
-                        for _ in 0..<2000 {
-                            other.add(Probe { _ in }, after: [running])
-                            other.cancelAll()
-                        }
+        // Real threads: between the two supervisors' locks no simulation can step in.
+        let (gate, other) = (Gate(), OperationSupervisor())
+        let running = OperationSupervisor().add(Probe { _ in try await gate.wait() })
+        await withTaskGroup { group in
+            for _ in 0..<2 {
+                group.addTask(executorPreference: BlockingExecutor.shared) {
+                    for _ in 0..<2000 {
+                        other.add(Probe { _ in }, after: [running])
+                        other.cancelAll()
                     }
                 }
             }
-            #expect(running.foreignDependentCount == 0)
         }
+        #expect(running.foreignDependentCount == 0)
+        gate.open()
+        try await running.value
     }
 
     @Test("Dependencies that have ended are let go by a dependent that still waits, and its explanation omits them")

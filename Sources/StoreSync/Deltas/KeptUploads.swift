@@ -13,15 +13,17 @@ struct KeptUploads: Sendable {
     ///   - published: What was on the remote before.
     ///   - manifests: All that could be read, the new one too.
     ///   - manifest: The new one.
+    ///   - own: The uploads that this device knows to be its own: of a name that was planted among them, nothing is known.
     ///   - damaged: Uploads that can't be put together any more.
     init(
         _ published: PublishedStores,
         _ manifests: [StoreManifest],
         by manifest: StoreManifest,
+        among own: Set<UploadName>,
         damaged: Set<UploadName> = []
     ) {
         let client = manifest.name.client
-        let former = published.published.filter { $0.client == client }
+        let former = published.published.filter { $0.client == client && own.contains($0) }
         let whole = manifests.map(\.name).filter { $0.client == client && $0 != manifest.name && !damaged.contains($0) }
         let previous = whole.max()?.generation ?? 0
         let superseded = former.filter {

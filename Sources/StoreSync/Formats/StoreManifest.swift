@@ -146,6 +146,13 @@ extension StoreManifest.File {
     }
 }
 
+extension StoreManifest {
+    /// Whether it publishes what an upload of its name was to publish.
+    func hasContent(of upload: UploadRecord) -> Bool {
+        upload.contentRoot != nil && upload.contentRoot == self[.store]?.contentRoot.description
+    }
+}
+
 // MARK: - Where its files are
 
 extension StoreManifest {

@@ -40,6 +40,15 @@ struct UploadName: Hashable, Sendable, CustomStringConvertible {
         )
     }
 
+    /// Reads the name of a listed manifest or folder; `nil` for anything else.
+    init?(client: RemoteIdentifier, listed item: RemoteItem) {
+        switch item.kind {
+        case .file: self.init(client: client, manifestName: item.name)
+        case .directory: self.init(client: client, directoryName: item.name)
+        case .other: return nil
+        }
+    }
+
     var directoryName: String { "\(generation)-\(upload)" }
     var manifestName: String { Self.prefix + directoryName + Self.suffix }
     var reference: UploadReference { UploadReference(generation: generation, upload: upload) }

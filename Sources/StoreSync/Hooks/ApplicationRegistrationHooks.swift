@@ -247,7 +247,7 @@ extension ApplicationRegistrationHooks {
         _ client: RemoteIdentifier,
         _ hierarchy: ApplicationHierarchy
     ) async throws -> [UInt8]? {
-        try await backend.smallFile(at: hierarchy.deletedClient(client))
+        try await backend.note(at: hierarchy.deletedClient(client))
     }
 
     /// Writes the note.
@@ -294,6 +294,19 @@ extension RemoteBackend {
             return isReplaced ? try await bytes(at: path, upTo: limit) : try await read(path)?.bytes(upTo: limit)
         } catch let error as RemoteError where error.code == .wrongLength {
             throw StoreSyncError.corrupt(path, "it is far too large")
+        }
+    }
+
+    /// Reads a note on something that was removed.
+    ///
+    /// What is there and can't be one is empty, which no seal opens.
+    func note(at path: RemotePath) async throws -> [UInt8]? {
+        do {
+            return try await smallFile(at: path)
+        } catch let error as StoreSyncError where error.code == .corrupt {
+            return []
+        } catch let error as RemoteError where error.code == .wrongKind {
+            return []
         }
     }
 }

@@ -110,7 +110,7 @@ extension DocumentRegistrationHooks {
         _ document: RemoteIdentifier,
         _ application: ApplicationHierarchy
     ) async throws -> [UInt8]? {
-        try await backend.smallFile(at: application.deletedDocument(document))
+        try await backend.note(at: application.deletedDocument(document))
     }
 
     /// Removes the note.
@@ -126,7 +126,7 @@ extension DocumentRegistrationHooks {
         _ client: RemoteIdentifier,
         _ hierarchy: DocumentHierarchy
     ) async throws -> [UInt8]? {
-        try await backend.smallFile(at: hierarchy.deletedClient(client))
+        try await backend.note(at: hierarchy.deletedClient(client))
     }
 
     /// Lists the directory.

@@ -13,6 +13,13 @@ enum Lineage {
         return manifests.filter { !included.contains($0.name) }.sorted { $0.name < $1.name }
     }
 
+    /// The uploads that the writers of the heads saw beside them, and that neither are there nor are included.
+    static func witnessed(by manifests: [StoreManifest]) -> Set<UploadName> {
+        let known = manifests.reduce(into: Set(manifests.map(\.name))) { $0.formUnion($1.includes) }
+        let seen = heads(of: manifests).reduce(into: Set<UploadName>()) { $0.formUnion($1.otherHeads) }
+        return seen.subtracting(known)
+    }
+
     /// What a store contains that has these parents.
     ///
     /// - Parameters:
@@ -26,9 +33,11 @@ enum Lineage {
         }
     }
 
-    /// What a manifest names of what its store contains: all that is on the remote, and the most recent of the rest.
+    /// What a manifest names of what its store contains: all that is on the remote, and the most recent of the rest, for which there
+    /// is room.
     static func named(of contained: Set<UploadName>, onRemote names: Set<UploadName>) -> Set<UploadName> {
-        let removed = contained.subtracting(names).sorted(by: >).prefix(maximumRemoved)
-        return contained.intersection(names).union(removed)
+        let there = contained.intersection(names)
+        let room = min(max(StoreManifest.maximumNames - there.count, 0), maximumRemoved)
+        return there.union(contained.subtracting(names).sorted(by: >).prefix(room))
     }
 }

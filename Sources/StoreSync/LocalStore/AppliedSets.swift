@@ -48,6 +48,8 @@ struct AppliedSetsDirectory: Sendable {
         url = parent.appending(path: hasher.finalize().description, directoryHint: .isDirectory)
     }
 
+    private init(url: URL) { self.url = url }
+
     private func location(_ file: WholeStoreFile) -> URL { url.appending(path: file.rawValue) }
     private func arrival(_ file: WholeStoreFile) -> URL { url.appending(path: file.rawValue + ".arrived") }
 
@@ -80,9 +82,17 @@ struct AppliedSetsDirectory: Sendable {
 
     /// The store was moved: its files go with it.
     func move(to other: AppliedSetsDirectory) throws {
-        guard access(url.path, F_OK) == 0 else { return }
         try? FileManager.default.removeItem(at: other.url)
+        guard access(url.path, F_OK) == 0 else { return }
         try LocalFile.rename(url.path, to: other.url.path)
+    }
+
+    /// Two stores have changed places.
+    func exchange(with other: AppliedSetsDirectory) throws {
+        let aside = AppliedSetsDirectory(url: url.appendingPathExtension("aside"))
+        try move(to: aside)
+        try other.move(to: self)
+        try aside.move(to: other)
     }
 
     /// The store is in place: its files become the ones that count.

@@ -1,17 +1,38 @@
 import Foundation
 
-/// What the file system knows a file by, whatever its name: device and inode.
-struct FileIdentity: Hashable, Sendable, Codable {
-    private let device: Int64
-    private let inode: UInt64
+#if os(Linux)
+import CLinux
+#endif
 
-    init(_ status: stat) {
-        device = Int64(truncatingIfNeeded: status.st_dev)
+/// What the file system knows a file by, whatever its name: device and inode; and when it was made, since the number of a file that
+/// is gone may be given to the next one.
+struct FileIdentity: Hashable, Sendable, Codable {
+    private let device: UInt64
+    private let inode: UInt64
+    /// When it was made, in nanoseconds; 0 where the file system doesn't note it.
+    private let birth: Int64
+
+    /// Looks at what is at a path, without following a symbolic link; `nil` if nothing is there.
+    init?(atPath path: String) {
+        #if os(Linux)
+        var status = statx()
+        let wanted = UInt32(STATX_INO) | UInt32(STATX_BTIME)
+        guard extendedStatus(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, wanted, &status) == 0 else { return nil }
+        device = UInt64(status.stx_dev_major) << 32 | UInt64(status.stx_dev_minor)
+        inode = status.stx_ino
+        let isKnown = status.stx_mask & UInt32(STATX_BTIME) != 0
+        birth = isKnown ? status.stx_btime.tv_sec &* 1_000_000_000 &+ Int64(status.stx_btime.tv_nsec) : 0
+        #else
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return nil }
+        device = UInt64(truncatingIfNeeded: status.st_dev)
         inode = UInt64(status.st_ino)
+        birth = Int64(status.st_birthtimespec.tv_sec) &* 1_000_000_000 &+ Int64(status.st_birthtimespec.tv_nsec)
+        #endif
     }
 }
 
 extension LocalStore {
     /// What the file system knows the file by; `nil` if it isn't there.
-    var file: FileIdentity? { status.map(FileIdentity.init) }
+    var file: FileIdentity? { FileIdentity(atPath: path) }
 }

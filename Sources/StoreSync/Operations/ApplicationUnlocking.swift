@@ -107,9 +107,21 @@ struct ApplicationUnlocking: Sendable {
     /// What the files of an application that is only looked at are sealed with: nothing is remembered.
     func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
         guard let sealed = try await look(at: files, context) else {
+            guard !files.hasSalt, files.passwordTest == nil else { throw registrationMissing }
             return ApplicationSeal(application: hierarchy.application, key: nil)
         }
         return try await unlock(sealed, context).seal
+    }
+
+    /// The application is encrypted, and what says so hasn't arrived.
+    var registrationMissing: StoreSyncError {
+        StoreSyncError(
+            .applicationIncomplete,
+            """
+            \(hierarchy.registration) is missing on the remote, and sealed files or keys are there: it is still arriving, or \
+            was lost or hidden. Nothing was written. Try again when everything has arrived.
+            """
+        )
     }
 
     /// The key that this device keeps of an application, whatever its key file says.

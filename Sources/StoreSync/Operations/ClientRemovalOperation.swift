@@ -1,5 +1,6 @@
 public import Operations
 public import RemoteStorage
+import SyncCryptography
 
 /// A client that was removed: what ``ClientRemovalOperation`` results in.
 public struct ClientRemoval: Sendable, Hashable {
@@ -72,7 +73,7 @@ public actor ClientRemovalOperation: Operation {
             let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
             let seal = try await unlocking.seal(EncryptionFiles.fetch(hooks, hierarchy), context)
             context.reportProgress(0.3)
-            let info = try await knownClient(seal, hooks)
+            let info = try await knownClient(seal, hooks, unlocking)
             if let document {
                 try await remove(info, from: hierarchy.document(document), seal)
             } else {
@@ -85,7 +86,8 @@ public actor ClientRemovalOperation: Operation {
     /// What is known of the client, which is registered, or whose removal was cut off.
     private func knownClient(
         _ seal: ApplicationSeal,
-        _ hooks: any ApplicationRegistrationHooks
+        _ hooks: any ApplicationRegistrationHooks,
+        _ unlocking: ApplicationUnlocking
     ) async throws -> DeviceInfo {
         async let listed = hooks.listClients(hierarchy)
         async let removed = hooks.listDeletedClients(hierarchy)
@@ -96,6 +98,7 @@ public actor ClientRemovalOperation: Operation {
                 "\(hierarchy.application) has no client \(client). storesync status lists its clients."
             )
         }
+        if let bytes, !seal.isEncrypted, EpochKey.isSealed(bytes) { throw unlocking.registrationMissing }
         let path = hierarchy.deviceInfo(client)
         let info = bytes.flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
         return info ?? DeviceInfo(client: client.rawValue, description: "", userInfo: [:])

@@ -1,6 +1,7 @@
 import Foundation
 public import Operations
 public import RemoteStorage
+import SyncCryptography
 
 /// Registers a document, and this device as its client, with the remote.
 ///
@@ -100,27 +101,37 @@ public actor DocumentRegistrationOperation: Operation {
 
     /// The document that a note says was deleted; `nil` if the note isn't authentic.
     private func deletedDocument(_ note: [UInt8], _ warnings: inout [String]) -> DocumentInfo? {
-        let path = application.hierarchy.deletedDocument(request.document)
         do {
-            let opened = try application.seal.open(note, as: .deletedDocument(request.document), at: path)
-            return try DocumentInfo(opened, at: path)
+            return try application.seal.deletedDocument(note, request.document, application.hierarchy)
         } catch {
-            if application.isEncrypted {
-                warnings.append("\(path) on the remote isn't authentic, so it counts for nothing: \(error.message)")
-                return nil
-            }
-            // TICoreDataSync's own are whatever it wrote.
-            return DocumentInfo(deleted: request.document)
+            let path = application.hierarchy.deletedDocument(request.document)
+            warnings.append("\(path) on the remote isn't authentic, so it counts for nothing: \(error.message)")
+            return nil
         }
     }
 
-    /// Whether this client was removed from the document, by a note that is authentic.
-    private func clientWasRemoved(_ key: String, _ situation: inout Situation) -> Bool {
-        guard let note = situation.removalNote else { return false }
+    /// Digest of the note that this client was removed from the document, if that is authentic.
+    private func authenticRemovalNote(_ key: String, _ situation: inout Situation) -> String? {
+        guard let note = situation.removalNote else { return nil }
         let identity = DocumentIdentity(document: request.document, integrityKey: key)
         let warning = application.seal.warning(ofRemovalNote: note, on: application.client, from: identity, hierarchy)
-        if let warning { situation.warnings.append(warning) }
-        return warning == nil
+        if let warning {
+            situation.warnings.append(warning)
+            return nil
+        }
+        var hasher = ContentRootHasher()
+        hasher.update(note)
+        return hasher.finalize().description
+    }
+
+    /// Whether a note was acted upon before, so that somebody has put it back.
+    ///
+    /// No two sealed notes are the same; others may be.
+    private func isFormer(_ note: String, among former: Set<String>, _ situation: inout Situation) -> Bool {
+        guard application.isEncrypted, former.contains(note) else { return false }
+        let path = hierarchy.deletedClient(application.client)
+        situation.warnings.append("\(path) on the remote was put back, so it counts for nothing.")
+        return true
     }
 
     // MARK: Creating
@@ -168,9 +179,10 @@ public actor DocumentRegistrationOperation: Operation {
     /// was deleted.
     private func refuseMissing(_ remembered: String?, _ situation: Situation) throws {
         if let deleted = situation.deleted {
-            guard application.isEncrypted, let remembered else { return }
-            // A note on a predecessor says nothing of its successor.
-            if deleted.successorsPredecessors.contains(remembered) { return }
+            guard application.isEncrypted else { return }
+            // A note on a predecessor says nothing of its successor, whose key this device knows or finds there.
+            let known = Set(situation.keys + [remembered].compactMap(\.self))
+            if known.isSubset(of: deleted.successorsPredecessors) { return }
         }
         guard remembered != nil || !situation.keys.isEmpty || !situation.clients.isEmpty else { return }
         throw StoreSyncError(
@@ -192,7 +204,7 @@ public actor DocumentRegistrationOperation: Operation {
     ) async throws -> DocumentRegistration {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
         let current = try integrityKey(info, situation, remembered)
-        try await refuseStranger(current, info, remembered, context)
+        try await refuseStranger(current, info, context)
         return try await complete(info, current, situation, didCreate: false, replaces: remembered, context)
     }
 
@@ -200,14 +212,12 @@ public actor DocumentRegistrationOperation: Operation {
     private func refuseStranger(
         _ current: String,
         _ info: DocumentInfo,
-        _ remembered: String?,
         _ context: OperationContext
     ) async throws {
-        let former = try await context.blocking { [state, key] in try state.formerIntegrityKeys(for: key) }
-        let isSuccessor =
-            remembered == nil || remembered == current || !application.isEncrypted
-            || info.predecessors.contains(remembered ?? "")
-        guard former.contains(current) || !isSuccessor else { return }
+        let isStranger = try await context.blocking { [state, key, application] in
+            try state.isStranger(info, current, isEncrypted: application.isEncrypted, for: key)
+        }
+        guard isStranger else { return }
         throw StoreSyncError(
             .rolledBack,
             """
@@ -246,8 +256,13 @@ public actor DocumentRegistrationOperation: Operation {
         replaces remembered: String? = nil,
         _ context: OperationContext
     ) async throws -> DocumentRegistration {
-        var situation = situation
-        let wasRemoved = clientWasRemoved(key, &situation)
+        let former = try await context.blocking { [state, documentKey = self.key] in
+            try state.formerRemovalNotes(for: documentKey)
+        }
+        var looked = situation
+        let note = authenticRemovalNote(key, &looked)
+        let wasRemoved = note.map { !isFormer($0, among: former, &looked) } ?? false
+        let warnings = looked.warnings
         let mustReplace = !didCreate && (wasRemoved || remembered.map { $0 != key } ?? false)
         if mustReplace {
             // Noted before the reasons for it go from the remote, or a crash would forget it.
@@ -262,7 +277,12 @@ public actor DocumentRegistrationOperation: Operation {
         _ = try await (saving, making)
         context.reportProgress(0.7)
         if situation.deleted != nil, info.isRecreated { try await finishRecreation(info, key, situation) }
-        if wasRemoved { try await hooks.removeDeletedClientNote(application.client, hierarchy) }
+        if let note {
+            try await context.blocking { [state, documentKey = self.key] in
+                try state.addFormerRemovalNote(note, for: documentKey)
+            }
+            try await hooks.removeDeletedClientNote(application.client, hierarchy)
+        }
         try await context.blocking { [state, documentKey = self.key] in
             try state.setIntegrityKey(key, after: info.predecessors, for: documentKey)
         }
@@ -272,7 +292,7 @@ public actor DocumentRegistrationOperation: Operation {
             integrityKey: key,
             didCreateDocument: didCreate,
             mustReplaceLocalStore: mustReplace,
-            warnings: situation.warnings
+            warnings: warnings
         )
     }
 

@@ -76,10 +76,8 @@ struct PublishedStores: Sendable {
     }
 
     private mutating func add(_ item: RemoteItem, of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) {
-        if item.kind == .file, let name = UploadName(client: client, manifestName: item.name) {
-            published.append(name)
-        } else if item.kind == .directory, let name = UploadName(client: client, directoryName: item.name) {
-            folders.append(name)
+        if let name = UploadName(client: client, listed: item) {
+            if item.kind == .file { published.append(name) } else { folders.append(name) }
         } else if item.kind == .file, let file = WholeStoreFile(rawValue: item.name) {
             fixedNames[client, default: [:]][file] = item
         } else if let path = try? hierarchy.wholeStores(client).appending(item.name) {

@@ -132,6 +132,7 @@ public actor StatusOperation: Operation {
             let (seal, encrypted) = try await open(unlocking, encryption, context)
             let (clientNames, documentNames) = try await (clients.directoryIdentifiers, documents.directoryIdentifiers)
             async let clientInfos = self.clients(clientNames, seal)
+            async let lost = lostDocuments(besides: documentNames, key, seal, context)
             let listed = try await self.documents(documentNames, seal, context)
             let infos = try await clientInfos
             return ApplicationStatus(
@@ -147,7 +148,7 @@ public actor StatusOperation: Operation {
                     )
                 },
                 documents: listed.map(\.document),
-                unreadable: (infos.compactMap(\.info.unreadable) + listed.flatMap(\.unreadable))
+                unreadable: (infos.compactMap(\.info.unreadable) + listed.flatMap(\.unreadable) + (try await lost))
                     .sorted { $0.path < $1.path }
             )
         }
@@ -264,8 +265,51 @@ public actor StatusOperation: Operation {
             userInfo: listed.info.value?.userInfo ?? [:],
             stores: (newest.map(ApplicationStatus.Store.init) + legacy).sorted { $0.client < $1.client }
         )
-        let unreadable = found.compactMap(\.unreadable) + [listed.info.unreadable].compactMap(\.self)
+        let info = [listed.info.unreadable, try refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
+        let unreadable = found.compactMap(\.unreadable) + info
         return (document, listed.clients, try unreadable + missing(from: listed, manifests))
+    }
+
+    /// The documents that this device knows and that are gone, of which nothing authentic says that they were deleted.
+    private func lostDocuments(
+        besides listed: [RemoteIdentifier],
+        _ key: ApplicationKey,
+        _ seal: ApplicationSeal,
+        _ context: OperationContext
+    ) async throws -> [ApplicationStatus.Unreadable] {
+        let known = try await context.blocking { [self] in
+            try state.documents(of: key).filter { !listed.contains($0) }.map {
+                ($0, try state.integrityKey(for: documentKey($0)) ?? "")
+            }
+        }
+        let lost = try await together(known) { [backend, hierarchy] document, integrityKey -> RemoteIdentifier? in
+            let note = try await backend.documentRegistrationHooks.fetchDeletedDocumentNote(document, hierarchy)
+            return seal.saysDeleted(note, integrityKey, document, hierarchy) ? nil : document
+        }
+        return lost.compactMap { $0.map { missing($0) } }
+    }
+
+    private nonisolated func missing(_ document: RemoteIdentifier) -> ApplicationStatus.Unreadable {
+        let error = StoreSyncError(.documentMissing, "It is still arriving, or was lost or hidden.")
+        return ApplicationStatus.Unreadable(error, at: hierarchy.document(document).documentInfo)
+    }
+
+    /// What is wrong with the info of a document that this device knows.
+    private nonisolated func refused(
+        _ listed: Listed,
+        isEncrypted: Bool
+    ) throws -> ApplicationStatus.Unreadable? {
+        let key = documentKey(listed.document)
+        guard try state.integrityKey(for: key) != nil, listed.info.unreadable == nil else { return nil }
+        guard let info = listed.info.value else { return missing(listed.document) }
+        guard let current = info.integrityKey,
+            try state.isStranger(info, current, isEncrypted: isEncrypted, for: key)
+        else { return nil }
+        let error = StoreSyncError(
+            .rolledBack,
+            "It isn't the document that this device knows, nor its successor: a former one was put back, or the new one is still arriving."
+        )
+        return ApplicationStatus.Unreadable(error, at: hierarchy.document(listed.document).documentInfo)
     }
 
     /// The uploads of a document that this device knows and that are gone.
@@ -302,13 +346,14 @@ public actor StatusOperation: Operation {
         let wanted = try await context.blocking { [self] in
             try listed.flatMap { listed in
                 let key = documentKey(listed.document)
-                let memory = try state.integrityKey(for: key).map { try state.rollbackMemory(for: key, $0) }
+                let remembered = try state.integrityKey(for: key)
+                let memory = try remembered.map { try state.rollbackMemory(for: key, $0) }
                 let known = listed.published.names.intersection(memory?.newest ?? [])
-                return known.union(listed.published.newest).map { (listed, $0) }
+                let integrityKey = listed.info.value?.integrityKey ?? remembered ?? ""
+                return known.union(listed.published.newest).map { (listed, $0, integrityKey) }
             }
         }
-        let found = try await together(wanted) { [hierarchy] listed, name in
-            let integrityKey = listed.info.value?.integrityKey ?? ""
+        let found = try await together(wanted) { [hierarchy] listed, name, integrityKey in
             let identity = DocumentIdentity(document: listed.document, integrityKey: integrityKey)
             let hierarchy = hierarchy.document(listed.document)
             let found = try await PublishedStores.readManifests([name], hooks, hierarchy, seal, identity)

@@ -79,7 +79,7 @@ struct StoreChoice {
             known = manifests.reduce(into: included) { $0.formUnion($1.otherHeads) }
                 .filter { $0.client == wanted.client && $0 > source.name }
         }
-        return known.subtracting(published.names).sorted(by: >)
+        return known.subtracting(published.manifests.map(\.name)).sorted(by: >)
     }
 
     /// An upload that is whole on the remote as far as a listing shows it, other than one that turned out to be damaged.

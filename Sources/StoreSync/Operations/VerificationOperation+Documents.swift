@@ -15,10 +15,21 @@ extension VerificationOperation {
         var info: DocumentInfo?
         let role = ApplicationSeal.Role.documentInfo(document.document)
         let isThere = try await check(path, role) { info = try DocumentInfo($0, at: path) }
+        if let info, try await isStranger(info, document, context) {
+            problem(
+                path,
+                "rolledBack",
+                "It isn't of the document that this device knows, nor of its successor: a former one was put back, or the new one is still arriving."
+            )
+        }
         if !isThere {
+            let isLost = try await wasLost(document, context)
+            if isLost { problem(path, "documentMissing", "It is still arriving, or was lost or hidden.") }
             // A directory alone is what stays of a write that was cut off.
             guard try await backend.list(document.root)?.isEmpty == false else { return }
-            report.warnings.append("\(path) is missing: the document's registration has not arrived whole.")
+            if !isLost {
+                report.warnings.append("\(path) is missing: the document's registration has not arrived whole.")
+            }
         }
         for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document) {
             let role = ApplicationSeal.Role.integrityKey(key, of: document.document)
@@ -39,6 +50,29 @@ extension VerificationOperation {
             report.warnings.append("\(stranger) doesn't belong there; it does no harm.")
             known.insert(stranger)
         }
+    }
+
+    private func isStranger(
+        _ info: DocumentInfo,
+        _ document: DocumentHierarchy,
+        _ context: OperationContext
+    ) async throws -> Bool {
+        guard let integrityKey = info.integrityKey else { return false }
+        let key = DocumentKey(application: key, document: document.document.rawValue)
+        return try await context.blocking { [state, seal] in
+            try state.isStranger(info, integrityKey, isEncrypted: seal.isEncrypted, for: key)
+        }
+    }
+
+    /// Whether a document that isn't there is one that this device knows, of which nothing authentic says that it was deleted.
+    private func wasLost(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
+        let key = DocumentKey(application: key, document: document.document.rawValue)
+        guard let known = try await context.blocking({ [state] in try state.integrityKey(for: key) }) else {
+            return false
+        }
+        let hooks = backend.documentRegistrationHooks
+        let note = try await hooks.fetchDeletedDocumentNote(document.document, hierarchy)
+        return !seal.saysDeleted(note, known, document.document, hierarchy)
     }
 
     /// What everything in the document is sealed for: as its info says, or as this device remembers; `nil` if nobody knows.
@@ -130,11 +164,9 @@ extension VerificationOperation {
             if try state.integrityKey(for: key) != nil { try state.setDamagedUploads(damaged, for: key) }
             return try state.rollbackMemory(for: key, identity.integrityKey)
         }
-        let heads = Lineage.heads(of: manifests)
-        let witnessed = heads.flatMap(\.otherHeads).filter { other in
-            !published.names.contains(other) && !manifests.contains { $0.includes.contains(other) }
-        }
-        for name in Set(memory.missing(from: published.names, manifests) + witnessed).sorted() {
+        // A manifest that doesn't open is reported as such.
+        let witnessed = Lineage.witnessed(by: manifests).subtracting(published.names)
+        for name in witnessed.union(memory.missing(from: published.names, manifests)).sorted() {
             problem(
                 document.manifest(name),
                 "rolledBack",

@@ -62,7 +62,7 @@ public actor VerificationOperation: Operation {
             }
             let isOpen = try await unlock(context)
             let files = try await walk(hierarchy.root)
-            let total = files.reduce(Int64(0)) { $0 + $1.item.size }
+            let total = files.reduce(Int64(0)) { Self.sum($0, $1.item.size) }
             let progress = TransferProgress(context, phase: "verifying", totalBytes: total)
             try await checkApplication(own, context)
             guard isOpen else {
@@ -77,7 +77,9 @@ public actor VerificationOperation: Operation {
             for client in try await backend.list(hierarchy.clientDevices).directoryIdentifiers {
                 try await checkClient(client, isOwn: client == own)
             }
-            for document in try await backend.list(hierarchy.documents).directoryIdentifiers {
+            let known = try await context.blocking { [state, key] in try state.documents(of: key) }
+            let listed = try await backend.list(hierarchy.documents).directoryIdentifiers
+            for document in Set(listed + known).sorted() {
                 try await checkDocument(hierarchy.document(document), own, progress, context)
             }
             try await readRest(of: files, progress)
@@ -94,8 +96,11 @@ public actor VerificationOperation: Operation {
     func count(_ path: RemotePath, _ bytes: Int64) {
         guard read.insert(path).inserted else { return }
         report.files += 1
-        report.bytes += bytes
+        report.bytes = Self.sum(report.bytes, bytes)
     }
+
+    /// The sum of sizes, which the storage names as it likes.
+    private static func sum(_ left: Int64, _ right: Int64) -> Int64 { min(left + right, 1 << 60) }
 
     func repaired(_ path: RemotePath) {
         report.repaired.append("\(path)")

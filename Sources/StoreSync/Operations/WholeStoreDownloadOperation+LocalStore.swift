@@ -49,6 +49,9 @@ extension WholeStoreDownloadOperation {
         let copy = try await context.temporaryDirectory().appending(path: "local")
         do {
             let root = try await contentRoot(of: store, copyingTo: copy, context)
+            let record = try await context.blocking { [state] in
+                try record.map { try state.settlePull(of: $0, contentRoot: root) }
+            }
             if request.overwritesLocalChanges { return LocalState(root: root, expectation: .anything) }
             if root == source.contentRoot { return LocalState(root: root, expectation: .unchanged(acceptable: [root])) }
             let base = try await base(of: store, record, root, choice, context)

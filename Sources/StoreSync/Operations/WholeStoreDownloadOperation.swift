@@ -65,8 +65,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let published = try await PublishedStores.read(hooks, document)
         let client = document.application.client
         let (record, memory) = try await context.blocking { [state, key, document] in
-            let authentic = Set(published.manifests.map(\.name))
-            try state.adoptInterruptedUploads(authentic, document: key)
+            try state.adoptInterruptedUploads(published.manifests, document: key)
             return (
                 try state.locate(store, document: key),
                 try state.rollbackMemory(for: key, document.integrityKey)

@@ -11,14 +11,15 @@ extension WholeStoreUploadOperation {
     /// This client; or a new one, if another device has published under its name.
     func client(_ published: PublishedStores, _ context: OperationContext) async throws -> RemoteIdentifier {
         let client = document.application.client
-        let own = Set(published.manifests.map(\.name).filter { $0.client == client })
+        let own = published.manifests.filter { $0.name.client == client }
         let known = try await context.blocking { [state, key] in
-            Set(try state.uploads(for: key, client: client).map(\.name))
+            try state.adoptInterruptedUploads(own, document: key)
+            return try state.uploads(for: key, client: client)
         }
-        guard !own.isSubset(of: known) else {
-            try await context.blocking { [state, key] in try state.adoptInterruptedUploads(own, document: key) }
-            return client
+        let isAlone = own.allSatisfy { manifest in
+            known.contains { $0.name == manifest.name && manifest.hasContent(of: $0) }
         }
+        if isAlone { return client }
         context.logger.notice("this device's identity lives twice, on a copy of it: going on as a new client")
         return try await newClient(after: client, context)
     }
@@ -53,15 +54,18 @@ extension WholeStoreUploadOperation {
         return new
     }
 
-    /// Refuses to push where an upload is gone that this device knows, unless the user pushes a whole copy to mend that.
+    /// Refuses to push where an upload is gone that this device knows, or that the writer of a head saw, unless the user pushes a
+    /// whole copy to mend that.
     ///
-    /// Returns the uploads that are gone. One whose manifest is there and doesn't open is damaged, not gone.
+    /// Returns the uploads that this device knows and that are gone. One whose manifest is there and doesn't open is damaged, not
+    /// gone.
     func refuseRollback(_ published: PublishedStores, _ context: OperationContext) async throws -> [UploadName] {
         let memory = try await context.blocking { [state, key, document] in
             try state.rollbackMemory(for: key, document.integrityKey)
         }
         let missing = memory.missing(from: published.names, published.manifests)
-        guard let newest = missing.first, !request.isWhole else { return missing }
+        let witnessed = Lineage.witnessed(by: published.manifests)
+        guard let newest = witnessed.union(missing).max(), !request.isWhole else { return missing }
         throw StoreSyncError(
             .rolledBack,
             """
@@ -100,7 +104,10 @@ extension WholeStoreUploadOperation {
             record.contentRoot == root.description && !record.mustReplace
                 && record.integrityKey == document.integrityKey
         }
-        var record = (own ?? copied)?.settled(for: root.description)
+        let settled = try await context.blocking { [state] in
+            try own.map { try state.settlePull(of: $0, contentRoot: root) }
+        }
+        var record = settled ?? copied?.settled(for: root.description)
         record?.path = store.path
         record?.file = store.file
         if let record, record.mustReplace || record.integrityKey != document.integrityKey {
@@ -145,23 +152,27 @@ extension WholeStoreUploadOperation {
         )
     }
 
-    /// The upload that the store equals, if that is whole on the remote and nothing has to be published.
+    /// An upload that is whole on the remote and holds the store, if nothing has to be published: the one that the store equals, or
+    /// one that includes it.
     func unchanged(
         _ record: StoreRecord,
         _ root: ContentRoot?,
         _ published: PublishedStores,
         _ context: OperationContext
-    ) async throws -> StoreManifest? {
-        guard !request.isWhole, let base = record.base, let root, record.contentRoot == root.description,
-            let manifest = published.manifests.first(where: { $0.name == base }),
-            let chain = try? StoreChain(manifest, among: published.manifests)
-        else { return nil }
-        if request.resolvesDivergence, Lineage.heads(of: published.manifests).contains(where: { $0.name != base }) {
+    ) async throws -> (name: UploadName, in: StoreManifest)? {
+        guard !request.isWhole, let base = record.base, let root, record.contentRoot == root.description else {
             return nil
         }
-        let broken = try await broken(in: chain, context)
-        note(broken: broken)
-        return broken.isEmpty ? manifest : nil
+        let heads = Lineage.heads(of: published.manifests)
+        if request.resolvesDivergence, heads.contains(where: { $0.name != base }) { return nil }
+        let equal = published.manifests.filter { $0.name == base }
+        for manifest in equal + heads.reversed().filter({ $0.includes.contains(base) }) {
+            guard let chain = try? StoreChain(manifest, among: published.manifests) else { continue }
+            let broken = try await broken(in: [chain], context)
+            if broken.isEmpty { return (base, manifest) }
+            note(broken: broken)
+        }
+        return nil
     }
 
     // MARK: The manifest
@@ -201,12 +212,55 @@ extension WholeStoreUploadOperation {
     ) async throws -> StoreManifest {
         var parents = record.contained
         parents.formUnion(try await context.blocking { [state] in try state.openUploads(of: record) })
-        if request.resolvesDivergence { parents.formUnion(Lineage.heads(of: published.manifests).map(\.name)) }
+        if request.resolvesDivergence {
+            parents.formUnion(try await headsToReplace(besides: record.contained, published, context))
+        }
         let contained = Lineage.contained(in: parents, published.manifests)
         let includes = Lineage.named(of: contained, onRemote: published.names)
         var manifest = StoreManifest(name: name, created: Date(), files: [], includes: includes.subtracting([name]))
         let others = Lineage.heads(of: published.manifests).map(\.name).filter { !includes.contains($0) }
         manifest.otherHeads = Set(others.suffix(StoreManifest.maximumNames))
+        guard includes.count <= StoreManifest.maximumNames else { throw tooManyUploads(includes.count) }
         return manifest
+    }
+
+    /// The heads in whose place the user puts the store.
+    ///
+    /// - Parameters:
+    ///   - contained: What the store contains.
+    ///   - published: What is on the remote.
+    ///   - context: The operation.
+    /// - Returns: Their names.
+    /// - Throws: ``StoreSyncError/Code/noUploadedStore`` if one hasn't arrived whole, since nobody can have seen what it holds.
+    private func headsToReplace(
+        besides contained: Set<UploadName>,
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> Set<UploadName> {
+        let heads = Lineage.heads(of: published.manifests).filter { !contained.contains($0.name) }
+        let names = Set(heads.map(\.name))
+        if request.isWhole { return names }
+        let torn = names.subtracting(try await whole(heads, published, context).map(\.name))
+        if let head = torn.max() {
+            throw StoreSyncError(
+                .noUploadedStore,
+                """
+                The files of \(head) haven't all arrived, so you can't have seen which edits it holds. Nothing was \
+                published. Try again when they have; if they are lost, push with --resolves --whole.
+                """
+            )
+        }
+        return names
+    }
+
+    private func tooManyUploads(_ count: Int) -> StoreSyncError {
+        StoreSyncError(
+            .cannotWrite,
+            """
+            \(document.document) has uploads of too many clients: a manifest names \(StoreManifest.maximumNames) uploads, \
+            and this one would name \(count). Nothing was published. Remove clients that are gone (storesync remove client \
+            ID), then push again.
+            """
+        )
     }
 }

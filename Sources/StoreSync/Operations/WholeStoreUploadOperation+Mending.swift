@@ -15,14 +15,26 @@ extension WholeStoreUploadOperation {
         )
     }
 
-    /// The uploads that make up a store and aren't whole on the remote, as far as a listing of their folders shows it.
-    func broken(in chain: StoreChain, _ context: OperationContext) async throws -> Set<UploadName> {
-        let names = chain.manifests.map(\.name)
-        async let trust = trust(context)
+    /// The uploads that make up stores and aren't whole on the remote, as far as a listing of their folders shows it.
+    func broken(in chains: [StoreChain], _ context: OperationContext) async throws -> Set<UploadName> {
+        let names = Array(Set(chains.flatMap(\.manifests).map(\.name)))
+        async let trusted = trust(context)
         let listed = try await together(names) { [hooks, hierarchy] in
             try await hooks.listFiles(in: hierarchy.upload($0)) ?? []
         }
-        return try await chain.broken(Dictionary(uniqueKeysWithValues: zip(names, listed)), trust)
+        let (lists, trust) = (Dictionary(uniqueKeysWithValues: zip(names, listed)), try await trusted)
+        return chains.reduce(into: []) { $0.formUnion($1.broken(lists, trust)) }
+    }
+
+    /// Of some manifests, those whose uploads are whole on the remote, as far as a listing of their folders shows it.
+    func whole(
+        _ manifests: [StoreManifest],
+        _ published: PublishedStores,
+        _ context: OperationContext
+    ) async throws -> [StoreManifest] {
+        let chains = manifests.compactMap { try? StoreChain($0, among: published.manifests) }
+        let broken = try await broken(in: chains, context)
+        return chains.map(\.head).filter { !broken.contains($0.name) }
     }
 
     private func trust(_ context: OperationContext) async throws -> UploadTrust {

@@ -17,7 +17,6 @@ extension WholeStoreUploadOperation {
     /// a warning.
     func tidyUp(
         _ manifest: StoreManifest,
-        _ kept: KeptUploads,
         _ ofRemovedClients: [UploadName],
         _ published: PublishedStores,
         _ context: OperationContext
@@ -28,16 +27,21 @@ extension WholeStoreUploadOperation {
             await refreshFixedNames(manifest, &warnings)
         }
         do {
-            let abandoned = try await abandonedUploads(manifest, kept, published, context)
-            for name in kept.outdated + abandoned + ofRemovedClients {
-                try await hooks.removeUpload(manifest: hierarchy.manifest(name), directory: hierarchy.upload(name))
+            let (own, damaged) = try await context.blocking { [state, key] in
+                (
+                    Set(try state.uploads(for: key, client: manifest.name.client).map(\.name)),
+                    try state.damagedUploads(for: key)
+                )
             }
-            for client in Set(ofRemovedClients.map(\.client)) {
-                // Only what was listed: an upload that the client has published since is a head, and stays.
-                for file in (published.fixedNames[client] ?? [:]).keys {
-                    try await backend.remove(file.path(in: hierarchy.wholeStores(client)))
-                }
+            let manifests = published.manifests + [manifest]
+            let kept = KeptUploads(published, manifests, by: manifest, among: own, damaged: broken.union(damaged))
+            let abandoned = published.folders.filter { folder in
+                // What pushes of this client that were cut off have left.
+                own.contains(folder) && folder != manifest.name && !published.names.contains(folder)
+                    && !kept.needed.contains(folder)
             }
+            for name in kept.outdated + abandoned { try await remove(name) }
+            try await removeUploads(ofRemovedClients, published)
         } catch {
             warnings.append("Some former uploads are still on the remote: \(error).")
         }
@@ -61,21 +65,8 @@ extension WholeStoreUploadOperation {
         }
     }
 
-    /// What pushes of this client that were cut off have left.
-    private func abandonedUploads(
-        _ manifest: StoreManifest,
-        _ kept: KeptUploads,
-        _ published: PublishedStores,
-        _ context: OperationContext
-    ) async throws -> [UploadName] {
-        let client = manifest.name.client
-        let known = try await context.blocking { [state, key] in
-            Set(try state.uploads(for: key, client: client).map(\.name))
-        }
-        return published.folders.filter { folder in
-            folder.client == client && folder != manifest.name && known.contains(folder)
-                && !published.names.contains(folder) && !kept.needed.contains(folder)
-        }
+    private func remove(_ name: UploadName) async throws {
+        try await hooks.removeUpload(manifest: hierarchy.manifest(name), directory: hierarchy.upload(name))
     }
 
     // MARK: Removed clients
@@ -104,5 +95,43 @@ extension WholeStoreUploadOperation {
         } catch {
             return ([], ["Uploads of removed clients are still on the remote: \(error)."])
         }
+    }
+
+    /// Removes uploads of removed clients, with the fixed names of those clients.
+    ///
+    /// A client that has published since, or is about to, may build on them: what is its stays.
+    private func removeUploads(_ uploads: [UploadName], _ published: PublishedStores) async throws {
+        let known = published.names.union(published.folders)
+        for (client, uploads) in Dictionary(grouping: uploads, by: \.client).sorted(by: { $0.key < $1.key }) {
+            let there = try await hooks.listUploads(of: client, hierarchy)
+                .compactMap { UploadName(client: client, listed: $0) }
+            guard known.isSuperset(of: there) else { continue }
+            for name in uploads { try await remove(name) }
+            for file in (published.fixedNames[client] ?? [:]).keys {
+                try await backend.remove(file.path(in: hierarchy.wholeStores(client)))
+            }
+        }
+    }
+
+    /// Removes what removed clients have left where so much is there that a manifest may be unable to name it all.
+    ///
+    /// - Parameters:
+    ///   - published: What is on the remote.
+    ///   - expected: The clients that are expected there.
+    ///   - context: The operation.
+    /// - Returns: What is there then.
+    /// - Throws: ``StoreSyncError``, and what the backend throws.
+    func makingRoom(
+        in published: PublishedStores,
+        expecting expected: Set<RemoteIdentifier>,
+        _ context: OperationContext
+    ) async throws -> PublishedStores {
+        guard published.names.count + Lineage.maximumRemoved >= StoreManifest.maximumNames else { return published }
+        let heads = try await whole(Lineage.heads(of: published.manifests), published, context)
+        let included = heads.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes) }
+        let (removable, _) = await uploadsOfRemovedClients(including: included, published)
+        guard !removable.isEmpty else { return published }
+        try await removeUploads(removable, published)
+        return try await PublishedStores.read(hooks, document, expecting: expected)
     }
 }

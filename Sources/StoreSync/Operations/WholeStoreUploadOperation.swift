@@ -20,7 +20,7 @@ public actor WholeStoreUploadOperation: Operation {
     /// The tags of the files that were sent, by their names, where tags follow from what is in a file.
     private var sentTags: [String: RemoteTag] = [:]
     /// Uploads that this push was found unable to rely on.
-    private var broken: Set<UploadName> = []
+    private(set) var broken: Set<UploadName> = []
 
     /// Creates an operation.
     ///
@@ -91,7 +91,7 @@ public actor WholeStoreUploadOperation: Operation {
         async let listed = PublishedStores.read(hooks, document, expecting: expected)
         let base = try await request.isWhole ? nil : deltaBase(context)
         // Before the store is taken: it isn't held while the remote answers.
-        let published = try await listed
+        let published = try await makingRoom(in: try await listed, expecting: expected, context)
         if holding || base != nil {
             // To be compared with the last push it's held in any case: that doesn't take long.
             let snapshots = try await snapshots(of: store, holding: true, context)
@@ -139,13 +139,13 @@ public actor WholeStoreUploadOperation: Operation {
         let former = base?.blocks.digests
         var (record, digests) = try await record(of: store, snapshots.store, since: former, published, context)
         let root = digests?.contentRoot
-        if let manifest = try await unchanged(record, root, published, context) {
+        if let (name, manifest) = try await unchanged(record, root, published, context) {
             try await context.blocking { [state, key, record] in
                 try snapshots.store.release()
                 // Also where only its content told what it is.
                 if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
             }
-            return result(client, snapshots, isUnchanged: true, manifest, published.manifests, warnings: [])
+            return result(client, snapshots, isUnchanged: true, name, in: manifest, published.manifests, warnings: [])
         }
         let plan = base?.plan(digests?.blocks, client, published)
         if plan == nil, !holding, case .held = snapshots.store {
@@ -182,7 +182,8 @@ public actor WholeStoreUploadOperation: Operation {
         if delta == nil { try await context.blocking { try snapshots.store.release() } }
         // Known only now, and before any device can see the upload.
         upload.tags = sentTags
-        upload.store?.contentRoot = manifest[.store]?.contentRoot.description
+        upload.contentRoot = manifest[.store]?.contentRoot.description
+        upload.store?.contentRoot = upload.contentRoot
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let (outdated, notes) = await removable
@@ -193,11 +194,17 @@ public actor WholeStoreUploadOperation: Operation {
         }
         await remember(manifest, blocks, context)
         let manifests = published.manifests + [manifest]
-        let damaged = try? await context.blocking { [state, key] in try state.damagedUploads(for: key) }
-        let kept = KeptUploads(published, manifests, by: manifest, damaged: broken.union(damaged ?? []))
-        let warnings = forgotten + published.overlooked + notes
-        let untidy = await tidyUp(manifest, kept, outdated, published, context)
-        return result(client, snapshots, isUnchanged: false, manifest, manifests, warnings: warnings + untidy)
+        let warnings = forgotten + published.overlooked + unreadable(published, besides: record.contained) + notes
+        let untidy = await tidyUp(manifest, outdated, published, context)
+        return result(
+            client,
+            snapshots,
+            isUnchanged: false,
+            name,
+            in: manifest,
+            manifests,
+            warnings: warnings + untidy
+        )
     }
 
     var seal: ApplicationSeal { document.application.seal }
@@ -243,17 +250,7 @@ public actor WholeStoreUploadOperation: Operation {
         let path = hierarchy.manifest(manifest.name)
         let bytes = manifest.xml
         // By the code that reads it: what can't be read is never published.
-        guard (try? StoreManifest(bytes, named: manifest.name, at: path)) != nil else {
-            let names = manifest.includes.count
-            throw StoreSyncError(
-                .cannotWrite,
-                """
-                \(document.document) has uploads of too many clients: a manifest names \(StoreManifest.maximumNames) \
-                uploads, and this one would name \(names). Nothing was published. Remove clients that are gone \
-                (storesync remove client ID), then push again.
-                """
-            )
-        }
+        _ = try StoreManifest(bytes, named: manifest.name, at: path)
         let sealed = seal.seal(bytes, as: .manifest(manifest.name, of: document.identity))
         guard try await hooks.publishManifest(sealed, at: path) else {
             throw StoreSyncError(.busy, "Another file is at \(path) on the remote. Push again.")
@@ -262,17 +259,24 @@ public actor WholeStoreUploadOperation: Operation {
 
     // MARK: What comes of it
 
+    private func unreadable(_ published: PublishedStores, besides contained: Set<UploadName>) -> [String] {
+        published.unreadable.filter { !contained.contains($0.name) }.map { name, _ in
+            "The manifest of \(name) has not arrived whole, or is damaged: what that holds isn't in this upload."
+        }
+    }
+
     private func result(
         _ client: RemoteIdentifier,
         _ snapshots: Snapshots,
         isUnchanged: Bool,
-        _ manifest: StoreManifest,
+        _ name: UploadName,
+        in manifest: StoreManifest,
         _ manifests: [StoreManifest],
         warnings: [String]
     ) -> WholeStoreUpload {
         let heads = Lineage.heads(of: manifests).map(\.name)
         // An upload that another one includes isn't diverged from: that one goes on from it.
-        let diverged = heads.contains(manifest.name) ? heads.filter { $0 != manifest.name } : []
+        let diverged = heads.contains(name) ? heads.filter { $0 != name } : []
         let divergence = diverged.map {
             """
             \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) to look at it; push with \
@@ -281,7 +285,7 @@ public actor WholeStoreUploadOperation: Operation {
         }
         return WholeStoreUpload(
             client: client,
-            generation: manifest.name.generation,
+            generation: name.generation,
             bytes: snapshots.store.byteCount,
             storedBytes: manifest.files.reduce(0) { $0 + $1.storedSize },
             isEncrypted: seal.isEncrypted,

@@ -82,6 +82,31 @@ struct ApplicationSeal: Sendable, Hashable {
         warning(of: note, as: .deletedClient(client, of: document), at: hierarchy.deletedClient(client))
     }
 
+    /// The document that a note says was deleted.
+    ///
+    /// - Throws: ``StoreSyncError`` if the note isn't authentic.
+    func deletedDocument(
+        _ note: [UInt8],
+        _ document: RemoteIdentifier,
+        _ hierarchy: ApplicationHierarchy
+    ) throws(StoreSyncError) -> DocumentInfo {
+        let path = hierarchy.deletedDocument(document)
+        // TICoreDataSync's own are whatever it wrote.
+        guard isEncrypted else { return (try? DocumentInfo(note, at: path)) ?? DocumentInfo(deleted: document) }
+        return try DocumentInfo(open(note, as: .deletedDocument(document), at: path), at: path)
+    }
+
+    /// Whether a note says authentically that the document of an integrity key was deleted.
+    func saysDeleted(
+        _ note: [UInt8]?,
+        _ integrityKey: String,
+        _ document: RemoteIdentifier,
+        _ hierarchy: ApplicationHierarchy
+    ) -> Bool {
+        guard let note, let deleted = try? deletedDocument(note, document, hierarchy) else { return false }
+        return !isEncrypted || deleted.successorsPredecessors.contains(integrityKey)
+    }
+
     private func warning(of note: [UInt8], as role: Role, at path: RemotePath) -> String? {
         do {
             _ = try open(note, as: role, at: path)

@@ -1,5 +1,6 @@
 import GRDB
 import RemoteStorage
+import SyncCryptography
 
 /// What is remembered of documents: their keys, and which of their uploads were opened.
 extension StateDirectory {
@@ -11,6 +12,30 @@ extension StateDirectory {
     /// The integrity keys that a document had before: none of them is ever the document's again.
     func formerIntegrityKeys(for key: DocumentKey) throws -> [String] {
         try read { try StateSchema.fetch([String].self, $0, "formerIntegrityKeys", key) ?? [] }
+    }
+
+    /// The documents of an application that this device has registered with.
+    func documents(of key: ApplicationKey) throws -> [RemoteIdentifier] {
+        try read { try StateSchema.fetchDocuments($0, having: "integrityKey", key).map { try RemoteIdentifier($0) } }
+    }
+
+    /// Whether a document on the remote is neither the one that this device knows nor its successor.
+    func isStranger(_ info: DocumentInfo, _ current: String, isEncrypted: Bool, for key: DocumentKey) throws -> Bool {
+        guard let remembered = try integrityKey(for: key), remembered != current else { return false }
+        if try formerIntegrityKeys(for: key).contains(current) { return true }
+        return isEncrypted && !info.predecessors.contains(remembered)
+    }
+
+    /// Digests of the authentic notes on this client's removal from a document that this device has acted upon: the storage may
+    /// put them back.
+    func formerRemovalNotes(for key: DocumentKey) throws -> Set<String> {
+        try read { try StateSchema.fetch(Set<String>.self, $0, "formerRemovalNotes", key) ?? [] }
+    }
+
+    /// Notes that a note on this client's removal was acted upon.
+    func addFormerRemovalNote(_ digest: String, for key: DocumentKey) throws {
+        let notes = try formerRemovalNotes(for: key).union([digest])
+        try write("removal note") { try StateSchema.save(notes, $0, "formerRemovalNotes", key) }
     }
 
     /// Remembers a document's integrity key, and that the keys of its predecessors, the remembered one among them, are former ones.
@@ -91,20 +116,34 @@ extension StateDirectory {
         }
     }
 
-    /// Remembers pushes that were published, as the remote shows, but cut off before they were remembered.
-    func adoptInterruptedUploads(_ published: Set<UploadName>, document key: DocumentKey) throws {
-        let interrupted = try read { try StateSchema.fetchUploads($0, key) }
-            .filter { !$0.isPublished && published.contains($0.name) }
-        for upload in interrupted { try commitPush(upload) }
+    /// Remembers pushes that were published, as their manifests show, but cut off before they were remembered.
+    ///
+    /// - Parameters:
+    ///   - manifests: The manifests that open.
+    ///   - key: The document.
+    /// - Throws: ``StoreSyncError``.
+    func adoptInterruptedUploads(_ manifests: [StoreManifest], document key: DocumentKey) throws {
+        for var upload in try uploads(for: key) where !upload.isPublished {
+            guard let manifest = manifests.first(where: { $0.name == upload.name }) else { continue }
+            if manifest.hasContent(of: upload) {
+                // It was begun before the pull that is noted there.
+                let pending = try upload.store.flatMap { try store(at: $0.path, document: key)?.pending }
+                upload.store?.pending = pending
+                try commitPush(upload)
+            } else if upload.store != nil {
+                // A copy of this device has published it: this device's store doesn't contain it.
+                upload.store = nil
+                try recordUpload(upload)
+            }
+        }
     }
 
-    /// The uploads of a store that were begun, and of which it isn't known whether they were published.
+    /// The uploads of a store that came as far as their manifests, and of which it isn't known whether those were published.
     ///
     /// The store had their content and was only edited since, so it contains them.
     func openUploads(of store: StoreRecord) throws -> Set<UploadName> {
-        try read { db in
-            Set(try StateSchema.fetchUploads(db, store.document).filter { $0.store?.path == store.path }.map(\.name))
-        }
+        let open = try uploads(for: store.document).filter { $0.store?.path == store.path && $0.contentRoot != nil }
+        return Set(open.map(\.name))
     }
 }
 
@@ -131,13 +170,28 @@ extension StateDirectory {
         }
     }
 
-    /// A store is where `store` says now; where it was, nothing is remembered any more.
-    func moveStore(from path: String, to store: StoreRecord) throws {
+    /// A store is where `store` says now.
+    ///
+    /// - Parameters:
+    ///   - path: Where it was.
+    ///   - store: What is remembered of it.
+    ///   - other: What is remembered of the store that was there, if that is at `path` now; else that is forgotten.
+    /// - Throws: ``StoreSyncError``.
+    func moveStore(from path: String, to store: StoreRecord, exchangingWith other: StoreRecord?) throws {
         try write("moved store") { db in
             try StateSchema.removeStore(at: path, db, store.document)
             try StateSchema.save(store, db)
-            for var upload in try StateSchema.fetchUploads(db, store.document) where upload.store?.path == path {
-                upload.store?.path = store.path
+            if var other {
+                other.path = path
+                try StateSchema.save(other, db)
+            }
+            for var upload in try StateSchema.fetchUploads(db, store.document) {
+                switch upload.store?.path {
+                case path: upload.store?.path = store.path
+                case store.path where other != nil: upload.store?.path = path
+                case store.path: upload.store = nil
+                default: continue
+                }
                 try StateSchema.save(upload, db)
             }
         }
@@ -160,6 +214,28 @@ extension StateDirectory {
             )
             try StateSchema.save(store, db)
         }
+    }
+
+    /// Notes what a pull that was cut off has made of a store, as the store's content shows.
+    ///
+    /// - Parameters:
+    ///   - store: What is remembered of the store.
+    ///   - root: Digest of its content.
+    /// - Returns: What is remembered from now on.
+    /// - Throws: ``StoreSyncError``.
+    @discardableResult
+    func settlePull(of store: StoreRecord, contentRoot root: ContentRoot) throws -> StoreRecord {
+        guard store.pending != nil else { return store }
+        let settled = store.settled(for: root.description)
+        try write("pull") { db in
+            // If it may have been replaced, it doesn't contain what was being pushed from it.
+            if store.contentRoot == root.description {
+                try StateSchema.save(settled, db)
+            } else {
+                try Self.settle(settled, db)
+            }
+        }
+        return settled
     }
 
     /// A local store was replaced: what it is now is remembered, and what was opened.

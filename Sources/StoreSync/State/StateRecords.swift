@@ -56,14 +56,22 @@ struct StoreRecord: Hashable, Sendable, Codable {
         var integrityKey: String
     }
 
-    /// The record of the store as `root` shows it: of the pull that was cut off, if that is what it is.
+    /// The record of the store whose content is `root`: what a pull that was cut off has made of it, if there was one.
     func settled(for root: String) -> StoreRecord {
-        guard let pending, pending.contentRoot == root, contentRoot != root else { return self }
-        var settled = StoreRecord(path: path, document: document, integrityKey: pending.integrityKey)
-        settled.file = file
+        guard let pending else { return self }
+        var settled = self
+        settled.pending = nil
+        if root == contentRoot { return settled }
+        guard root == pending.contentRoot else {
+            // It was edited since, and nothing tells whether before it was replaced or after.
+            settled.contained.formIntersection(pending.contained)
+            return settled
+        }
         settled.contentRoot = root
         settled.base = pending.base
         settled.contained = pending.contained
+        settled.integrityKey = pending.integrityKey
+        settled.mustReplace = false
         return settled
     }
 
@@ -83,6 +91,10 @@ struct UploadRecord: Hashable, Sendable, Codable {
     /// store has succeeded.
     var store: StoreRecord?
     var isPublished = false
+    /// Digest of the store that it publishes, in hexadecimal; `nil` until all its files are on the remote.
+    ///
+    /// An upload of that name with another content is the work of a copy of this device, too.
+    var contentRoot: String?
     /// The tags of its files on the remote, by their names, where tags follow from what is in a file.
     var tags: [String: RemoteTag] = [:]
 

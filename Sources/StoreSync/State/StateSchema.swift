@@ -77,6 +77,15 @@ enum StateSchema {
         )
     }
 
+    /// The documents of an application of which a fact is known.
+    static func fetchDocuments(_ db: Database, having name: String, _ key: ApplicationKey) throws -> [String] {
+        try String.fetchAll(
+            db,
+            sql: "SELECT document FROM fact WHERE remote = ? AND application = ? AND name = ? ORDER BY document",
+            arguments: [key.remote, key.application, name]
+        )
+    }
+
     /// What was opened of the document that has this integrity key.
     static func fetchMemory(_ db: Database, _ key: DocumentKey, _ integrityKey: String) throws -> RollbackMemory {
         try fetch(RollbackMemory.self, db, "rollbackMemory \(integrityKey)", key) ?? RollbackMemory()

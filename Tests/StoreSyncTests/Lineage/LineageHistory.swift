@@ -3,6 +3,7 @@ import Operations
 import OperationsTesting
 import RemoteStorage
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -17,8 +18,24 @@ final class LineageHistory {
         var device: Device
         var backend: VeiledBackend
         var store: URL
+        var lifetime: Lifetime
         var held: Set<String> = []
         var number: Int
+    }
+
+    /// How many more steps a device's process takes on its own disk before it dies: changes of its memory, and those of its store.
+    private final class Lifetime: Sendable {
+        private let stepsLeft = Locked<Int?>(nil)
+
+        func end(afterSteps count: Int?) { stepsLeft.withLock { $0 = count } }
+
+        func step() throws {
+            try stepsLeft.withLock { left in
+                guard let count = left else { return }
+                guard count > 0 else { throw StoreSyncError(.cannotWrite, "The device is dead.") }
+                left = count - 1
+            }
+        }
     }
 
     private let world: World
@@ -93,10 +110,22 @@ final class LineageHistory {
     }
 
     private func addMember() throws {
-        let backend = VeiledBackend(place)
-        let device = try world.device("device \(homes)", backend: backend)
+        let (backend, lifetime) = (VeiledBackend(place), Lifetime())
+        let device = try device("device \(homes)", backend, lifetime)
         homes += 1
-        members.append(Member(device: device, backend: backend, store: device.store, number: members.count))
+        members.append(
+            Member(
+                device: device,
+                backend: backend,
+                store: device.store,
+                lifetime: lifetime,
+                number: members.count
+            )
+        )
+    }
+
+    private func device(_ name: String, _ backend: VeiledBackend, _ lifetime: Lifetime) throws -> Device {
+        try world.device(name, backend: backend) { _ in try lifetime.step() }
     }
 
     private func edit(_ index: Int) {
@@ -118,11 +147,7 @@ final class LineageHistory {
         }
         try await record()
         guard isDone else { return false }
-        if resolves {
-            // Its user says that this store takes the place of all that is visible.
-            let givenUp = heads.reduce(into: Set<String>()) { $0.formUnion($1.edits) }.subtracting(content(index))
-            for other in members.indices { members[other].held.subtract(givenUp) }
-        }
+        if resolves { giveUp(heads, for: index) }
         try await check(index)
         return true
     }
@@ -150,7 +175,7 @@ final class LineageHistory {
             return false
         }
         if overwrites { members[index].held.subtract(before.subtracting(content(index))) }
-        members[index].held.formUnion(content(index))
+        try await hold(index)
         try await check(index)
         return true
     }
@@ -177,7 +202,7 @@ final class LineageHistory {
             try FileManager.default.copyItem(at: original.store, to: members[copy].store)
         }
         let name = state.deletingLastPathComponent().lastPathComponent
-        members[copy].device = try world.device(name, backend: members[copy].backend)
+        members[copy].device = try device(name, members[copy].backend, members[copy].lifetime)
         members[copy].held = original.held.intersection(content(copy))
         log.append("\(copy) is a clone of \(index)")
     }
@@ -187,8 +212,8 @@ final class LineageHistory {
         let state = members[index].device.state.url
         try FileManager.default.removeItem(at: state)
         let name = state.deletingLastPathComponent().lastPathComponent
-        members[index].device = try world.device(name, backend: members[index].backend)
-        members[index].held = content(index)
+        members[index].device = try device(name, members[index].backend, members[index].lifetime)
+        members[index].held.formIntersection(content(index))
         log.append("\(index) loses its memory")
     }
 
@@ -211,26 +236,39 @@ final class LineageHistory {
         log.append("\(name) is put back")
     }
 
-    /// Lets a command die between two requests.
+    /// Lets a command die between two requests, or between two steps on the device's own disk.
     private func kill(_ index: Int) async throws {
         let (member, pushes) = (members[index], Bool.random(using: &generator))
         let resolves = pushes && Int.random(in: 0..<4, using: &generator) == 0
+        let source = pushes || Bool.random(using: &generator) ? nil : randomUpload()
+        let generation = Bool.random(using: &generator) ? source?.generation : nil
         let heads = try await visibleHeads(index)
-        await member.backend.die(afterRequests: Int.random(in: 0..<30, using: &generator))
+        if Bool.random(using: &generator) {
+            await member.backend.die(afterRequests: Int.random(in: 0..<30, using: &generator))
+        } else {
+            member.lifetime.end(afterSteps: Int.random(in: 0..<16, using: &generator))
+        }
         log.append("\(index) dies:")
-        await succeeds("  \(pushes ? "pushing" : "pulling")\(resolves ? ", resolving" : "")") {
+        let from = source.map { " from \($0)" } ?? ""
+        await succeeds("  \(pushes ? "pushing" : "pulling")\(resolves ? ", resolving" : "")\(from)") {
             if pushes {
                 _ = try await member.device.push(member.store, resolves: resolves).value
             } else {
-                _ = try await member.device.pull(member.store).value
+                _ = try await member.device.pull(member.store, from: source?.client, generation: generation).value
             }
         }
         await member.backend.die(afterRequests: nil)
+        member.lifetime.end(afterSteps: nil)
         try await record()
-        members[index].held.formUnion(content(index))
-        guard resolves else { return }
+        try await hold(index)
         // Whether it came to that or not, its user has said so.
-        let givenUp = heads.reduce(into: Set<String>()) { $0.formUnion($1.edits) }.subtracting(content(index))
+        if resolves { giveUp(heads, for: index) }
+    }
+
+    /// The user of a device says that its store takes the place of the heads that can be looked at.
+    private func giveUp(_ heads: [Head], for index: Int) {
+        let givenUp = heads.filter(\.isWhole).reduce(into: Set<String>()) { $0.formUnion($1.edits) }
+            .subtracting(content(index))
         for other in members.indices { members[other].held.subtract(givenUp) }
     }
 
@@ -276,17 +314,37 @@ final class LineageHistory {
         }
     }
 
+    /// A device's user has what a pull brought, but for edits that are in no head: those were given up when it was taken by its name.
+    private func hold(_ index: Int) async throws {
+        let heads = try await visibleHeads(index)
+        let edits = heads.reduce(into: Set<String>()) { $0.formUnion($1.edits) }
+        members[index].held.formUnion(content(index).intersection(edits))
+    }
+
+    private struct Head {
+        var edits: Set<String>
+        /// Whether its store can be seen, so that its user can look at it.
+        var isWhole: Bool
+    }
+
     /// The heads that a device can see, by its own view of the place.
-    private func visibleHeads(_ index: Int) async throws -> [(name: UploadName, edits: Set<String>)] {
-        let published = try await PublishedStores.list(DefaultHooks(backend: members[index].backend), hierarchy)
+    private func visibleHeads(_ index: Int) async throws -> [Head] {
+        let backend = members[index].backend
+        let published = try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
         var manifests: [StoreManifest] = []
         for name in published.published {
             let path = hierarchy.manifest(name)
-            guard let bytes = try await members[index].backend.bytes(at: path) else { continue }
+            guard let bytes = try await backend.bytes(at: path) else { continue }
             manifests.append(try StoreManifest(bytes, named: name, at: path))
         }
         let included = manifests.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes) }
-        return manifests.filter { !included.contains($0.name) }.map { ($0.name, uploads[$0.name]?.edits ?? []) }
+        var heads: [Head] = []
+        for name in manifests.map(\.name) where !included.contains(name) {
+            let store = WholeStoreFile.store.path(in: hierarchy.upload(name))
+            let isWhole = try await backend.status(of: store) != nil
+            heads.append(Head(edits: uploads[name]?.edits ?? [], isWhole: isWhole))
+        }
+        return heads
     }
 
     /// No edit that the device's user hasn't given up is missing from both its store and every head.

@@ -218,6 +218,113 @@ struct LineageScenarioTests {
         #expect(try await a.push().value.generation == 3)
     }
 
+    @Test("an unchanged store that another device has gone on from makes no upload, also when its own is gone")
+    func outdated() async throws {
+        let scene = try Scene()
+        let (a, b) = (try scene.device("a"), try scene.device("b"))
+        try b.write("one")
+        _ = try await b.push().value
+        _ = try await a.pull().value
+        for round in 1...3 {
+            try b.write("round \(round)")
+            _ = try await b.push().value
+        }
+        let before = try await scene.uploads().published
+        #expect(!before.contains { $0.generation == 1 }, "what it equals has been removed")
+        let upload = try await a.push().value
+        #expect(upload.isUnchanged && upload.generation == 1 && upload.divergedFrom.isEmpty)
+        #expect(try await scene.uploads().published == before)
+        _ = try await a.pull().value
+        #expect(try a.notes() == b.notes())
+    }
+
+    @Test("a divergence isn't settled in the place of a head that can't be looked at, unless it's said to be lost")
+    func tornHead() async throws {
+        let scene = try Scene()
+        let (a, b) = (try scene.device("a"), try scene.device("b"))
+        let clients = try await diverge(a, b)
+        let head = try #require(try await scene.uploads().published.filter { $0.client == clients.b }.max())
+        let store = WholeStoreFile.store.path(in: scene.hierarchy.upload(head))
+        let content = try #require(try await scene.backend.bytes(at: store))
+        try await scene.backend.remove(store)
+        let before = try await scene.uploads().published
+        let error = await #expect(throws: StoreSyncError.self) { try await a.push(resolves: true).value }
+        #expect(error?.code == .noUploadedStore && error?.message.contains("--resolves --whole") == true)
+        #expect(try await scene.uploads().published == before)
+        try await scene.backend.write(content, to: store, when: .ifAbsent)
+        #expect(try await a.push(resolves: true).value.divergedFrom.isEmpty)
+        try b.write("more of b")
+        _ = try await b.push(whole: true).value
+        let newer = try #require(try await scene.uploads().published.filter { $0.client == clients.b }.max())
+        try await scene.backend.remove(scene.hierarchy.upload(newer))
+        #expect(await code { try await a.push(resolves: true).value } == .noUploadedStore)
+        #expect(try await a.push(resolves: true, whole: true).value.divergedFrom.isEmpty)
+    }
+
+    @Test("a push says which manifests it couldn't read, and a planted one doesn't keep former uploads there")
+    func unreadableManifest() async throws {
+        let scene = try Scene()
+        let (a, b) = (try scene.device("a"), try scene.device("b"))
+        let clients = try await diverge(a, b)
+        let head = try #require(try await scene.uploads().published.filter { $0.client == clients.b }.max())
+        let manifest = try #require(try await scene.backend.bytes(at: scene.hierarchy.manifest(head)))
+        try await scene.backend.write(Array(manifest.dropLast(9)), to: scene.hierarchy.manifest(head), when: .always)
+        let planted = UploadName(client: clients.a, generation: 1, upload: UUID().uuidString)
+        try await scene.backend.write([UInt8](), to: scene.hierarchy.manifest(planted), when: .ifAbsent)
+        for round in 1...4 {
+            try a.write("round \(round)")
+            let upload = try await a.push().value
+            #expect(upload.warnings.contains { $0.contains("\(head)") }, "\(upload.warnings)")
+        }
+        let own = try await scene.uploads().published.filter { $0.client == clients.a && $0 != planted }
+        #expect(own.count == 2, "\(own)")
+    }
+
+    @Test("more uploads than a manifest names are too many until clients that are gone are removed")
+    func makingRoom() async throws {
+        let scene = try Scene()
+        let a = try scene.device("a")
+        try a.write("one")
+        _ = try await a.push().value
+        let first = try #require(try await scene.uploads().published.first)
+        let own = try #require(try await scene.backend.bytes(at: scene.hierarchy.manifest(first)))
+        let files = try StoreManifest(own, named: first, at: scene.hierarchy.manifest(first)).files
+        /// Heads of jobs that never come back, as many of each as are read.
+        func publish(_ jobs: Range<Int>) async throws {
+            for number in jobs.flatMap({ Array(repeating: $0, count: PublishedStores.manifestsRead) }) {
+                let client = try RemoteIdentifier("job-\(number)")
+                let name = UploadName(client: client, generation: 1, upload: UUID().uuidString)
+                let manifest = StoreManifest(name: name, created: Date(), files: files, includes: [])
+                for file in WholeStoreFile.allCases {
+                    let content = try #require(
+                        try await scene.backend.bytes(at: file.path(in: scene.hierarchy.upload(first)))
+                    )
+                    let path = file.path(in: scene.hierarchy.upload(name))
+                    try await scene.backend.write(content, to: path, when: .ifAbsent)
+                }
+                try await scene.backend.write(manifest.xml, to: scene.hierarchy.manifest(name), when: .ifAbsent)
+            }
+        }
+        let most = StoreManifest.maximumNames / PublishedStores.manifestsRead
+        try await publish(0..<most - 1)
+        try a.write("two")
+        #expect(try await a.push(resolves: true).value.divergedFrom.isEmpty)
+        try await publish(most..<most + 2)
+        try a.write("three")
+        let folders = try await scene.uploads().folders.count
+        let error = await #expect(throws: StoreSyncError.self) { try await a.push(resolves: true).value }
+        #expect(error?.code == .cannotWrite && error?.message.contains("remove client") == true)
+        #expect(try await scene.uploads().folders.count == folders, "nothing was sent")
+        for number in 0..<2 {
+            let note = scene.world.hierarchy.deletedClient(try RemoteIdentifier("job-\(number)"))
+            try await scene.backend.write([UInt8](), to: note, when: .ifAbsent)
+        }
+        #expect(try await a.push(resolves: true).value.divergedFrom.isEmpty)
+        let left = try await scene.uploads().published
+        let jobs = Set(left.map(\.client.rawValue)).filter { $0.hasPrefix("job-") }
+        #expect(!jobs.contains("job-0") && !jobs.contains("job-1") && jobs.count == most - 1)
+    }
+
     @Test("a push that would name more uploads than a reader takes is refused, and says what to do")
     func tooManyClients() async throws {
         let scene = try Scene()

@@ -118,6 +118,38 @@ struct MovedStoreTests {
         #expect(try scene.a.notes() == ["one", "two"])
     }
 
+    @Test("with an edit each, two stores that have changed places go on each by itself")
+    func exchanged() async throws {
+        let scene = try await Scene()
+        let other = scene.url("other.sqlite")
+        _ = try await scene.a.pull(other).value
+        try Store.write(["of the other"], to: other)
+        try scene.a.write("of the first")
+        let between = scene.url("between.sqlite")
+        try Self.move(scene.a.store, to: between)
+        try Self.move(other, to: scene.a.store)
+        try Self.move(between, to: other)
+        #expect(try await scene.a.push(other).value.divergedFrom.isEmpty)
+        #expect(try await scene.a.push().value.divergedFrom.count == 1, "it descends from the first generation")
+        #expect(try await scene.a.push(other).value.isUnchanged)
+    }
+
+    @Test("a file that is made in the place of another isn't the same, although it may get its number")
+    func birth() throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        defer { try? FileManager.default.removeItem(at: url) }
+        var identities: Set<FileIdentity> = []
+        for round in 1...10 {
+            try Data().write(to: url)
+            let identity = try #require(FileIdentity(atPath: url.path))
+            #expect(identities.insert(identity).inserted, "round \(round)")
+            try Data("more".utf8).write(to: url)
+            #expect(FileIdentity(atPath: url.path) == identity, "an edit changes nothing")
+            try FileManager.default.removeItem(at: url)
+        }
+        #expect(FileIdentity(atPath: url.path) == nil)
+    }
+
     private static func key(_ scene: Scene) -> DocumentKey {
         DocumentKey(
             application: ApplicationKey(

@@ -124,7 +124,43 @@ struct RollbackTests {
         #expect(await code { try await fresh.pull().value } == .rolledBack)
         #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
         #expect(try await fresh.verify().value.problems.map(\.code) == ["rolledBack"])
+        // A device whose memory doesn't name it isn't the one that takes the witness away.
+        let behind = try world.device("a", backend: veiled)
+        try behind.write("more")
+        #expect(await code { try await behind.push().value } == .rolledBack)
+        // An empty file in its place is no upload.
+        let hidden = try #require(
+            try await backend.list(hierarchy.wholeStores(clientB))?.first { $0.name.hasPrefix("manifest-") }
+        )
+        let manifest = try hierarchy.wholeStores(clientB).appending(hidden.name)
+        let content = try #require(try await backend.bytes(at: manifest))
         await veiled.showAll()
+        try await backend.write([UInt8](), to: manifest, when: .always)
+        #expect(await code { try await fresh.pull().value } == .rolledBack)
+        #expect(await code { try await behind.push().value } == .rolledBack)
+        try await backend.write(content, to: manifest, when: .always)
         #expect(await code { try await fresh.pull().value } == .diverged)
+    }
+
+    @Test(
+        "F4: a document that is gone as a whole, or its info alone, is missed by verify and status",
+        arguments: [true, false]
+    )
+    func lostDocument(isWhole: Bool) async throws {
+        let scene = try await Scene()
+        let document = scene.world.hierarchy.document(scene.world.document)
+        let lost = "\(isWhole ? document.root : document.documentInfo)"
+        let all = try scene.world.files()
+        try scene.world.restore(all.filter { !$0.key.hasPrefix(lost) })
+        if isWhole { try FileManager.default.removeItem(at: scene.world.share.appending(path: lost)) }
+        let problems = try await scene.a.verify().value.problems
+        #expect(problems.contains { $0.code == "documentMissing" && $0.path == "\(document.documentInfo)" })
+        let unreadable = try await scene.a.status().value.unreadable
+        #expect(unreadable.map(\.code) == [.documentMissing], "\(unreadable)")
+        #expect(await code { try await scene.a.push().value } == .documentMissing)
+        try scene.world.restore(all)
+        // Its empty directories are missing still.
+        #expect(try await scene.a.verify().value.problems.allSatisfy { $0.code == "missing" })
+        #expect(try await scene.a.status().value.unreadable.isEmpty)
     }
 }

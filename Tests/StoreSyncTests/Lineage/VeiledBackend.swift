@@ -6,6 +6,7 @@ import RemoteStorage
 actor VeiledBackend: ForwardingBackend {
     nonisolated let base: any RemoteBackend
     private var hidden: Set<RemotePath> = []
+    private var showsAllOnWrite = false
     private var requestsLeft: Int?
 
     init(_ base: any RemoteBackend) { self.base = base }
@@ -15,6 +16,9 @@ actor VeiledBackend: ForwardingBackend {
 
     /// Shows everything again.
     func showAll() { hidden = [] }
+
+    /// Shows everything again as soon as something is written.
+    func showAllOnWrite() { showsAllOnWrite = true }
 
     /// Lets so many requests through and no more; all where `count` is `nil`.
     func die(afterRequests count: Int?) { requestsLeft = count }
@@ -57,6 +61,7 @@ actor VeiledBackend: ForwardingBackend {
         when condition: WriteCondition
     ) async throws -> RemoteItem {
         try begin()
+        if showsAllOnWrite { showAll() }
         return try await base.write(content, to: path, when: condition)
     }
 

@@ -103,7 +103,7 @@ struct StateDirectoryMemoryTests {
         #expect(listed.allSatisfy { !$0.isPublished })
         let store = try #require(uploads[0].store)
         #expect(try state.openUploads(of: store).map(\.generation).sorted() == [2, 4, 9, 10])
-        try state.adoptInterruptedUploads([uploads[0].name], document: diary)
+        try state.adoptInterruptedUploads([StateFixture.manifest(of: uploads[0])], document: diary)
         #expect(try state.uploads(for: diary, client: client).filter(\.isPublished).map(\.name.generation) == [9])
         #expect(try state.store(at: store.path, document: diary) == store)
         #expect(try state.openUploads(of: store).isEmpty, "the store has gone on since")
@@ -118,7 +118,7 @@ struct StateDirectoryMemoryTests {
         pulled.contentRoot = "beef"
         pulled.base = StateFixture.name(3)
         try state.commitPull(pulled)
-        try state.adoptInterruptedUploads([upload.name], document: diary)
+        try state.adoptInterruptedUploads([StateFixture.manifest(of: upload)], document: diary)
         #expect(try state.store(at: pulled.path, document: diary) == pulled)
         #expect(try state.uploads(for: diary).map(\.isPublished) == [true])
     }
@@ -146,12 +146,35 @@ struct StateDirectoryMemoryTests {
         var future = StateFixture.store("/a")
         future.contentRoot = "beef"
         future.base = StateFixture.name(9)
+        future.contained = [StateFixture.name(9)]
         try state.beginPull(future)
         let record = try #require(try state.store(at: "/a", document: diary))
         #expect(record.contentRoot == "c0ffee")
-        #expect(record.settled(for: "c0ffee") == record)
-        #expect(record.settled(for: "other") == record)
+        #expect(record.settled(for: "c0ffee") == StateFixture.store("/a"))
+        #expect(
+            record.settled(for: "other").contained.isEmpty,
+            "what it descends from, the former store or the new one"
+        )
         #expect(record.settled(for: "beef").base == future.base)
+    }
+
+    @Test(
+        "an upload with another content, or one that hadn't come as far as its manifest, isn't adopted"
+    )
+    func anothersUpload() throws {
+        let (upload, other) = (StateFixture.record(2), String(repeating: "deadbeef", count: 8))
+        var unsent = StateFixture.record(3)
+        unsent.contentRoot = nil
+        for upload in [upload, unsent] { try state.recordUpload(upload) }
+        let store = StateFixture.store()
+        #expect(try state.openUploads(of: store) == [upload.name])
+        let manifests = [
+            try StateFixture.manifest(of: upload, contentRoot: other), try StateFixture.manifest(of: unsent),
+        ]
+        try state.adoptInterruptedUploads(manifests, document: diary)
+        #expect(try state.uploads(for: diary).allSatisfy { !$0.isPublished && $0.store == nil })
+        #expect(try state.openUploads(of: store).isEmpty)
+        #expect(try state.stores(of: diary).isEmpty)
     }
 
     @Test("the hook is called before and after every write, and not for reads")

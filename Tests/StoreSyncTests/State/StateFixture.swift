@@ -1,5 +1,6 @@
 import Foundation
 import RemoteStorage
+import SyncCryptography
 
 @testable import StoreSync
 
@@ -60,6 +61,18 @@ final class StateFixture {
             generation: generation,
             upload: UUID().uuidString
         )
-        return UploadRecord(document: document, name: name, store: store(of: document))
+        var upload = UploadRecord(document: document, name: name, store: store(of: document))
+        upload.contentRoot = contentRoot
+        return upload
+    }
+
+    /// Digest of what ``record(_:of:client:)`` publishes.
+    static let contentRoot = String(repeating: "c0ffee00", count: 8)
+
+    /// What publishes an upload, with the content that it was to have unless another is given.
+    static func manifest(of upload: UploadRecord, contentRoot: String = contentRoot) throws -> StoreManifest {
+        guard let root = ContentRoot(hex: contentRoot) else { preconditionFailure("\(contentRoot) isn't a digest") }
+        let store = StoreManifest.File(file: .store, size: 1, storedSize: 1, contentRoot: root)
+        return StoreManifest(name: upload.name, created: Date(), files: [store], includes: [])
     }
 }

@@ -1,0 +1,142 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("A command that dies before it remembers what it did", .timeLimit(.minutes(30)))
+struct InterruptedCommandTests {
+    private struct Scene {
+        let world: World
+        let backend = InMemoryBackend()
+        let a: Device
+        let b: Device
+        let clientB: RemoteIdentifier
+
+        /// Two devices with an edit each that the other doesn't have.
+        init() async throws {
+            world = try World(isVolatile: true)
+            (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+            try a.write("base")
+            _ = try await a.push().value
+            _ = try await b.pull().value
+            try b.write("from b")
+            clientB = try await b.push().value.client
+        }
+
+        /// Device `a`, which dies before a change of its memory.
+        func dying(before change: String) throws -> Device {
+            try world.device("a", backend: backend) { moment in
+                guard moment == "before \(change)" else { return }
+                throw StoreSyncError(.remoteUnavailable, "The device is dead.")
+            }
+        }
+
+        /// What a device that comes new finds in all heads together.
+        func inHeads() async throws -> Set<String> {
+            let hierarchy = world.hierarchy.document(world.document)
+            let published = try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
+            var manifests: [StoreManifest] = []
+            for name in published.published {
+                let bytes = try #require(try await backend.bytes(at: hierarchy.manifest(name)))
+                manifests.append(try StoreManifest(bytes, named: name, at: hierarchy.manifest(name)))
+            }
+            var notes: Set<String> = []
+            for head in Lineage.heads(of: manifests) {
+                let reader = try world.device("reader of \(head.name)", backend: backend)
+                _ = try await reader.pull(from: head.name.client, generation: head.name.generation).value
+                notes.formUnion(try reader.notes())
+            }
+            return notes
+        }
+    }
+
+    @Test("D16: a pull of another side, and an edit after it, include nothing that the store doesn't hold")
+    func pull() async throws {
+        let scene = try await Scene()
+        try scene.a.write("from a")
+        _ = try await scene.a.push().value
+        let dying = try scene.dying(before: "pull")
+        #expect(await code { try await dying.pull(from: scene.clientB).value } == .remoteUnavailable)
+        #expect(try scene.a.notes() == ["base", "from b"], "it died after the store was replaced")
+        try scene.a.write("after")
+        #expect(try await !scene.a.push().value.divergedFrom.isEmpty)
+        #expect(try await scene.inHeads() == ["base", "from a", "from b", "after"])
+    }
+
+    @Test("D16: a pull of an older generation, and an edit after it, leave the newer ones what they are")
+    func olderGeneration() async throws {
+        let scene = try await Scene()
+        _ = try await scene.a.pull().value
+        try scene.a.write("newest")
+        let client = try await scene.a.push().value.client
+        let dying = try scene.dying(before: "pull")
+        #expect(await code { try await dying.pull(from: client, generation: 1).value } == .remoteUnavailable)
+        #expect(try scene.a.notes() == ["base"])
+        try scene.a.write("after")
+        _ = try await scene.a.push().value
+        #expect(try await scene.inHeads() == ["base", "from b", "newest", "after"])
+    }
+
+    @Test("D16: what was being pushed isn't in a store that was replaced since", arguments: ["edited", "unchanged"])
+    func pushAndPull(then: String) async throws {
+        let scene = try await Scene()
+        try scene.a.write("from a")
+        // Published, and not remembered.
+        let pushing = try scene.dying(before: "push")
+        #expect(await code { try await pushing.push().value } == .remoteUnavailable)
+        let pulling = try scene.dying(before: "pull")
+        _ = await code { try await pulling.pull(from: scene.clientB).value }
+        #expect(try scene.a.notes() == ["base", "from b"])
+        if then == "edited" { try scene.a.write("after") }
+        _ = try await scene.a.push().value
+        #expect(try await scene.inHeads().isSuperset(of: ["base", "from a", "from b"]))
+    }
+
+    @Test("D16: an upload of this device's name with the content of its copy is that copy's")
+    func copyOfThisDevice() async throws {
+        let scene = try await Scene()
+        _ = try await scene.a.pull().value
+        try scene.a.write("of the device")
+        // All files are there and the manifest isn't: the copy of this device that goes on has the same name for it.
+        let dying = try scene.world.device("a", backend: scene.backend) { moment in
+            guard moment == "after upload" else { return }
+            throw StoreSyncError(.remoteUnavailable, "The device is dead.")
+        }
+        #expect(await code { try await dying.push().value } == .remoteUnavailable)
+        let key = DocumentKey(
+            application: ApplicationKey(remote: scene.backend.identity, application: scene.world.application.rawValue),
+            document: scene.world.document.rawValue
+        )
+        let begun = try #require(try scene.a.state.uploads(for: key).last { !$0.isPublished })
+        let hierarchy = scene.world.hierarchy.document(scene.world.document)
+        let copy = try scene.world.device("copy", backend: scene.backend)
+        _ = try await copy.pull(from: scene.clientB).value
+        try copy.write("of the copy")
+        _ = try await copy.push().value
+        let published = try await PublishedStores.list(DefaultHooks(backend: scene.backend), hierarchy)
+        let newest = try #require(published.published.max())
+        let bytes = try #require(try await scene.backend.bytes(at: hierarchy.manifest(newest)))
+        let manifest = try StoreManifest(bytes, named: newest, at: hierarchy.manifest(newest))
+        var renamed = StoreManifest(
+            name: begun.name,
+            created: manifest.created,
+            files: manifest.files,
+            includes: manifest.includes.filter { $0 < begun.name }
+        )
+        renamed.otherHeads = []
+        try await scene.backend.remove(hierarchy.upload(begun.name))
+        for file in WholeStoreFile.allCases {
+            let content = try #require(try await scene.backend.bytes(at: file.path(in: hierarchy.upload(newest))))
+            try await scene.backend.write(content, to: file.path(in: hierarchy.upload(begun.name)), when: .always)
+        }
+        try await scene.backend.remove(hierarchy.manifest(newest))
+        try await scene.backend.write(renamed.xml, to: hierarchy.manifest(begun.name), when: .ifAbsent)
+
+        let upload = try await scene.a.push().value
+        #expect(upload.client != begun.name.client, "it goes on as another client")
+        #expect(upload.divergedFrom == [begun.name.client])
+        #expect(try await scene.inHeads() == ["base", "from b", "of the device", "of the copy"])
+    }
+}
