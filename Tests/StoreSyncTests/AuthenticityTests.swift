@@ -13,7 +13,7 @@ struct AuthenticityTests {
     private static let password = "correct horse battery staple"
 
     private static func world(isSealed: Bool = true) throws -> World {
-        try World(password: isSealed ? password : nil, isVolatile: true)
+        try World(password: isSealed ? password : nil)
     }
 
     private static func files(_ world: World, _ suffix: String) throws -> [String] {
@@ -206,7 +206,7 @@ struct AuthenticityTests {
     @Test("an upload that a removed client publishes while another device cleans up after it stays, as a head")
     func removedClientPublishes() async throws {
         let place = InMemoryBackend()
-        let world = try World(isVolatile: true, place: place)
+        let world = try World(place: place)
         let (a, b) = (try world.device("a"), try world.device("b"))
         try a.write("one")
         _ = try await a.push().value
@@ -372,7 +372,7 @@ struct AuthenticityTests {
         _ = try await a.supervisor.add(removal).value
         #expect(await code { try await b.register().value } == .deregistered)
         var refusing = b
-        refusing.password = try Password("not the password")
+        refusing.password = try Password.cheap("not the password")
         let refused = refusing.registration(startsAnew: true)
         #expect(await code { try await b.supervisor.add(refused).value } == .wrongPassword)
         #expect(try await b.items().isEmpty, "they went although the password was wrong")

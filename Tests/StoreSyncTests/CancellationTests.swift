@@ -70,7 +70,7 @@ struct CancellationTests {
     ///
     /// Returns whether the moment came before the end.
     private func run(_ scenario: Scenario, _ moment: Moment, seed: UInt64) async throws -> Bool {
-        let world = try World(isVolatile: true)
+        let world = try World()
         try await scenario.prepare(world)
         let point = CancellationPoint(step: moment.step)
         let (state, wasCancelled) = try await Simulation.run(seed: seed, cancellingAt: point) { simulation in
@@ -170,7 +170,7 @@ struct CancellationTests {
         "F17: a password change that is cancelled anywhere ends as cancelled if nothing was changed, and else finishes"
     )
     func passwordChange() async throws {
-        let world = try World(password: "correct horse", isVolatile: true)
+        let world = try World(password: "correct horse")
         _ = try await world.device("a").register().value
         let path = ApplicationHierarchy(world.application).passwordTest
         let url = world.share.appending(path: "\(path)")
@@ -183,7 +183,7 @@ struct CancellationTests {
             let (state, version) = try await Simulation.run(seed: 1, cancellingAt: point) { [step] simulation in
                 let device = try world.device("a", simulation: simulation)
                 let change = PasswordChangeOperation(
-                    to: try Password("step \(step)"),
+                    to: try Password.cheap("step \(step)"),
                     of: world.application,
                     parameters: .interactive,
                     backend: device.backend,
@@ -211,7 +211,7 @@ struct CancellationTests {
 
     @Test("F17 D1: cancelled before each of its jobs, registering keeps what every operation promises")
     func registrationConforms() async throws {
-        let world = try World(isVolatile: true)
+        let world = try World()
         let report = try await OperationConformance.check(seeds: 0..<2) { simulation in
             try world.device(UUID().uuidString, backend: InMemoryBackend(), simulation: simulation).registration()
         }

@@ -263,7 +263,7 @@ private final class Images: Sendable {
 
     init(of folder: URL) throws {
         self.folder = folder
-        store = FileManager.default.temporaryDirectory.appending(path: "storesync-images-\(UUID().uuidString)")
+        store = folder.deletingLastPathComponent().appending(path: "storesync-test-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: store, withIntermediateDirectories: true)
     }
 

@@ -57,7 +57,7 @@ struct FaultTests {
     func vanishing() async throws {
         for how in [SimulatedBackend.Disappearance.empty, .unreachable] {
             let place = InMemoryBackend()
-            let world = try World(isVolatile: true, place: place)
+            let world = try World(place: place)
             let backend = SimulatedBackend(.aws, place: place)
             let device = try world.device("a", backend: backend)
             try device.write("one")
@@ -169,7 +169,7 @@ private struct FaultHistory {
 
     init(_ server: SimulatedServer, _ seed: UInt64, _ simulation: Simulation) throws {
         let place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
-        world = try World(isVolatile: true, place: place, simulation: simulation)
+        world = try World(place: place, simulation: simulation)
         connections = (0..<2).map {
             SimulatedBackend(server, seed: seed &* 2 &+ $0, place: place, clock: simulation.clock)
         }

@@ -69,7 +69,7 @@ struct HidingStorageTests {
 
         init() async throws {
             let place = InMemoryBackend()
-            world = try World(password: "correct horse battery staple", isVolatile: true, place: place)
+            world = try World(password: "correct horse battery staple", place: place)
             homes = world.folder.appending(path: "homes")
             let (a, b) = (try world.device("a"), try world.device("b"))
             var former: [RemotePath: [UInt8]] = [:]

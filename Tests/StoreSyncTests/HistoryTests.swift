@@ -29,7 +29,7 @@ struct HistoryTests {
 
     @Test("a device that takes another's store after a divergence goes on from it, and the other follows")
     func resolution() async throws {
-        let world = try World(isVolatile: true)
+        let world = try World()
         let backend = InMemoryBackend()
         let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
         try a.write("base")
@@ -94,7 +94,7 @@ struct HistoryTests {
     }
 
     private static func run(_ steps: [Step], skew: TimeInterval) async throws {
-        let world = try World(isVolatile: true)
+        let world = try World()
         let backend = InMemoryBackend()
         let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
         var model = Model()

@@ -87,7 +87,7 @@ struct IdentityTests {
     func atOnce() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
-                let world = try World(isVolatile: true)
+                let world = try World()
                 let backend = InMemoryBackend()
                 let original = try world.device("original", backend: backend, simulation: simulation)
                 try original.write("common")

@@ -13,7 +13,7 @@ import ThreadSupport
 struct KeychainSynchronizationTests {
     private static let password = "correct horse battery staple"
 
-    private static func world() throws -> World { try World(password: password, isVolatile: true) }
+    private static func world() throws -> World { try World(password: password) }
 
     private static func item(_ account: String) -> KeychainItem {
         KeychainItem(service: "canary-service", account: account, isSynchronizable: true)
@@ -181,7 +181,7 @@ struct KeychainSynchronizationTests {
 
     @Test("in an application that isn't encrypted items don't travel, and it's said; nothing of them is on the remote")
     func unencrypted() async throws {
-        let world = try World(isVolatile: true)
+        let world = try World()
         let device = try world.device("device")
         #expect(try await device.synchronizeKeychain().value.warnings.isEmpty)
         try await device.keychain().add(SecretBytes("1"), as: Self.item("account"))

@@ -66,7 +66,7 @@ struct NoSecretTests {
     func values() async throws {
         let world = try World()
         let text = "canary battery staple"
-        let (password, second) = (try Password(text), try Password("canary for another time"))
+        let (password, second) = (try Password.cheap(text), try Password.cheap("canary for another time"))
         let log = InMemoryLogHandler()
         let logger = Logger(label: "trace") { _ in
             var handler = log
@@ -158,7 +158,7 @@ struct NoSecretTests {
                 }
             }
         }
-        let wrong = application.reader.registration { _ in .encrypted(try Password("canary, and wrong")) }
+        let wrong = application.reader.registration { _ in .encrypted(try Password.cheap("canary, and wrong")) }
         _ = try? await application.reader.supervisor.add(wrong).value
         let errors = application.errors.withLock { $0 }
         #expect(errors.count > 50 && Set(errors.map(\.code)).count >= 8)
@@ -180,7 +180,7 @@ extension Answers {
     /// What a manager whose delegate gives a wrong password is told.
     fileprivate func failing(_ manager: ApplicationSyncManager, _ world: World) async -> (any Error)? {
         let state = try? StateDirectory(url: world.folder.appending(path: "other state"))
-        guard let state, let wrong = try? Password("canary, and wrong") else { return nil }
+        guard let state, let wrong = try? Password.cheap("canary, and wrong") else { return nil }
         let operation = StatusOperation(manager.application, backend: manager.backend, state: state) { question in
             guard question == .joiningEncrypted(passwordWasWrong: false) else {
                 throw StoreSyncError(.wrongPassword, "The password was wrong.")

@@ -36,7 +36,7 @@ struct RegistrationRaceTests {
     func registeringFirst(_ place: Place) async throws {
         for seed in 0..<Self.rounds {
             try await Simulation.run(seed: seed) { simulation in
-                let world = try World(isVolatile: true)
+                let world = try World()
                 let backend = place.backend(world, simulation)
                 let devices = try Self.devices(in: world, backend, simulation)
                 let handles = devices.map { $0.register() }
@@ -62,7 +62,7 @@ struct RegistrationRaceTests {
     func pushingFirst(_ place: Place) async throws {
         for seed in 0..<40 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
-                let world = try World(isVolatile: true)
+                let world = try World()
                 let backend = place.backend(world, simulation)
                 let devices = try Self.devices(in: world, backend, simulation)
                 for device in devices { try device.write(device.name) }
@@ -96,10 +96,10 @@ struct RegistrationRaceTests {
     func passwords(_ place: Place) async throws {
         for seed in 0..<5 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
-                let world = try World(isVolatile: true)
+                let world = try World()
                 let backend = place.backend(world, simulation)
                 let devices = try Self.devices(in: world, backend, simulation)
-                let passwords = try devices.map { try Password("password of \($0.name)") }
+                let passwords = try devices.map { try Password.cheap("password of \($0.name)") }
                 let handles = zip(devices, passwords).map { device, password in
                     // Whoever is asked for another's password tries all of them.
                     let rest = Locked(passwords[...])
@@ -140,13 +140,13 @@ struct RegistrationRaceTests {
         for place in Place.allCases {
             for seed in 0..<40 as Range<UInt64> {
                 try await Simulation.run(seed: seed) { simulation in
-                    let world = try World(isVolatile: true)
+                    let world = try World()
                     let backend = place.backend(world, simulation)
                     let (plain, sealed) = (
                         try world.device("plain", backend: backend, simulation: simulation),
                         try world.device("sealed", backend: backend, simulation: simulation)
                     )
-                    let password = try Password("correct horse")
+                    let password = try Password.cheap("correct horse")
                     let handles = [
                         plain.supervisor.add(plain.registration { _ in .unencrypted }),
                         sealed.supervisor.add(sealed.registration { _ in .encrypted(password) }),

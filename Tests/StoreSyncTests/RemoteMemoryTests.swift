@@ -77,7 +77,7 @@ struct RemoteMemoryTests {
 
     @Test("of 3,000 manifests of a client 64 are read, 16 at a time, and people are told", arguments: [false, true])
     func manifests(isSealed: Bool) async throws {
-        let world = try World(password: isSealed ? "correct horse" : nil)
+        let world = try World(password: isSealed ? "correct horse" : nil, isVolatile: false)
         let near = InMemoryBackend()
         let client = try await Self.plant(3_000, above: false, in: world, near)
         let counts = try await counted(world, near) { device in
@@ -97,7 +97,7 @@ struct RemoteMemoryTests {
 
     @Test("manifests planted above all of a client's own hide them, and the error says so")
     func hidden() async throws {
-        let world = try World()
+        let world = try World(isVolatile: false)
         let near = InMemoryBackend()
         _ = try await Self.plant(100, above: true, in: world, near)
         let counts = try await counted(world, near) { device in
@@ -109,7 +109,7 @@ struct RemoteMemoryTests {
 
     @Test("status reads one manifest of each client, at most 128 at a time, of however many clients and documents")
     func status() async throws {
-        let world = try World()
+        let world = try World(isVolatile: false)
         let near = InMemoryBackend()
         _ = try await Self.plant(0, above: false, in: world, near)
         for document in 0..<20 {

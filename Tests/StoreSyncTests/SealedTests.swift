@@ -50,7 +50,7 @@ struct SealedTests {
         _ = try await world.device("first").register().value
         let before = try world.files()
         let questions = Locked<[EncryptionQuestion]>([])
-        let answers = try ["wrong", "Wrong", Self.password].map { try Password($0) }
+        let answers = try ["wrong", "Wrong", Self.password].map { try Password.cheap($0) }
         let device = try world.device("second")
         let registration = device.registration { question in
             let count = questions.withLock { questions in
@@ -94,7 +94,7 @@ struct SealedTests {
         let registration = try Data(contentsOf: world.url(hierarchy(world).registration))
         let other = try await KeyFile.create(
             wrapping: MasterKey(),
-            with: try Password(Self.password),
+            with: try Password.cheap(Self.password),
             epoch: try KeyFile(Array(Data(contentsOf: path))).epoch,
             registration: Array(registration),
             parameters: .interactive
@@ -126,7 +126,7 @@ struct SealedTests {
         let before = try world.files()
         #expect(before.count > 1_000)
         let change = PasswordChangeOperation(
-            to: try Password("another one"),
+            to: try Password.cheap("another one"),
             of: world.application,
             parameters: .interactive,
             backend: a.backend,
@@ -157,7 +157,7 @@ struct SealedTests {
         let device = try world.device("device")
         func change() async throws -> Int {
             let operation = PasswordChangeOperation(
-                to: try Password("new"),
+                to: try Password.cheap("new"),
                 of: world.application,
                 backend: device.backend,
                 state: device.state

@@ -15,7 +15,7 @@ struct SealedVerificationTests {
         let stranger: Device
 
         init() async throws {
-            world = try World(password: "correct horse", isVolatile: true)
+            world = try World(password: "correct horse")
             (known, stranger) = (try world.device("known"), try world.device("stranger"))
             try known.write("one")
             _ = try await known.push().value
@@ -79,7 +79,7 @@ struct SealedVerificationTests {
         try whole.write(to: url)
         // A wrong password is nobody's damage.
         var guessing = scene.stranger
-        guessing.password = try Password("wrong")
+        guessing.password = try Password.cheap("wrong")
         #expect(await code { try await guessing.verify().value } == .wrongPassword)
     }
 }

@@ -164,7 +164,7 @@ struct TraceabilityTests {
         let world = try World()
         let backend = RecordingBackend()
         let device = try world.device("device", backend: backend)
-        let password = try Password("correct horse")
+        let password = try Password.cheap("correct horse")
         _ = try await world.device("first", backend: backend).register().value
         await backend.forget()
         #expect(

@@ -22,13 +22,14 @@ extension Password {
         executor: (any TaskExecutor)? = nil
     ) async throws -> SecretBytes {
         try parameters.validate()
+        let cost = cost ?? parameters
         let ticket = Ticket<SecretBytes>()
         // Not a child of this task, which would have to wait for it: that is what must not happen.
         Task.detached(executorPreference: executor ?? Self.executor, priority: Task.currentPriority) { [bytes] in
             guard !ticket.isAbandoned else { return }
             ticket.finish(
                 Result {
-                    try Argon2id.hash(bytes, salt: salt, passes: parameters.passes, memory: parameters.memory)
+                    try Argon2id.hash(bytes, salt: salt, passes: cost.passes, memory: cost.memory)
                 }
             )
         }

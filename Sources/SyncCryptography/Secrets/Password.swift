@@ -12,6 +12,8 @@ public struct Password: Sendable, Equatable {
     public static let mostBytes = 1 << 16
 
     let bytes: SecretBytes
+    /// What hashing it costs whatever is asked for: tests that aren't about hashing do it thousands of times.
+    package var cost: PasswordParameters?
 
     /// Takes a password.
     ///

@@ -98,7 +98,7 @@ struct DeltaPushTests {
 
     @Test("an unencrypted application has whole copies, and nothing is remembered for another")
     func unencrypted() async throws {
-        let world = try World(isVolatile: true)
+        let world = try World()
         let a = try world.device("a")
         var generator = SplitMix64(seed: 4)
         try RowStore.insert(50, into: a.store, &generator)

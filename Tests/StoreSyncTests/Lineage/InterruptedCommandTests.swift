@@ -16,7 +16,7 @@ struct InterruptedCommandTests {
 
         /// Two devices with an edit each that the other doesn't have.
         init() async throws {
-            world = try World(isVolatile: true)
+            world = try World()
             (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
             try a.write("base")
             _ = try await a.push().value

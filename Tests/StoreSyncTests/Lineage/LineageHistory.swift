@@ -55,7 +55,7 @@ final class LineageHistory {
     init(seed: UInt64) throws {
         generator = SplitMix64(seed: seed)
         place = InMemoryBackend()
-        world = try World(isVolatile: true, place: place)
+        world = try World(place: place)
     }
 
     /// Runs the history; returns how many commands ended with success.

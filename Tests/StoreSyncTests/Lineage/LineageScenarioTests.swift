@@ -12,7 +12,7 @@ struct LineageScenarioTests {
         let world: World
         let backend = InMemoryBackend()
 
-        init() throws { world = try World(isVolatile: true) }
+        init() throws { world = try World() }
 
         func device(_ name: String, backend: (any RemoteBackend)? = nil) throws -> Device {
             try world.device(name, backend: backend ?? self.backend)

@@ -17,7 +17,7 @@ struct MendingTests {
 
         /// A sealed store that was pushed whole and then as a delta, or as a whole copy alone.
         init(isDelta: Bool) async throws {
-            world = try World(password: password, isVolatile: true)
+            world = try World(password: password)
             (a, b) = (try world.device("a"), try world.device("b"))
             var generator = SplitMix64(seed: 1)
             try RowStore.insert(40, into: a.store, &generator)
@@ -76,7 +76,7 @@ struct MendingTests {
 
     @Test("where tags follow from content, a file of the same length with another tag isn't relied on")
     func tags() async throws {
-        let world = try World(isVolatile: true)
+        let world = try World()
         let backend = InMemoryBackend(capabilities: .all)
         let a = try world.device("a", backend: backend)
         try a.write("one")
@@ -107,7 +107,7 @@ struct MendingTests {
 
     @Test("a pull of a damaged upload names one that is whole, and takes it when that is asked for")
     func olderUpload() async throws {
-        let world = try World(password: Self.password, isVolatile: true)
+        let world = try World(password: Self.password)
         let (a, b) = (try world.device("a"), try world.device("b"))
         try a.write("one")
         let client = try await a.push().value.client

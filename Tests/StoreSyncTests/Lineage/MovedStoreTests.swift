@@ -13,7 +13,7 @@ struct MovedStoreTests {
         let b: Device
 
         init() async throws {
-            world = try World(isVolatile: true)
+            world = try World()
             let backend = InMemoryBackend()
             (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
             try a.write("one")

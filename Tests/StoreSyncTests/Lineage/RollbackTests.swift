@@ -17,7 +17,7 @@ struct RollbackTests {
         private(set) var states: [[String: Data]] = []
 
         init() async throws {
-            world = try World(password: password, isVolatile: true)
+            world = try World(password: password)
             (a, b) = (try world.device("a"), try world.device("b"))
             for round in 1...5 {
                 try a.write("round \(round)")
@@ -83,7 +83,7 @@ struct RollbackTests {
 
     @Test("a store whose upload is gone is not replaced by what another device uploaded beside it")
     func onlyCopy() async throws {
-        let world = try World(isVolatile: true)
+        let world = try World()
         let backend = InMemoryBackend()
         let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
         try a.write("base")
@@ -107,7 +107,7 @@ struct RollbackTests {
 
     @Test("a device without memory is told of a head that others have seen beside the one that is there")
     func witness() async throws {
-        let world = try World(isVolatile: true)
+        let world = try World()
         let backend = InMemoryBackend()
         let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
         try a.write("base")

@@ -95,7 +95,7 @@ struct AppWritesTests {
         arguments: [nil, "correct horse"]
     )
     func rollbackJournal(password: String?) async throws {
-        let world = try World(password: password)
+        let world = try World(password: password, isVolatile: false)
         try await Simulation.run(seed: 1) { simulation in
             let app = Locked<App?>(nil)
             let device = try world.device("a", simulation: simulation) { _ in app.withLock { $0 }?.write() }
@@ -119,7 +119,7 @@ struct AppWritesTests {
         arguments: [false, true]
     )
     func slowPush(isStalled: Bool) async throws {
-        let world = try World()
+        let world = try World(isVolatile: false)
         try await Simulation.run(seed: 1) { simulation in
             let app = Locked<App?>(nil)
             let emptied = Locked<[Bool]>([])
@@ -152,7 +152,7 @@ struct AppWritesTests {
 
     @Test("can empty the log of a store in WAL mode once it has grown beyond 64 MiB during a push")
     func largeLog() async throws {
-        let world = try World()
+        let world = try World(isVolatile: false)
         try await Simulation.run(seed: 1) { simulation in
             let app = Locked<App?>(nil)
             let emptied = Locked<[Bool]>([])

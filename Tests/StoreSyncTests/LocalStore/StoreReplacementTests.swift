@@ -14,7 +14,7 @@ struct StoreReplacementTests {
     private let new = Set((0..<900).map { "new \($0)" })
 
     init() throws {
-        world = try World()
+        world = try World(isVolatile: false)
         url = world.folder.appending(path: "store.sqlite")
     }
 

@@ -10,7 +10,7 @@ struct StoreSnapshotTests {
     private let world: World
 
     init() throws {
-        world = try World()
+        world = try World(isVolatile: false)
     }
 
     private func place(_ name: String) -> URL { world.folder.appending(path: name) }

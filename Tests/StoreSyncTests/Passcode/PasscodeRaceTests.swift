@@ -84,7 +84,7 @@ struct PasscodeRaceTests {
         for seed in 0..<Self.seeds / 2 {
             try await Simulation.run(seed: seed) { simulation in
                 let comment = "\(place), seed \(seed)"
-                let world = try World(isVolatile: true)
+                let world = try World()
                 let backend = place.backend(world, simulation.executor)
                 let setups = try ["a", "b"].map {
                     try world.device($0, backend: backend, simulation: simulation).passcodeSetup()

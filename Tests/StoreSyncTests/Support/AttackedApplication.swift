@@ -59,12 +59,12 @@ struct AttackedApplication {
 
     /// Makes the application, with a store that has `padding` bytes of noise in it.
     init(padding: Int = 0) async throws {
-        let epoch = try World(password: Self.password, isVolatile: true)
+        let epoch = try World(password: Self.password)
         let stranger = try epoch.device("writer")
         try stranger.write("of another epoch")
         _ = try await stranger.push().value
 
-        world = try World(password: Self.password, isVolatile: true)
+        world = try World(password: Self.password)
         writer = try world.device("writer")
         reader = try world.device("reader")
         _ = try await world.device("idle").register().value
@@ -84,7 +84,7 @@ struct AttackedApplication {
         try world.put(Data(note), at: "\(world.hierarchy.deletedDocument(gone))")
         let password = try world.files()
         let change = PasswordChangeOperation(
-            to: try Password(Self.secondPassword),
+            to: try Password.cheap(Self.secondPassword),
             of: world.application,
             parameters: .interactive,
             backend: writer.backend,

@@ -84,7 +84,7 @@ final class PasscodeScene: Sendable {
     private var image: URL { world.folder.appending(path: "image", directoryHint: .isDirectory) }
 
     init(_ place: PasscodePlace) async throws {
-        world = try World(isVolatile: true)
+        world = try World()
         self.place = place
         let backend = place.backend(world)
         let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))

@@ -26,22 +26,22 @@ final class World: Sendable {
     /// Makes a folder.
     ///
     /// One that is volatile lies in memory where the system has such a place: what syncs to the disk is hundreds of times
-    /// faster there, which lets a test run thousands of histories.
+    /// faster there.
     init(
         application: String = "org.example.notes",
         document: String = "notes",
         password: String? = nil,
-        isVolatile: Bool = false,
+        isVolatile: Bool = true,
         place: InMemoryBackend? = nil,
         simulation: Simulation? = nil
     ) throws {
         (self.place, self.simulation) = (place, simulation)
-        self.password = try password.map { try Password($0) }
+        self.password = try password.map { try Password.cheap($0) }
         self.application = try RemoteIdentifier(application)
         self.document = try RemoteIdentifier(document)
-        let memory = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
-        let isInMemory = isVolatile && FileManager.default.isWritableFile(atPath: memory.path)
-        folder = (isInMemory ? memory : FileManager.default.temporaryDirectory)
+        folder =
+            (isVolatile
+            ? Self.memory ?? FileManager.default.temporaryDirectory : FileManager.default.temporaryDirectory)
             .appending(path: "storesync-test-\(UUID().uuidString)", directoryHint: .isDirectory)
         for directory in [share, temporary] {
             try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -51,6 +51,14 @@ final class World: Sendable {
     deinit {
         try? FileManager.default.removeItem(at: folder)
     }
+
+    /// A place in memory, where the system has one with room enough for the tests.
+    private static let memory: URL? = {
+        let place = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
+        let free = try? FileManager.default.attributesOfFileSystem(forPath: place.path)[.systemFreeSize] as? Int64
+        let isLarge = (free ?? 0) > 2 << 30
+        return isLarge && FileManager.default.isWritableFile(atPath: place.path) ? place : nil
+    }()
 
     /// Where operations have their temporary directories.
     var temporary: URL { folder.appending(path: "temporary", directoryHint: .isDirectory) }
@@ -292,6 +300,17 @@ extension Store {
         defer { try? queue.close() }
         let now = try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode = \(mode)") }
         #expect(now == mode)
+    }
+}
+
+extension Password {
+    /// A password that is hashed at next to no cost.
+    ///
+    /// It opens what was made with one of its kind.
+    static func cheap(_ text: String) throws -> Password {
+        var password = try Password(text)
+        password.cost = PasswordParameters(passes: 1, memoryKibibytes: 8)
+        return password
     }
 }
 
