@@ -21,7 +21,12 @@ struct Push: AsyncParsableCommand {
     @Flag(help: "Create the document again if it was deleted.")
     var recreate = false
 
-    @Flag(help: "Take the place of every newest store, also of those whose edits this one doesn't have.")
+    @Flag(
+        help: """
+            Take the place of every newest store, also of those whose edits this one doesn't have. With --whole also of one \
+            whose files are lost.
+            """
+    )
     var resolves = false
 
     @Flag(help: "Upload a whole copy that relies on nothing on the remote, to mend what was lost or damaged there.")

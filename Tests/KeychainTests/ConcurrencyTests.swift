@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import Keychain
 
-@Suite("Several keychains on one file", .timeLimit(.minutes(30)))
+@Suite("Several keychains on one file", .timeLimit(.minutes(60)))
 struct ConcurrencyTests {
     private let fixture: KeychainFixture
 

@@ -98,7 +98,7 @@ struct KeychainConformance {
     }
 }
 
-@Suite("Keychain services", .timeLimit(.minutes(30)))
+@Suite("Keychain services", .timeLimit(.minutes(60)))
 struct KeychainConformanceTests {
     @Test("D20: a file keychain does as every keychain")
     func file() async throws {

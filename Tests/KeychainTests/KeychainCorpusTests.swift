@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("What fuzzing found in the keychain's parsers", .timeLimit(.minutes(30)))
+@Suite("What fuzzing found in the keychain's parsers", .timeLimit(.minutes(60)))
 struct KeychainCorpusTests {
     private static let corpus = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "Resources/Corpus")

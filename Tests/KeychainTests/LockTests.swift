@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import Keychain
 
-@Suite("The locks of a keychain", .timeLimit(.minutes(30)))
+@Suite("The locks of a keychain", .timeLimit(.minutes(60)))
 struct LockTests {
     private let fixture: KeychainFixture
     private static let item = KeychainItem(service: "notes", account: "key")

@@ -1,6 +1,6 @@
 import Testing
 
-@Suite("Synchronizable items on four devices", .timeLimit(.minutes(30)))
+@Suite("Synchronizable items on four devices", .timeLimit(.minutes(60)))
 struct ReplicaModelTests {
     @Test("K8: any order of edits, blitzes, joining, old files and crashes ends alike everywhere, as the model says")
     func convergence() throws {

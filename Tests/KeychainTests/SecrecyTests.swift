@@ -5,7 +5,7 @@ import Testing
 
 @testable import Keychain
 
-@Suite("Secrets stay out of sight", .timeLimit(.minutes(30)))
+@Suite("Secrets stay out of sight", .timeLimit(.minutes(60)))
 struct SecrecyTests {
     private static let canary = "canary-7f3a"
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Keychain
 
-@Suite("The keychain as the seed describes it", .timeLimit(.minutes(30)))
+@Suite("The keychain as the seed describes it", .timeLimit(.minutes(60)))
 struct SeedTests {
     private let fixture: KeychainFixture
     /// Two applications of a team, signed for their own identifiers, that share the team's groups.

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Keychain
 
-@Suite("Synchronizing keychains", .timeLimit(.minutes(30)))
+@Suite("Synchronizing keychains", .timeLimit(.minutes(60)))
 struct SynchronizationTests {
     private static func item(_ account: String) -> KeychainItem {
         KeychainItem(service: "notes", account: account, isSynchronizable: true)

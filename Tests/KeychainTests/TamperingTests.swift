@@ -5,7 +5,7 @@ import Testing
 
 @testable import Keychain
 
-@Suite("A keychain's file in somebody else's hands", .timeLimit(.minutes(30)))
+@Suite("A keychain's file in somebody else's hands", .timeLimit(.minutes(60)))
 struct TamperingTests {
     private let fixture: KeychainFixture
     private let keychain: FileKeychain

@@ -57,7 +57,7 @@ actor Print: Operation {
     @MainActor func operationDidComplete(_ output: String) async {}
 }
 
-@Suite("Operations in a module whose default isolation is the main actor", .timeLimit(.minutes(30)))
+@Suite("Operations in a module whose default isolation is the main actor", .timeLimit(.minutes(60)))
 nonisolated struct MainActorIsolationTests {
     @Test("an output is used in the operation and on the main actor") @MainActor
     func output() async throws {

@@ -42,7 +42,7 @@ private struct Neighbour: Service {
     }
 }
 
-@Suite("A supervisor as a service", .timeLimit(.minutes(30)))
+@Suite("A supervisor as a service", .timeLimit(.minutes(60)))
 struct OperationSupervisorServiceTests {
     /// A supervisor in a simulation, and the options with which operations find their way back into it.
     private func supervisor(in simulation: Simulation) -> (OperationSupervisor, OperationOptions) {

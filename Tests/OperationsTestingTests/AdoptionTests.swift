@@ -48,7 +48,7 @@ private final class Screen {
     }
 }
 
-@Suite("Simulations take in what a scenario starts", .timeLimit(.minutes(30)))
+@Suite("Simulations take in what a scenario starts", .timeLimit(.minutes(60)))
 struct AdoptionTests {
     /// Runs a scenario under some seeds; every run must be the seed's alone.
     private func explore(

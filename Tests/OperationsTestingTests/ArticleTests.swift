@@ -50,7 +50,7 @@ actor CorrectBoxOffice {
 }
 // ARTICLE: end
 
-@Suite("The article on reentrancy", .timeLimit(.minutes(30)))
+@Suite("The article on reentrancy", .timeLimit(.minutes(60)))
 struct ArticleTests {
     @Test("its test finds the bug, and says how to see it again")
     func findsTheBug() async throws {

@@ -47,7 +47,7 @@ private actor Exemplary: Operation {
     }
 }
 
-@Suite("The conformance suite of operations", .timeLimit(.minutes(30)))
+@Suite("The conformance suite of operations", .timeLimit(.minutes(60)))
 struct ConformanceTests {
     /// The error with which an operation that does `body` doesn't pass.
     private func failure(

@@ -34,7 +34,7 @@ private enum Mixture {
     }
 }
 
-@Suite("Replaying simulations", .timeLimit(.minutes(30)))
+@Suite("Replaying simulations", .timeLimit(.minutes(60)))
 struct ReplayTests {
     @Test("the same seed gives the same trace, another one another")
     func sameSeed() async throws {

@@ -17,7 +17,7 @@ actor Work<Output: Sendable>: Operation {
     func main(_ context: OperationContext) async throws -> Output { try await body(context) }
 }
 
-@Suite("Simulations that can't go on, and work that leaves them", .timeLimit(.minutes(30)))
+@Suite("Simulations that can't go on, and work that leaves them", .timeLimit(.minutes(60)))
 struct StuckTests {
     /// The error with which a scenario fails.
     private func failure(

@@ -22,7 +22,7 @@ private actor Cleanup: Operation {
     func main(_ context: OperationContext) async throws {}
 }
 
-@Suite("Coming from OperationQueue", .timeLimit(.minutes(30)))
+@Suite("Coming from OperationQueue", .timeLimit(.minutes(60)))
 struct ComingFromOperationQueueTests {
     @Test("adding, dependencies and their outputs")
     func adding() async throws {

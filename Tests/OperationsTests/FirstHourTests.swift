@@ -99,7 +99,7 @@ extension Recording {
     }
 }
 
-@Suite("The first hour", .timeLimit(.minutes(30)))
+@Suite("The first hour", .timeLimit(.minutes(60)))
 struct FirstHourTests {
     @Test("1: in a file with Foundation, an alias settles the name, and OperationActor does without")
     func nameClash() async throws {

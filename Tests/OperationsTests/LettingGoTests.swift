@@ -18,7 +18,7 @@ extension OperationHandle {
     }
 }
 
-@Suite("What an operation that runs keeps for listeners and dependents that have gone", .timeLimit(.minutes(30)))
+@Suite("What an operation that runs keeps for listeners and dependents that have gone", .timeLimit(.minutes(60)))
 struct LettingGoTests {
     /// Runs `body` with an operation that runs until `body` returns.
     private func withRunningOperation(

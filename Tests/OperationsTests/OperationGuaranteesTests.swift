@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The guarantees of a run, over seeded orders", .timeLimit(.minutes(30)))
+@Suite("The guarantees of a run, over seeded orders", .timeLimit(.minutes(60)))
 struct OperationGuaranteesTests {
     /// Checks the journal of one run against the promised order; `nil` is a good one.
     private func violation(in journal: [String], ended state: OperationState) -> String? {

@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The phases and the context of an operation", .timeLimit(.minutes(30)))
+@Suite("The phases and the context of an operation", .timeLimit(.minutes(60)))
 struct OperationPhasesTests {
     @Test("P1 P2 P3 P5 P7 P8: start, main, complete; returning ends it, no method has to be called")
     func finishing() async throws {

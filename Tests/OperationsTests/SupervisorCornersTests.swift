@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The supervisor, in its corners", .timeLimit(.minutes(30)))
+@Suite("The supervisor, in its corners", .timeLimit(.minutes(60)))
 struct SupervisorCornersTests {
     /// Runs `body` to its end even if the current task is cancelled.
     private static func deafly(_ simulation: Simulation, _ body: @escaping @Sendable () async -> Void) async {

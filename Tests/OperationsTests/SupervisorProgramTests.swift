@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Random programs of supervisors, in simulations", .timeLimit(.minutes(30)))
+@Suite("Random programs of supervisors, in simulations", .timeLimit(.minutes(60)))
 struct SupervisorProgramTests {
     /// What a program left behind.
     struct Outcome: Sendable {

@@ -47,7 +47,7 @@ private func leaveDirectory(in place: URL) async throws -> URL {
     return try #require(left.first { FileManager.default.fileExists(atPath: $0.appending(path: "folder").path) })
 }
 
-@Suite("Temporary directories of operations", .timeLimit(.minutes(30)))
+@Suite("Temporary directories of operations", .timeLimit(.minutes(60)))
 struct TemporaryDirectoryTests {
     @Test("The directory of a killed process is removed by the next operation that asks for one")
     func killed() async throws {

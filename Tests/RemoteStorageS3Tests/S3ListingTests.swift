@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import RemoteStorageS3
 
-@Suite("A bucket whose list has many pages", .timeLimit(.minutes(30)))
+@Suite("A bucket whose list has many pages", .timeLimit(.minutes(60)))
 struct S3ListingTests {
     /// A server whose list is whatever a test says, page by page, and that counts the pages.
     private struct PagedBucket: HTTPSending {

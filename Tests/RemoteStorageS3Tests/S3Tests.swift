@@ -1,5 +1,5 @@
 import Testing
 
 /// What starts servers: one after the other, since each is several processes.
-@Suite("S3", .serialized, .timeLimit(.minutes(30)))
+@Suite("S3", .serialized, .timeLimit(.minutes(60)))
 enum S3Tests {}

@@ -8,7 +8,7 @@ import ThreadSupport
 
 @testable import RemoteStorageS3
 
-@Suite("The receipts of an upload in parts", .timeLimit(.minutes(30)))
+@Suite("The receipts of an upload in parts", .timeLimit(.minutes(60)))
 struct UploadReceiptsTests {
     private static let size = Int64(S3Configuration.smallestPartSize)
 

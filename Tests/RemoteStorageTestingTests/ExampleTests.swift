@@ -2,7 +2,7 @@ import RemoteStorage
 import RemoteStorageTesting
 import Testing
 
-@Suite("The documentation's examples", .timeLimit(.minutes(10)))
+@Suite("The documentation's examples", .timeLimit(.minutes(60)))
 struct ExampleTests {
     // DOC: conformance
     @Test("a backend of mine", arguments: BackendCheck.all)

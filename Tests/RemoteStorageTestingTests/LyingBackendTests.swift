@@ -4,7 +4,7 @@ import RemoteStorageTesting
 import Testing
 
 /// A suite that can't fail shows nothing: each lie is found, by the promise that it breaks.
-@Suite("A backend that lies", .timeLimit(.minutes(30)))
+@Suite("A backend that lies", .timeLimit(.minutes(60)))
 struct LyingBackendTests {
     /// The promise by which each lie is found; others may find it too.
     static let lies: [(LyingBackend.Lie, BackendCheck)] = [

@@ -5,7 +5,7 @@ import RemoteStorageTesting
 import Testing
 import ThreadSupport
 
-@Suite("A simulated storage", .timeLimit(.minutes(30)))
+@Suite("A simulated storage", .timeLimit(.minutes(60)))
 struct SimulatedBackendTests {
     @Test("without faults keeps every promise", arguments: SimulatedServer.all, BackendCheck.all)
     func conforms(server: SimulatedServer, check: BackendCheck) async throws {

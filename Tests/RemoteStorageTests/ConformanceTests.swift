@@ -2,7 +2,7 @@ import RemoteStorage
 import RemoteStorageTesting
 import Testing
 
-@Suite("H3, D16: the promises of every backend, kept", .timeLimit(.minutes(30)))
+@Suite("H3, D16: the promises of every backend, kept", .timeLimit(.minutes(60)))
 struct ConformanceTests {
     @Test("in memory", arguments: BackendCheck.all)
     func memory(check: BackendCheck) async throws {

@@ -87,7 +87,7 @@ actor Subdirectory: RemoteBackend {
 }
 // DOC: end
 
-@Suite("D16: The documentation's examples, a backend among them", .timeLimit(.minutes(10)))
+@Suite("D16: The documentation's examples, a backend among them", .timeLimit(.minutes(60)))
 struct ExampleTests {
     // DOC: suite
     @Test("a directory of another backend", arguments: BackendCheck.all)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import RemoteStorage
 
-@Suite("The file system that a folder is on", .timeLimit(.minutes(30)))
+@Suite("The file system that a folder is on", .timeLimit(.minutes(60)))
 struct FileSystemTests {
     private static let mounts = """
         /dev/vda / ext4 rw 0 0

@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import RemoteStorage
 
-@Suite("A folder", .timeLimit(.minutes(30)))
+@Suite("A folder", .timeLimit(.minutes(60)))
 struct LocalFolderBackendTests {
     @Test("that isn't there is an error, and isn't made")
     func missingRoot() async throws {

@@ -2,7 +2,7 @@ import Foundation
 import RemoteStorage
 import Testing
 
-@Suite("A folder with links in it", .timeLimit(.minutes(30)))
+@Suite("A folder with links in it", .timeLimit(.minutes(60)))
 struct LocalFolderLinkTests {
     /// Runs `body` with a backend and a folder outside its root, which has a file and to which links lead.
     private func withLinks(_ body: (LocalFolderBackend, URL) async throws -> Void) async throws {

@@ -2,7 +2,7 @@ import Foundation
 import RemoteStorage
 import Testing
 
-@Suite("A folder that can't be written", .timeLimit(.minutes(30)))
+@Suite("A folder that can't be written", .timeLimit(.minutes(60)))
 struct LocalFolderMountTests {
     @Test("because it is full: the write leaves nothing, and smaller ones succeed", .enabled(if: canMount))
     func fullDisk() async throws {

@@ -2,7 +2,7 @@ import Foundation
 import RemoteStorage
 import Testing
 
-@Suite("A remote content", .timeLimit(.minutes(30)))
+@Suite("A remote content", .timeLimit(.minutes(60)))
 struct RemoteContentTests {
     @Test("gives the same bytes again on every pass")
     func replays() async throws {

@@ -1,5 +1,5 @@
 import Testing
 
 /// What starts servers: one after the other, since each is several processes.
-@Suite("WebDAV", .serialized, .timeLimit(.minutes(30)))
+@Suite("WebDAV", .serialized, .timeLimit(.minutes(60)))
 enum WebDAVTests {}

@@ -8,7 +8,7 @@ import WebDAVServers
 
 extension CommandTests {
     /// `STORESYNC_KILLS` and `STORESYNC_RACES` say how many there are of each; few where they're not set.
-    @Suite("On real servers", .timeLimit(.minutes(30)))
+    @Suite("On real servers", .timeLimit(.minutes(60)))
     struct ServerTests {
         private static func number(_ name: String, _ usual: Int) -> Int {
             ProcessInfo.processInfo.environment[name].flatMap(Int.init) ?? usual

@@ -34,7 +34,7 @@ private actor LosingBackend: ForwardingBackend {
     }
 }
 
-@Suite("A push whose files don't arrive as they were sent", .timeLimit(.minutes(30)))
+@Suite("A push whose files don't arrive as they were sent", .timeLimit(.minutes(60)))
 struct ArrivalTests {
     @Test(
         "publishes nothing, says so, and starts over",

@@ -8,7 +8,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Nothing that is absent, planted or put back is believed", .timeLimit(.minutes(30)))
+@Suite("Nothing that is absent, planted or put back is believed", .timeLimit(.minutes(60)))
 struct AuthenticityTests {
     private static let password = "correct horse battery staple"
 

@@ -10,7 +10,7 @@ import Testing
 @testable import StoreSync
 
 /// Pushes to a bucket on real servers that are cut off, edited and cut off again.
-@Suite("A push to a bucket that is killed twice, with an edit after each time", .serialized, .timeLimit(.minutes(30)))
+@Suite("A push to a bucket that is killed twice, with an edit after each time", .serialized, .timeLimit(.minutes(60)))
 struct BucketResumptionTests {
     /// A device that pushes a store of several parts to a bucket, each time as another process; and one that pulls it.
     private struct Scene {
@@ -117,7 +117,7 @@ private let kills: [(first: Int, second: Int)] = {
 }()
 
 /// Pushes to storage that keeps nothing of a write that is cut off.
-@Suite("A push that is killed twice, with an edit after each time, where nothing is kept", .timeLimit(.minutes(30)))
+@Suite("A push that is killed twice, with an edit after each time, where nothing is kept", .timeLimit(.minutes(60)))
 struct RestartTests {
     @Test(
         "starts over: kill and edit at every eighth of a push, and again at every eighth of the next: the third is whole",

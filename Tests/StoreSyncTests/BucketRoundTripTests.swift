@@ -8,7 +8,7 @@ import ThreadSupport
 @testable import RemoteStorageS3
 @testable import StoreSync
 
-@Suite("The depth in round trips to a bucket, request by request", .timeLimit(.minutes(30)))
+@Suite("The depth in round trips to a bucket, request by request", .timeLimit(.minutes(60)))
 struct BucketRoundTripTests {
     /// How many HTTP requests waited for each other while `body` ran, and how many there were.
     private func measure(

@@ -7,7 +7,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Cancelling an operation anywhere", .timeLimit(.minutes(30)))
+@Suite("Cancelling an operation anywhere", .timeLimit(.minutes(60)))
 struct CancellationTests {
     /// An operation that is cancelled, in a world that is made for it.
     struct Scenario: Sendable, CustomTestStringConvertible {

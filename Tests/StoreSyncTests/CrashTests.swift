@@ -12,7 +12,7 @@ import ThreadSupport
 /// So an operation runs once, undisturbed, and at every request to the remote, every change of the device's memory and
 /// every step of the store's replacement an image of all folders is taken from outside. Then each image in turn is put in
 /// place, looked at by a device that has nothing to do with it, and the operation is run again on the device that died.
-@Suite("Dying between any two steps", .serialized, .timeLimit(.minutes(30)))
+@Suite("Dying between any two steps", .serialized, .timeLimit(.minutes(60)))
 struct CrashTests {
     /// An operation and what must be found around it.
     struct Scenario: Sendable, CustomTestStringConvertible {

@@ -6,7 +6,7 @@ import Testing
 @testable import StoreSync
 @testable import SyncCryptography
 
-@Suite("A sealed application, attacked at some places, or with STORESYNC_EXHAUSTIVE at all", .timeLimit(.minutes(30)))
+@Suite("A sealed application, attacked at some places, or with STORESYNC_EXHAUSTIVE at all", .timeLimit(.minutes(60)))
 struct ExhaustiveAttackTests {
     private typealias Kind = AttackedApplication.Kind
     private typealias Outcome = AttackedApplication.Outcome

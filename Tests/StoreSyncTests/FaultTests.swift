@@ -10,7 +10,7 @@ import Testing
 /// Every kind of storage with its faults, and devices that die in the middle.
 ///
 /// What happens follows from a seed. `STORESYNC_FAULT_SEEDS` says how many are tried; a failure names its own.
-@Suite("On a storage that misbehaves", .timeLimit(.minutes(30)))
+@Suite("On a storage that misbehaves", .timeLimit(.minutes(60)))
 struct FaultTests {
     private static let seeds = ProcessInfo.processInfo.environment["STORESYNC_FAULT_SEEDS"].flatMap { UInt64($0) } ?? 1
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("No order of pushes and pulls loses a note", .timeLimit(.minutes(30)))
+@Suite("No order of pushes and pulls loses a note", .timeLimit(.minutes(60)))
 struct HistoryTests {
     /// What one of two devices does.
     enum Step: CaseIterable, Sendable {

@@ -7,7 +7,7 @@ import Testing
 @testable import StoreSync
 
 /// Whoever can write to the storage can name any generation: it must not bring a device down.
-@Suite("Generations that nobody can have pushed", .timeLimit(.minutes(30)))
+@Suite("Generations that nobody can have pushed", .timeLimit(.minutes(60)))
 struct HostileGenerationTests {
     /// Where the number stands.
     enum Place: String, CaseIterable {

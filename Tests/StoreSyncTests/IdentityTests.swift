@@ -7,7 +7,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("An identity that lives twice", .timeLimit(.minutes(30)))
+@Suite("An identity that lives twice", .timeLimit(.minutes(60)))
 struct IdentityTests {
     @Test("a device and its clone that push in turns go on as two clients, and nothing is overwritten")
     func turns() async throws {

@@ -9,7 +9,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Synchronizable keychain items", .timeLimit(.minutes(30)))
+@Suite("Synchronizable keychain items", .timeLimit(.minutes(60)))
 struct KeychainSynchronizationTests {
     private static let password = "correct horse battery staple"
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Trees that TICoreDataSync wrote", .timeLimit(.minutes(30)))
+@Suite("Trees that TICoreDataSync wrote", .timeLimit(.minutes(60)))
 struct LegacyTreeTests {
     private static let client = "7C0F9D6E-2B1A-4C55-9E0B-0A6D1F3E8B21"
     private static let integrityKey = "A2E4C1B0-77D3-4F0C-8A55-5D0B7F1C9E33"

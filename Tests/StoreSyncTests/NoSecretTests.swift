@@ -60,7 +60,7 @@ private final class Answers: ApplicationSyncDelegate {
     }
 }
 
-@Suite("No secret in any description, log or error", .timeLimit(.minutes(30)))
+@Suite("No secret in any description, log or error", .timeLimit(.minutes(60)))
 struct NoSecretTests {
     @Test("D18: what managers, operations and their results say, and what is logged and remembered, shows no secret")
     func values() async throws {

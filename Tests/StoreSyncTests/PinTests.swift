@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("What a device remembers and doesn't let the storage change", .timeLimit(.minutes(30)))
+@Suite("What a device remembers and doesn't let the storage change", .timeLimit(.minutes(60)))
 struct PinTests {
     /// A share with a device whose store was pushed, and the paths of both.
     private struct Scene {

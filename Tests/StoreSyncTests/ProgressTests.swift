@@ -7,7 +7,7 @@ import Testing
 @testable import StoreSync
 
 /// `STORESYNC_PROGRESS_MEGABYTES` has a larger store transferred, and its progress printed.
-@Suite("The progress of a transfer", .timeLimit(.minutes(30)))
+@Suite("The progress of a transfer", .timeLimit(.minutes(60)))
 struct ProgressTests {
     private static let megabytes =
         ProcessInfo.processInfo.environment["STORESYNC_PROGRESS_MEGABYTES"].flatMap(Int.init) ?? 32

@@ -29,7 +29,7 @@ actor WordCount: Operation {
 }
 // README: end
 
-@Suite("The README", .timeLimit(.minutes(30)))
+@Suite("The README", .timeLimit(.minutes(60)))
 struct ReadmeTests {
     @Test("its library example compiles and does what it says")
     func libraryExample() async throws {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Documents that were made anew, before a storage that kept the former ones", .timeLimit(.minutes(30)))
+@Suite("Documents that were made anew, before a storage that kept the former ones", .timeLimit(.minutes(60)))
 struct RecreatedDocumentTests {
     /// A document that was deleted and made anew, and what the remote held before and after.
     private struct Scene {

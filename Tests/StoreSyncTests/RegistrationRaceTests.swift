@@ -8,7 +8,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Devices that come first at the same moment", .timeLimit(.minutes(30)))
+@Suite("Devices that come first at the same moment", .timeLimit(.minutes(60)))
 struct RegistrationRaceTests {
     private static let deviceCount = 8
     private static let rounds = UInt64(200)

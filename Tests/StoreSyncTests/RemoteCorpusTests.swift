@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite("What fuzzing found in the parsers of what stands on the remote", .timeLimit(.minutes(30)))
+@Suite("What fuzzing found in the parsers of what stands on the remote", .timeLimit(.minutes(60)))
 struct RemoteCorpusTests {
     private static let corpus = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "Resources/Corpus")

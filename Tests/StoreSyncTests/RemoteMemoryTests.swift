@@ -40,7 +40,7 @@ private actor CountingBackend: ForwardingBackend {
     }
 }
 
-@Suite("The remote doesn't decide over memory", .timeLimit(.minutes(30)))
+@Suite("The remote doesn't decide over memory", .timeLimit(.minutes(60)))
 struct RemoteMemoryTests {
     /// A document that `a` has pushed, with `planted` more manifests under a client's name.
     private static func plant(

@@ -8,7 +8,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("A transfer that was cut off", .timeLimit(.minutes(30)))
+@Suite("A transfer that was cut off", .timeLimit(.minutes(60)))
 struct ResumptionTests {
     private static let chunk = Int64(RemoteContent.chunkSize)
     /// What a sealed chunk that isn't compressed takes.

@@ -70,7 +70,7 @@ actor DistantBackend: RemoteBackend {
     }
 }
 
-@Suite("The depth in round trips", .timeLimit(.minutes(30)))
+@Suite("The depth in round trips", .timeLimit(.minutes(60)))
 struct RoundTripDepthTests {
     /// How many requests waited for each other while `body` ran.
     private func depth(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Pushing and pulling between devices", .timeLimit(.minutes(30)))
+@Suite("Pushing and pulling between devices", .timeLimit(.minutes(60)))
 struct RoundTripTests {
     @Test("what one device pushes, another pulls, and back", arguments: [true, false])
     func thereAndBack(inMemory: Bool) async throws {

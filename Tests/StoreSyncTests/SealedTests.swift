@@ -7,7 +7,7 @@ import ThreadSupport
 @testable import StoreSync
 @testable import SyncCryptography
 
-@Suite("Sealed applications", .timeLimit(.minutes(30)))
+@Suite("Sealed applications", .timeLimit(.minutes(60)))
 struct SealedTests {
     private static let password = "correct horse battery staple"
 

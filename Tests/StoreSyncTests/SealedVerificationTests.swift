@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Verifying sealed applications", .timeLimit(.minutes(30)))
+@Suite("Verifying sealed applications", .timeLimit(.minutes(60)))
 struct SealedVerificationTests {
     /// An application with a pushed store, one device that knows it and one that was given the password only.
     private struct Scene {

@@ -8,7 +8,7 @@ import ThreadSupport
 @testable import RemoteStorageWebDAV
 @testable import StoreSync
 
-@Suite("A WebDAV share, request by request", .timeLimit(.minutes(30)))
+@Suite("A WebDAV share, request by request", .timeLimit(.minutes(60)))
 struct ShareRoundTripTests {
     /// How many HTTP requests waited for each other while `body` ran, and how many there were.
     private func measure(

@@ -7,7 +7,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Registration and hierarchy, as the original describes them", .timeLimit(.minutes(30)))
+@Suite("Registration and hierarchy, as the original describes them", .timeLimit(.minutes(60)))
 struct TraceabilityTests {
     private static func application(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
     private static func document(_ world: World) -> DocumentHierarchy {

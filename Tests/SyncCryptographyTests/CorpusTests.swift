@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncCryptography
 
-@Suite("What fuzzing found", .timeLimit(.minutes(30)))
+@Suite("What fuzzing found", .timeLimit(.minutes(60)))
 struct CorpusTests {
     @Test("is parsed again, by every parser: no crash, and nothing but our errors", arguments: FuzzedParser.allCases)
     func replay(parser: FuzzedParser) throws {

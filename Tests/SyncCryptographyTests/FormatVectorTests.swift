@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncCryptography
 
-@Suite("The formats, as files that were written once", .timeLimit(.minutes(30)))
+@Suite("The formats, as files that were written once", .timeLimit(.minutes(60)))
 struct FormatVectorTests {
     @Test("sealed files of then open now", arguments: FormatVectors.sealed)
     func opens(vector: FormatVectors.Sealed) throws {

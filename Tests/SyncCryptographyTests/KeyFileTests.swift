@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncCryptography
 
-@Suite("The key file", .timeLimit(.minutes(30)))
+@Suite("The key file", .timeLimit(.minutes(60)))
 struct KeyFileTests {
     private static let registration = Array("<plist>registration</plist>".utf8)
 

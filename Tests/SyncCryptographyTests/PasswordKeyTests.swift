@@ -29,7 +29,7 @@ private final class HoldingExecutor: TaskExecutor {
     }
 }
 
-@Suite("A password's key", .timeLimit(.minutes(30)))
+@Suite("A password's key", .timeLimit(.minutes(60)))
 struct PasswordKeyTests {
     private static let salt = [UInt8](repeating: 5, count: 16)
 

@@ -3,7 +3,7 @@ import Testing
 @testable import SyncCryptography
 
 /// D19: whatever is done to a sealed file, it opens as what was sealed or not at all.
-@Suite("A sealed file that somebody changed", .timeLimit(.minutes(30)))
+@Suite("A sealed file that somebody changed", .timeLimit(.minutes(60)))
 struct SealedFileAttackTests {
     /// A file, the key and the offsets of its chunks.
     private struct Target {

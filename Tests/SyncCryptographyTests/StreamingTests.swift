@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import SyncCryptography
 
-@Suite("Sealing and opening while reading", .timeLimit(.minutes(30)))
+@Suite("Sealing and opening while reading", .timeLimit(.minutes(60)))
 struct StreamingTests {
     private static let sizes = [0, 1, 4095, 4096, 4097, 40_960, 41_000]
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SyncCryptography
 
-@Suite("The proof of an application's successor", .timeLimit(.minutes(30)))
+@Suite("The proof of an application's successor", .timeLimit(.minutes(60)))
 struct SuccessorProofTests {
     private static let registration = Array("<plist>registration</plist>".utf8)
     private static let successor = UUID(bytes: Array(0x30..<0x40))

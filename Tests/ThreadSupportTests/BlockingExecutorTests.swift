@@ -1,7 +1,7 @@
 import Testing
 import ThreadSupport
 
-@Suite("Blocking work", .timeLimit(.minutes(30)))
+@Suite("Blocking work", .timeLimit(.minutes(60)))
 struct BlockingExecutorTests {
     @Test("runs on the executor it is given and returns the result")
     func returnsTheResult() async throws {

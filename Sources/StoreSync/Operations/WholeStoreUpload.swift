@@ -26,6 +26,8 @@ public struct WholeStoreUploadRequest: Sendable {
     /// The store, an SQLite database or any other file.
     public var url: URL
     /// Whether the store takes the place of every head of the document, also of those whose edits it doesn't have.
+    ///
+    /// Each must be whole on the remote, so that the user can have looked at it; with ``isWhole`` a damaged one is given up, too.
     public var resolvesDivergence: Bool
     /// Whether a whole copy is uploaded that relies on nothing that is on the remote, even if the store is unchanged.
     ///

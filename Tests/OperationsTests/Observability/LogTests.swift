@@ -5,7 +5,7 @@ import Testing
 
 @testable import Operations
 
-@Suite("What a supervisor writes to its log", .timeLimit(.minutes(30)))
+@Suite("What a supervisor writes to its log", .timeLimit(.minutes(60)))
 struct LogTests {
     private let handler = {
         var handler = InMemoryLogHandler()

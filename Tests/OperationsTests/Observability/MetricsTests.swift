@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("A supervisor's metrics", .timeLimit(.minutes(30)))
+@Suite("A supervisor's metrics", .timeLimit(.minutes(60)))
 struct MetricsTests {
     private let dimensions = [("supervisor", "photos")]
 

@@ -7,7 +7,7 @@ import Tracing
 
 @testable import Operations
 
-@Suite("Operations in traces", .timeLimit(.minutes(30)))
+@Suite("Operations in traces", .timeLimit(.minutes(60)))
 struct TracingTests {
     private let tracer = InMemoryTracer()
 

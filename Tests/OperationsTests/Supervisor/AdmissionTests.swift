@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Admission, joining, fan-in and shutdown", .timeLimit(.minutes(30)))
+@Suite("Admission, joining, fan-in and shutdown", .timeLimit(.minutes(60)))
 struct AdmissionTests {
     @Test("a full supervisor refuses, and says so at once")
     func refusal() async throws {

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Operations while the app is in the background", .timeLimit(.minutes(30)))
+@Suite("Operations while the app is in the background", .timeLimit(.minutes(60)))
 struct BackgroundTests {
     /// Hands out assertions and counts them, as UIApplication would.
     final class Provider: BackgroundActivityProvider {

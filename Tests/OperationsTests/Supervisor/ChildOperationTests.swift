@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Child operations", .timeLimit(.minutes(30)))
+@Suite("Child operations", .timeLimit(.minutes(60)))
 struct ChildOperationTests {
     @Test("the parent's end waits for its children, which run at width 1, suspended, and beyond the capacity")
     func structured() async throws {

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Waits that would never end are refused", .timeLimit(.minutes(30)))
+@Suite("Waits that would never end are refused", .timeLimit(.minutes(60)))
 struct DeadlockTests {
     private func expectDeadlock(_ error: (any Error)?, sourceLocation: SourceLocation = #_sourceLocation) {
         #expect((error as? OperationError)?.code == .wouldDeadlock, sourceLocation: sourceLocation)

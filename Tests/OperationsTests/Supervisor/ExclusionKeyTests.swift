@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Exclusion keys", .timeLimit(.minutes(30)))
+@Suite("Exclusion keys", .timeLimit(.minutes(60)))
 struct ExclusionKeyTests {
     @Test("operations with a key in common never run at the same time, whatever order the seed gives them")
     func exclusive() async throws {

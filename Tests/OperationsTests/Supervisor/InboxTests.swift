@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Operations that are added to a busy supervisor", .timeLimit(.minutes(30)))
+@Suite("Operations that are added to a busy supervisor", .timeLimit(.minutes(60)))
 struct InboxTests {
     @Test("are there at once for everybody who looks")
     func looking() async throws {

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The supervisor", .timeLimit(.minutes(30)))
+@Suite("The supervisor", .timeLimit(.minutes(60)))
 struct OperationSupervisorTests {
     /// How a dependency can end.
     enum Ending: CaseIterable, Sendable { case finish, fail, cancel }

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Retries, deadlines and too many failures, in virtual time", .timeLimit(.minutes(30)))
+@Suite("Retries, deadlines and too many failures, in virtual time", .timeLimit(.minutes(60)))
 struct RetryTests {
     @Test("F23 D9 D11: a failed main is called again on the same actor, after waits that grow; phases come once")
     func retries() async throws {

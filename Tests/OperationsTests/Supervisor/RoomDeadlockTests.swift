@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Waits for room that would never end are refused, others aren't", .timeLimit(.minutes(30)))
+@Suite("Waits for room that would never end are refused, others aren't", .timeLimit(.minutes(60)))
 struct RoomDeadlockTests {
     private func supervisor(_ simulation: Simulation, capacity: Int) -> OperationSupervisor {
         var configuration = OperationSupervisor.Configuration(simulation)

@@ -6,7 +6,7 @@ import ThreadSupport
 
 /// Operations that workers run straight from the inbox, so that the scheduler never hears of most, and everything that can
 /// come between: it has to look as if the scheduler had known of each.
-@Suite("Operations that nobody looks at", .timeLimit(.minutes(30)))
+@Suite("Operations that nobody looks at", .timeLimit(.minutes(60)))
 struct TakerTests {
     @Test("D5: start in the rules' order, each once, whatever else is added, cancelled or changed meanwhile")
     func programs() async throws {

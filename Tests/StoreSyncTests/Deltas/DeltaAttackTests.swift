@@ -7,7 +7,7 @@ import Testing
 @testable import StoreSync
 
 /// What a storage that isn't trusted, or that lost something, does to a chain of deltas.
-@Suite("Chains of deltas that were damaged", .timeLimit(.minutes(30)))
+@Suite("Chains of deltas that were damaged", .timeLimit(.minutes(60)))
 struct DeltaAttackTests {
     /// A store that was pushed four times, the last three as deltas, and all files of it.
     private struct Scene {

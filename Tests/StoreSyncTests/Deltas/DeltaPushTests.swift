@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Pushing what changed", .timeLimit(.minutes(30)))
+@Suite("Pushing what changed", .timeLimit(.minutes(60)))
 struct DeltaPushTests {
     private func written(by device: Device, _ body: () async throws -> Void) async throws -> Int64 {
         let backend = try #require(device.backend as? ObservedBackend)

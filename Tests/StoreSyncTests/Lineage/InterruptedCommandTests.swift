@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A command that dies before it remembers what it did", .timeLimit(.minutes(30)))
+@Suite("A command that dies before it remembers what it did", .timeLimit(.minutes(60)))
 struct InterruptedCommandTests {
     private struct Scene {
         let world: World

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("An upload includes exactly what it names", .timeLimit(.minutes(30)))
+@Suite("An upload includes exactly what it names", .timeLimit(.minutes(60)))
 struct LineageScenarioTests {
     /// Devices with one document, of which all have the first generation.
     private struct Scene {

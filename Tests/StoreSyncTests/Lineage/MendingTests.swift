@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A damaged remote can be mended", .timeLimit(.minutes(30)))
+@Suite("A damaged remote can be mended", .timeLimit(.minutes(60)))
 struct MendingTests {
     private static let password = "correct horse battery staple"
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A store that was moved keeps its record", .timeLimit(.minutes(30)))
+@Suite("A store that was moved keeps its record", .timeLimit(.minutes(60)))
 struct MovedStoreTests {
     private struct Scene {
         let world: World

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A rollback is noticed by every command", .timeLimit(.minutes(30)))
+@Suite("A rollback is noticed by every command", .timeLimit(.minutes(60)))
 struct RollbackTests {
     private static let password = "correct horse battery staple"
 

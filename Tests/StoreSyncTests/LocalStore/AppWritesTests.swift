@@ -8,7 +8,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("An app that writes to its store during a push", .timeLimit(.minutes(30)))
+@Suite("An app that writes to its store during a push", .timeLimit(.minutes(60)))
 struct AppWritesTests {
     /// The app's own connection, which never waits for a lock.
     private final class App: Sendable {

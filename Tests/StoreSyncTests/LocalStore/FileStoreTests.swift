@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A store that is copied as a file", .timeLimit(.minutes(30)))
+@Suite("A store that is copied as a file", .timeLimit(.minutes(60)))
 struct FileStoreTests {
     private let store: TestStore
 

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("A database in WAL mode that is read where it is", .timeLimit(.minutes(30)))
+@Suite("A database in WAL mode that is read where it is", .timeLimit(.minutes(60)))
 struct HeldDatabaseTests {
     private let store: TestStore
     private let local: LocalStore

@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The journal mode of a store whose replacement was interrupted", .timeLimit(.minutes(30)))
+@Suite("The journal mode of a store whose replacement was interrupted", .timeLimit(.minutes(60)))
 struct JournalModeTests {
     /// What a crash leaves at each step of the replacement of a store in WAL mode.
     private static func images() throws -> [(point: String, store: TestStore)] {

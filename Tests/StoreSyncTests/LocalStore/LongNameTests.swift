@@ -4,7 +4,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A store with a long name", .timeLimit(.minutes(30)))
+@Suite("A store with a long name", .timeLimit(.minutes(60)))
 struct LongNameTests {
     /// A name of so many bytes, with characters of two bytes as far as they fit.
     private static func name(_ byteCount: Int, end: String = "") -> String {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Writing into a store that programs keep open", .timeLimit(.minutes(30)))
+@Suite("Writing into a store that programs keep open", .timeLimit(.minutes(60)))
 struct OpenStoreTests {
     private let store: TestStore
 

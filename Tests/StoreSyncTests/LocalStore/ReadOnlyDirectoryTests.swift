@@ -3,7 +3,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A store in a directory that can't be written", .serialized, .timeLimit(.minutes(30)))
+@Suite("A store in a directory that can't be written", .serialized, .timeLimit(.minutes(60)))
 struct ReadOnlyDirectoryTests {
     private let copies: TestStore
     private let store: TestStore

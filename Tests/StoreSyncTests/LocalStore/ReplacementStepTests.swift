@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The steps of a replacement", .timeLimit(.minutes(30)))
+@Suite("The steps of a replacement", .timeLimit(.minutes(60)))
 struct ReplacementStepTests {
     struct Cut: Error {}
 

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The replacement of a local store", .timeLimit(.minutes(30)))
+@Suite("The replacement of a local store", .timeLimit(.minutes(60)))
 struct StoreReplacementTests {
     private let world: World
     private let url: URL

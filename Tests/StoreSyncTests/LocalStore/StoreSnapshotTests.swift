@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The snapshot of a local store", .timeLimit(.minutes(30)))
+@Suite("The snapshot of a local store", .timeLimit(.minutes(60)))
 struct StoreSnapshotTests {
     private let world: World
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Dying while an application is made anew", .serialized, .timeLimit(.minutes(30)))
+@Suite("Dying while an application is made anew", .serialized, .timeLimit(.minutes(60)))
 struct PasscodeCrashTests {
     @Test(
         "B12, F1, D10, D13: at every request: never unencrypted, never two keys, and who comes next completes or begins again",

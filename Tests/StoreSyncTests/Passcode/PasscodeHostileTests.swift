@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A storage that plays tricks with passcodes", .timeLimit(.minutes(30)))
+@Suite("A storage that plays tricks with passcodes", .timeLimit(.minutes(60)))
 struct PasscodeHostileTests {
     /// What a storage can put in an application's place.
     enum Forgery: CaseIterable {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Passcodes of several devices at once", .serialized, .timeLimit(.minutes(30)))
+@Suite("Passcodes of several devices at once", .serialized, .timeLimit(.minutes(60)))
 struct PasscodeRaceTests {
     /// How many orders are tried, as the environment says; then cancellations come at every step.
     private static let wanted = ProcessInfo.processInfo.environment["STORESYNC_PASSCODE_SEEDS"].flatMap(UInt64.init)

@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Setting a device up by a passcode", .timeLimit(.minutes(30)))
+@Suite("Setting a device up by a passcode", .timeLimit(.minutes(60)))
 struct PasscodeSetupTests {
     private static let passcode = "correct horse"
 

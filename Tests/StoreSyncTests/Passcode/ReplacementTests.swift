@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Applications that are moved aside, and what is left of them", .timeLimit(.minutes(30)))
+@Suite("Applications that are moved aside, and what is left of them", .timeLimit(.minutes(60)))
 struct ReplacementTests {
     @Test("a name aside says whose it is and what was meant; nothing else is taken for one")
     func names() throws {

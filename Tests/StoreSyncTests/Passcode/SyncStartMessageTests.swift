@@ -4,7 +4,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("The message that a setup starts with", .timeLimit(.minutes(30)))
+@Suite("The message that a setup starts with", .timeLimit(.minutes(60)))
 struct SyncStartMessageTests {
     private static let secret = "Geheimnis-4711"
 

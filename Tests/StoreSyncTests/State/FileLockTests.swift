@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("A lock of the state directory", .timeLimit(.minutes(30)))
+@Suite("A lock of the state directory", .timeLimit(.minutes(60)))
 struct FileLockTests {
     private let fixture: StateFixture
     private let state: StateDirectory

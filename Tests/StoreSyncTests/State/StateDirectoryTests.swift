@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("The state directory", .timeLimit(.minutes(30)))
+@Suite("The state directory", .timeLimit(.minutes(60)))
 struct StateDirectoryTests {
     private let fixture: StateFixture
 
