@@ -159,7 +159,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "ThreadSupport", swiftSettings: settings),
-        // What Glibc has and Swift's module of it hasn't.
+        // Functions of Glibc that Swift's Glibc module doesn't export.
         .systemLibrary(name: "CLinux"),
         .systemLibrary(
             name: "CSodium",

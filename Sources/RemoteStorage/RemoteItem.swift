@@ -16,7 +16,7 @@ public struct RemoteItem: Hashable, Sendable {
     public var name: String
     /// What it is.
     public var kind: Kind
-    /// How many bytes a file has, 2^53 at most whatever the place says; 0 for everything else.
+    /// How many bytes a file has, at most 2^53; 0 for everything else.
     public var size: Int64
     /// When it was changed, by the clock of the place; `nil` where the place doesn't say.
     public var modified: Date?

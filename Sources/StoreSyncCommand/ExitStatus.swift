@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Operations
 import RemoteStorage
 import StoreSync
@@ -46,7 +47,15 @@ struct Failure {
         case let error as RemoteError:
             self.init(StoreSyncError(error), signal: signal)
         case let error as OperationError where error.code == .temporaryDirectoryUnavailable:
-            self.init(StoreSyncError(.cannotWrite, "\(error) (Here: set TMPDIR.)"), signal: signal)
+            let directory = FileManager.default.temporaryDirectory.path
+            self.init(
+                StoreSyncError(
+                    .cannotWrite,
+                    "No temporary directory can be made in \(directory). Make it writable, or set TMPDIR to another directory.",
+                    cause: error
+                ),
+                signal: signal
+            )
         case let error as UsageError:
             self.init(code: "usage", message: error.message, status: ExitStatus.usage)
         case let error as ValidationError:

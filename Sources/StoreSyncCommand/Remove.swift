@@ -64,6 +64,8 @@ struct RemoveClient: AsyncParsableCommand {
         guard Terminal.isInteractive else {
             throw UsageError("\(question) There is no terminal to answer on: say so with --yes.")
         }
-        guard try await Terminal.confirm(question) else { throw UsageError("Nothing was removed.") }
+        guard try await Terminal.confirm(question) else {
+            throw UsageError("The answer was no, so nothing was removed.")
+        }
     }
 }

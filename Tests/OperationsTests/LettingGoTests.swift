@@ -176,8 +176,9 @@ struct LettingGoTests {
     @Test("A dependent that is cancelled while it is being added is forgotten")
     func cancelledWhileAdded() async throws {
         // Real threads: between the two supervisors' locks no simulation can step in.
-        let (gate, other) = (Gate(), OperationSupervisor())
-        let running = OperationSupervisor().add(Probe { _ in try await gate.wait() })
+        let (gate, supervisor, other) = (Gate(), OperationSupervisor(), OperationSupervisor())
+        let running = supervisor.add(Probe { _ in try await gate.wait() })
+        await gate.arrival()
         await withTaskGroup { group in
             for _ in 0..<2 {
                 group.addTask(executorPreference: BlockingExecutor.shared) {
@@ -189,6 +190,7 @@ struct LettingGoTests {
             }
         }
         #expect(running.foreignDependentCount == 0)
+        #expect(supervisor.operations.count == 1, "it still runs")
         gate.open()
         try await running.value
     }

@@ -31,6 +31,21 @@ extension CommandTests {
             #expect(try result.errorCode() == "storeNotFound")
         }
 
+        @Test("A temporary directory that isn't there: the error names it, and TMPDIR")
+        func noTemporaryDirectory() async throws {
+            let device = try World().device("laptop")
+            try device.write("one")
+            let missing = device.home.appending(path: "missing").path
+            let push = ["push", device.store.path, "--document", "notes", "--no-encrypt"]
+            let result = try await device.world.run(
+                push + device.options + ["--json"],
+                environment: ["TMPDIR": missing]
+            )
+            #expect(result.status == 73, "\(result)")
+            #expect(try result.errorCode() == "cannotWrite")
+            #expect("\(result)".contains(missing) && "\(result)".contains("TMPDIR"), "\(result)")
+        }
+
         @Test("A directory, and a FIFO that nobody writes to")
         func noFile() async throws {
             let device = try World().device("laptop")

@@ -174,13 +174,7 @@ struct AuthenticityTests {
         _ = try await b.pull().value
         try b.write("of b")
         let gone = try await b.push().value.client
-        let removal = ClientRemovalOperation(
-            gone,
-            of: world.application,
-            backend: a.backend,
-            state: a.state
-        )
-        #expect(try await a.supervisor.add(removal).value.client == gone)
+        #expect(try await a.remove(gone).value.client == gone)
         #expect(try await a.status().value.clients.map(\.description) == ["a"])
         #expect(try !Self.files(world, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
         // Its edit is a head as long as no other upload includes it.
@@ -192,15 +186,8 @@ struct AuthenticityTests {
         #expect(try await a.verify().value.problems.isEmpty)
         #expect(await code { try await b.push().value } == .deregistered)
         // Done again, it changes nothing.
-        let again = ClientRemovalOperation(gone, of: world.application, backend: a.backend, state: a.state)
-        _ = try await a.supervisor.add(again).value
-        let stranger = ClientRemovalOperation(
-            try RemoteIdentifier("stranger"),
-            of: world.application,
-            backend: a.backend,
-            state: a.state
-        )
-        #expect(await code { try await a.supervisor.add(stranger).value } == .clientNotFound)
+        _ = try await a.remove(gone).value
+        #expect(await code { try await a.remove(RemoteIdentifier("stranger")).value } == .clientNotFound)
     }
 
     @Test("an upload that a removed client publishes while another device cleans up after it stays, as a head")
@@ -215,8 +202,7 @@ struct AuthenticityTests {
         let gone = try await b.push().value.client
         _ = try await a.pull().value
         let registration = try await b.registerDocument().value
-        let removal = ClientRemovalOperation(gone, of: world.application, backend: a.backend, state: a.state)
-        _ = try await a.supervisor.add(removal).value
+        _ = try await a.remove(gone).value
         // It was registered before, and its upload shows itself only after the other device has looked.
         try b.write("at the last moment")
         let late = WholeStoreUploadOperation(
@@ -252,8 +238,7 @@ struct AuthenticityTests {
         let gone = try await b.push().value.client
         _ = try await a.pull().value
         let registration = try await b.registerDocument().value
-        let removal = ClientRemovalOperation(gone, of: world.application, backend: a.backend, state: a.state)
-        _ = try await a.supervisor.add(removal).value
+        _ = try await a.remove(gone).value
         try RowStore.update(1, in: b.store, &generator)
         let late = WholeStoreUploadOperation(
             WholeStoreUploadRequest(url: b.store),
@@ -287,14 +272,7 @@ struct AuthenticityTests {
         let client = try await b.pull().value.client
         let note = "\(world.hierarchy.document(world.document).deletedClient(client))"
         func remove() async throws -> Data {
-            let removal = ClientRemovalOperation(
-                client,
-                of: world.application,
-                from: world.document,
-                backend: a.backend,
-                state: a.state
-            )
-            _ = try await a.supervisor.add(removal).value
+            _ = try await a.remove(client, from: world.document).value
             return try #require(try world.files()[note])
         }
         let former = try await remove()
@@ -325,13 +303,7 @@ struct AuthenticityTests {
             let shown = all.filter { !$0.key.hasSuffix("registration.plist") && (keepsKeys || !isKey($0.key)) }
             #expect(shown.count == all.count - (keepsKeys ? 1 : 3))
             try world.restore(shown)
-            let removal = ClientRemovalOperation(
-                client,
-                of: world.application,
-                backend: admin.backend,
-                state: admin.state
-            )
-            #expect(await code { try await admin.supervisor.add(removal).value } == .applicationIncomplete)
+            #expect(await code { try await admin.remove(client).value } == .applicationIncomplete)
             #expect(try world.files() == shown)
         }
     }
@@ -343,14 +315,7 @@ struct AuthenticityTests {
         try a.write("one")
         _ = try await a.push().value
         let client = try await b.pull().value.client
-        let removal = ClientRemovalOperation(
-            client,
-            of: world.application,
-            from: world.document,
-            backend: a.backend,
-            state: a.state
-        )
-        _ = try await a.supervisor.add(removal).value
+        _ = try await a.remove(client, from: world.document).value
         try b.write("two")
         #expect(await code { try await b.push().value } == .documentReplaced)
         _ = try await b.pull(overwrite: true).value
@@ -368,8 +333,7 @@ struct AuthenticityTests {
         let client = try await b.register().value.client
         let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
         try await b.keychain().add(SecretBytes("secret"), as: item)
-        let removal = ClientRemovalOperation(client, of: world.application, backend: a.backend, state: a.state)
-        _ = try await a.supervisor.add(removal).value
+        _ = try await a.remove(client).value
         #expect(await code { try await b.register().value } == .deregistered)
         var refusing = b
         refusing.password = try Password.cheap("not the password")

@@ -92,7 +92,6 @@ private struct FaultRun {
         let place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
         world = try World(
             password: scenario.isSealed ? "correct horse" : nil,
-            isVolatile: true,
             place: place,
             simulation: simulation
         )

@@ -13,14 +13,14 @@ struct KeptUploads: Sendable {
     ///   - published: What was on the remote before.
     ///   - manifests: All that could be read, the new one too.
     ///   - manifest: The new one.
-    ///   - own: The uploads that this device knows to be its own: of a name that was planted among them, nothing is known.
+    ///   - own: The uploads that this device recorded as its own. Any other name under this client was planted, and is ignored.
     ///   - damaged: Uploads that can't be put together any more.
     init(
         _ published: PublishedStores,
         _ manifests: [StoreManifest],
         by manifest: StoreManifest,
         among own: Set<UploadName>,
-        damaged: Set<UploadName> = []
+        damaged: Set<UploadName>
     ) {
         let client = manifest.name.client
         let former = published.published.filter { $0.client == client && own.contains($0) }

@@ -66,7 +66,7 @@ struct StoreManifest: Hashable, Sendable {
         guard let includes = Self.names(values["includes"]), let otherHeads = Self.names(values["otherHeads"]),
             let created = values["created"]?.date
         else { throw .corrupt(path, "what it includes can't be read") }
-        // Every upload has a higher generation than those that it knows, so no two can include each other.
+        // An upload has a higher generation than every upload that it names, so no two can include each other.
         guard includes.union(otherHeads).allSatisfy({ $0.generation < name.generation }) else {
             throw .corrupt(path, "it names an upload that isn't older than itself")
         }
@@ -147,7 +147,7 @@ extension StoreManifest.File {
 }
 
 extension StoreManifest {
-    /// Whether it publishes what an upload of its name was to publish.
+    /// Whether the manifest publishes the content that this device recorded for the upload.
     func hasContent(of upload: UploadRecord) -> Bool {
         upload.contentRoot != nil && upload.contentRoot == self[.store]?.contentRoot.description
     }

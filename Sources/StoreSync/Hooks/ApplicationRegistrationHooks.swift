@@ -299,7 +299,7 @@ extension RemoteBackend {
 
     /// Reads a note on something that was removed.
     ///
-    /// What is there and can't be one is empty, which no seal opens.
+    /// A directory, or a file that is far too large, reads as an empty note: no seal opens that, so it counts as unauthentic.
     func note(at path: RemotePath) async throws -> [UInt8]? {
         do {
             return try await smallFile(at: path)

@@ -13,7 +13,7 @@ enum Lineage {
         return manifests.filter { !included.contains($0.name) }.sorted { $0.name < $1.name }
     }
 
-    /// The uploads that the writers of the heads saw beside them, and that neither are there nor are included.
+    /// The uploads that the writers of the heads saw beside them, and that are missing now without being included.
     static func witnessed(by manifests: [StoreManifest]) -> Set<UploadName> {
         let known = manifests.reduce(into: Set(manifests.map(\.name))) { $0.formUnion($1.includes) }
         let seen = heads(of: manifests).reduce(into: Set<UploadName>()) { $0.formUnion($1.otherHeads) }
@@ -33,8 +33,9 @@ enum Lineage {
         }
     }
 
-    /// What a manifest names of what its store contains: all that is on the remote, and the most recent of the rest, for which there
-    /// is room.
+    /// The uploads that a manifest names: of what its store contains all that exist on the remote, and the newest of the others.
+    ///
+    /// A manifest has room for ``StoreManifest/maximumNames`` names.
     static func named(of contained: Set<UploadName>, onRemote names: Set<UploadName>) -> Set<UploadName> {
         let there = contained.intersection(names)
         let room = min(max(StoreManifest.maximumNames - there.count, 0), maximumRemoved)

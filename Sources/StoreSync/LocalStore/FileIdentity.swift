@@ -4,13 +4,14 @@ import Foundation
 import CLinux
 #endif
 
-/// What the file system knows a file by, whatever its name: device and inode; and when it was made, since the number of a file that
-/// is gone may be given to the next one.
+/// Identifies a file whatever its name: by device, inode and time of birth.
+///
+/// File systems reuse the inode of a removed file, so the two numbers alone aren't enough.
 struct FileIdentity: Hashable, Sendable, Codable {
     private let device: UInt64
     private let inode: UInt64
     /// When it was made, in nanoseconds; 0 where the file system doesn't note it.
-    private let birth: Int64
+    let birth: Int64
 
     /// Looks at what is at a path, without following a symbolic link; `nil` if nothing is there.
     init?(atPath path: String) {

@@ -47,6 +47,22 @@ public struct DocumentRegistrationRequest: Sendable {
     }
 }
 
+extension StoreSyncError {
+    /// The info of a document that this device knows is missing.
+    static let documentInfoMissing = StoreSyncError(
+        .documentMissing,
+        "It is still arriving, or was lost or hidden. Wait until everything has arrived; else restore it from a backup."
+    )
+    /// The info belongs to a document that this device doesn't expect there.
+    static let documentInfoPutBack = StoreSyncError(
+        .rolledBack,
+        """
+        It belongs to neither the document that this device knows nor its successor: a former one was put back, or the new one \
+        is still arriving. Wait until everything has arrived; else restore the document from a backup.
+        """
+    )
+}
+
 extension ApplicationRegistration {
     /// What this device's memory of a document is kept under.
     func key(_ backend: any RemoteBackend, _ document: RemoteIdentifier) -> DocumentKey {

@@ -124,13 +124,13 @@ public actor DocumentRegistrationOperation: Operation {
         return hasher.finalize().description
     }
 
-    /// Whether a note was acted upon before, so that somebody has put it back.
+    /// Whether this device has acted upon a note before, so that the storage has put it back.
     ///
-    /// No two sealed notes are the same; others may be.
+    /// Only sealed notes can be told apart: no two are equal.
     private func isFormer(_ note: String, among former: Set<String>, _ situation: inout Situation) -> Bool {
         guard application.isEncrypted, former.contains(note) else { return false }
         let path = hierarchy.deletedClient(application.client)
-        situation.warnings.append("\(path) on the remote was put back, so it counts for nothing.")
+        situation.warnings.append("\(path) on the remote is an old note that was put back. It was ignored and removed.")
         return true
     }
 
@@ -259,10 +259,10 @@ public actor DocumentRegistrationOperation: Operation {
         let former = try await context.blocking { [state, documentKey = self.key] in
             try state.formerRemovalNotes(for: documentKey)
         }
-        var looked = situation
-        let note = authenticRemovalNote(key, &looked)
-        let wasRemoved = note.map { !isFormer($0, among: former, &looked) } ?? false
-        let warnings = looked.warnings
+        var examined = situation
+        let note = authenticRemovalNote(key, &examined)
+        let wasRemoved = note.map { !isFormer($0, among: former, &examined) } ?? false
+        let warnings = examined.warnings
         let mustReplace = !didCreate && (wasRemoved || remembered.map { $0 != key } ?? false)
         if mustReplace {
             // Noted before the reasons for it go from the remote, or a crash would forget it.

@@ -270,7 +270,7 @@ public actor StatusOperation: Operation {
         return (document, listed.clients, try unreadable + missing(from: listed, manifests))
     }
 
-    /// The documents that this device knows and that are gone, of which nothing authentic says that they were deleted.
+    /// The documents that this device knows and that are missing, without an authentic note on their deletion.
     private func lostDocuments(
         besides listed: [RemoteIdentifier],
         _ key: ApplicationKey,
@@ -286,12 +286,7 @@ public actor StatusOperation: Operation {
             let note = try await backend.documentRegistrationHooks.fetchDeletedDocumentNote(document, hierarchy)
             return seal.saysDeleted(note, integrityKey, document, hierarchy) ? nil : document
         }
-        return lost.compactMap { $0.map { missing($0) } }
-    }
-
-    private nonisolated func missing(_ document: RemoteIdentifier) -> ApplicationStatus.Unreadable {
-        let error = StoreSyncError(.documentMissing, "It is still arriving, or was lost or hidden.")
-        return ApplicationStatus.Unreadable(error, at: hierarchy.document(document).documentInfo)
+        return lost.compactMap(\.self).map { .init(.documentInfoMissing, at: hierarchy.document($0).documentInfo) }
     }
 
     /// What is wrong with the info of a document that this device knows.
@@ -299,17 +294,13 @@ public actor StatusOperation: Operation {
         _ listed: Listed,
         isEncrypted: Bool
     ) throws -> ApplicationStatus.Unreadable? {
-        let key = documentKey(listed.document)
+        let (key, path) = (documentKey(listed.document), hierarchy.document(listed.document).documentInfo)
         guard try state.integrityKey(for: key) != nil, listed.info.unreadable == nil else { return nil }
-        guard let info = listed.info.value else { return missing(listed.document) }
+        guard let info = listed.info.value else { return .init(.documentInfoMissing, at: path) }
         guard let current = info.integrityKey,
             try state.isStranger(info, current, isEncrypted: isEncrypted, for: key)
         else { return nil }
-        let error = StoreSyncError(
-            .rolledBack,
-            "It isn't the document that this device knows, nor its successor: a former one was put back, or the new one is still arriving."
-        )
-        return ApplicationStatus.Unreadable(error, at: hierarchy.document(listed.document).documentInfo)
+        return .init(.documentInfoPutBack, at: path)
     }
 
     /// The uploads of a document that this device knows and that are gone.
@@ -335,8 +326,7 @@ public actor StatusOperation: Operation {
         return DocumentKey(application: application, document: document.rawValue)
     }
 
-    /// The newest manifest of each client, and those that this device has opened, of all documents: however many there are, few
-    /// are read at a time.
+    /// The newest manifest of each client and the manifests that this device has opened, of all documents, a few at a time.
     private func manifests(
         _ listed: [Listed],
         _ hooks: any WholeStoreDownloadHooks,

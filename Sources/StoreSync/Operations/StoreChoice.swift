@@ -17,7 +17,7 @@ struct StoreSource: Sendable {
     var storedBytes: Int64? { chain?.storedBytes }
 }
 
-/// Finds the store to download: the newest that has arrived whole, or the one that the user names.
+/// Finds the store to download: the newest that has arrived whole, or the upload that the user names.
 struct StoreChoice {
     let hooks: any WholeStoreDownloadHooks
     let document: DocumentRegistration
@@ -70,19 +70,17 @@ struct StoreChoice {
         }
     }
 
-    /// The uploads that others have seen, newer than the source or beside it, and that aren't there: they are still arriving, or
-    /// hidden.
+    /// The uploads that other devices have seen, newer than the source or beside it, and that are missing: still arriving, or hidden.
     func witnessed(beside source: StoreManifest) -> [UploadName] {
-        let included = manifests.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes) }
-        var known = source.otherHeads.subtracting(included)
+        var seen = Lineage.witnessed(by: manifests)
         if let wanted {
-            known = manifests.reduce(into: included) { $0.formUnion($1.otherHeads) }
-                .filter { $0.client == wanted.client && $0 > source.name }
+            let named = manifests.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes.union($1.otherHeads)) }
+            seen = named.filter { $0.client == wanted.client && $0 > source.name }
         }
-        return known.subtracting(published.manifests.map(\.name)).sorted(by: >)
+        return seen.subtracting(published.manifests.map(\.name)).sorted(by: >)
     }
 
-    /// An upload that is whole on the remote as far as a listing shows it, other than one that turned out to be damaged.
+    /// The newest upload that is whole on the remote, as far as a listing shows it, and doesn't need a damaged one.
     func whole(besides damaged: UploadName) async -> UploadName? {
         for manifest in manifests.sorted(by: { $0.name > $1.name }) where manifest.name != damaged {
             guard let chain = try? StoreChain(manifest, among: manifests),

@@ -16,15 +16,11 @@ extension VerificationOperation {
         let role = ApplicationSeal.Role.documentInfo(document.document)
         let isThere = try await check(path, role) { info = try DocumentInfo($0, at: path) }
         if let info, try await isStranger(info, document, context) {
-            problem(
-                path,
-                "rolledBack",
-                "It isn't of the document that this device knows, nor of its successor: a former one was put back, or the new one is still arriving."
-            )
+            problem(path, .documentInfoPutBack)
         }
         if !isThere {
             let isLost = try await wasLost(document, context)
-            if isLost { problem(path, "documentMissing", "It is still arriving, or was lost or hidden.") }
+            if isLost { problem(path, .documentInfoMissing) }
             // A directory alone is what stays of a write that was cut off.
             guard try await backend.list(document.root)?.isEmpty == false else { return }
             if !isLost {
@@ -64,7 +60,7 @@ extension VerificationOperation {
         }
     }
 
-    /// Whether a document that isn't there is one that this device knows, of which nothing authentic says that it was deleted.
+    /// Whether this device knows a document that is missing, without an authentic note on its deletion.
     private func wasLost(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
         let key = DocumentKey(application: key, document: document.document.rawValue)
         guard let known = try await context.blocking({ [state] in try state.integrityKey(for: key) }) else {

@@ -77,9 +77,9 @@ public actor VerificationOperation: Operation {
             for client in try await backend.list(hierarchy.clientDevices).directoryIdentifiers {
                 try await checkClient(client, isOwn: client == own)
             }
-            let known = try await context.blocking { [state, key] in try state.documents(of: key) }
+            let remembered = try await context.blocking { [state, key] in try state.documents(of: key) }
             let listed = try await backend.list(hierarchy.documents).directoryIdentifiers
-            for document in Set(listed + known).sorted() {
+            for document in Set(listed + remembered).sorted() {
                 try await checkDocument(hierarchy.document(document), own, progress, context)
             }
             try await readRest(of: files, progress)
@@ -93,13 +93,15 @@ public actor VerificationOperation: Operation {
         report.problems.append(VerificationReport.Problem(path: "\(path)", code: code, message: message))
     }
 
+    func problem(_ path: RemotePath, _ error: StoreSyncError) { problem(path, "\(error.code)", error.message) }
+
     func count(_ path: RemotePath, _ bytes: Int64) {
         guard read.insert(path).inserted else { return }
         report.files += 1
         report.bytes = Self.sum(report.bytes, bytes)
     }
 
-    /// The sum of sizes, which the storage names as it likes.
+    /// The sum of two sizes, limited: the storage may claim any sizes.
     private static func sum(_ left: Int64, _ right: Int64) -> Int64 { min(left + right, 1 << 60) }
 
     func repaired(_ path: RemotePath) {

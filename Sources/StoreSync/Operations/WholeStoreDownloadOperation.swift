@@ -143,7 +143,7 @@ public actor WholeStoreDownloadOperation: Operation {
         await discard(store, context)
     }
 
-    /// The error of a damaged upload, with an older one that can be pulled.
+    /// The error of a damaged upload, naming an older upload that can be pulled.
     private func namingWholeUpload(
         _ error: any Error,
         _ source: StoreSource,

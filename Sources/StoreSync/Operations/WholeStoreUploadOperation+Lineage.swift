@@ -54,11 +54,10 @@ extension WholeStoreUploadOperation {
         return new
     }
 
-    /// Refuses to push where an upload is gone that this device knows, or that the writer of a head saw, unless the user pushes a
-    /// whole copy to mend that.
+    /// Refuses to push where an upload is missing that this device knows, or that the writer of a head saw, unless the user pushes
+    /// a whole copy.
     ///
-    /// Returns the uploads that this device knows and that are gone. One whose manifest is there and doesn't open is damaged, not
-    /// gone.
+    /// Returns the missing uploads that this device knows. An upload whose manifest exists and doesn't open is damaged, not missing.
     func refuseRollback(_ published: PublishedStores, _ context: OperationContext) async throws -> [UploadName] {
         let memory = try await context.blocking { [state, key, document] in
             try state.rollbackMemory(for: key, document.integrityKey)
@@ -152,8 +151,9 @@ extension WholeStoreUploadOperation {
         )
     }
 
-    /// An upload that is whole on the remote and holds the store, if nothing has to be published: the one that the store equals, or
-    /// one that includes it.
+    /// The upload that the store equals, and an upload that holds it on the remote, if nothing has to be published.
+    ///
+    /// Either that upload itself is whole there, or a head that includes it.
     func unchanged(
         _ record: StoreRecord,
         _ root: ContentRoot?,
@@ -231,7 +231,7 @@ extension WholeStoreUploadOperation {
     ///   - published: What is on the remote.
     ///   - context: The operation.
     /// - Returns: Their names.
-    /// - Throws: ``StoreSyncError/Code/noUploadedStore`` if one hasn't arrived whole, since nobody can have seen what it holds.
+    /// - Throws: ``StoreSyncError/Code/noUploadedStore`` if a head hasn't arrived whole: its user can't have looked at it.
     private func headsToReplace(
         besides contained: Set<UploadName>,
         _ published: PublishedStores,

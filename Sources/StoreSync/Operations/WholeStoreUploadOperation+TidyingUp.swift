@@ -71,7 +71,7 @@ extension WholeStoreUploadOperation {
 
     // MARK: Removed clients
 
-    /// The uploads of removed clients among those that a new one includes; and warnings of notes that aren't authentic.
+    /// The included uploads of removed clients; and warnings of notes that aren't authentic.
     ///
     /// Their owners are gone, so whichever client includes them removes them.
     func uploadsOfRemovedClients(
@@ -99,7 +99,7 @@ extension WholeStoreUploadOperation {
 
     /// Removes uploads of removed clients, with the fixed names of those clients.
     ///
-    /// A client that has published since, or is about to, may build on them: what is its stays.
+    /// If a client has published since, or begun to, its new upload may build on them, so its uploads stay.
     private func removeUploads(_ uploads: [UploadName], _ published: PublishedStores) async throws {
         let known = published.names.union(published.folders)
         for (client, uploads) in Dictionary(grouping: uploads, by: \.client).sorted(by: { $0.key < $1.key }) {
@@ -113,13 +113,15 @@ extension WholeStoreUploadOperation {
         }
     }
 
-    /// Removes what removed clients have left where so much is there that a manifest may be unable to name it all.
+    /// Removes the uploads of removed clients if there are so many uploads that a manifest may be unable to name them all.
+    ///
+    /// Only uploads go that a whole head includes.
     ///
     /// - Parameters:
     ///   - published: What is on the remote.
     ///   - expected: The clients that are expected there.
     ///   - context: The operation.
-    /// - Returns: What is there then.
+    /// - Returns: What is on the remote after that.
     /// - Throws: ``StoreSyncError``, and what the backend throws.
     func makingRoom(
         in published: PublishedStores,

@@ -261,7 +261,10 @@ public actor WholeStoreUploadOperation: Operation {
 
     private func unreadable(_ published: PublishedStores, besides contained: Set<UploadName>) -> [String] {
         published.unreadable.filter { !contained.contains($0.name) }.map { name, _ in
-            "The manifest of \(name) has not arrived whole, or is damaged: what that holds isn't in this upload."
+            """
+            The manifest of \(name) has not arrived whole, or is damaged, so this upload doesn't include that one. Push again \
+            when it has arrived; storesync verify says what is damaged.
+            """
         }
     }
 

@@ -19,15 +19,16 @@ extension StateDirectory {
         try read { try StateSchema.fetchDocuments($0, having: "integrityKey", key).map { try RemoteIdentifier($0) } }
     }
 
-    /// Whether a document on the remote is neither the one that this device knows nor its successor.
+    /// Whether a document on the remote is neither the document that this device knows nor its successor.
     func isStranger(_ info: DocumentInfo, _ current: String, isEncrypted: Bool, for key: DocumentKey) throws -> Bool {
         guard let remembered = try integrityKey(for: key), remembered != current else { return false }
         if try formerIntegrityKeys(for: key).contains(current) { return true }
         return isEncrypted && !info.predecessors.contains(remembered)
     }
 
-    /// Digests of the authentic notes on this client's removal from a document that this device has acted upon: the storage may
-    /// put them back.
+    /// Digests of the notes on this client's removal from a document that this device has acted upon.
+    ///
+    /// The storage may put such a note back.
     func formerRemovalNotes(for key: DocumentKey) throws -> Set<String> {
         try read { try StateSchema.fetch(Set<String>.self, $0, "formerRemovalNotes", key) ?? [] }
     }
@@ -138,7 +139,7 @@ extension StateDirectory {
         }
     }
 
-    /// The uploads of a store that came as far as their manifests, and of which it isn't known whether those were published.
+    /// The uploads of a store whose files are all on the remote, and whose manifests may have been published.
     ///
     /// The store had their content and was only edited since, so it contains them.
     func openUploads(of store: StoreRecord) throws -> Set<UploadName> {

@@ -63,7 +63,7 @@ struct StoreRecord: Hashable, Sendable, Codable {
         settled.pending = nil
         if root == contentRoot { return settled }
         guard root == pending.contentRoot else {
-            // It was edited since, and nothing tells whether before it was replaced or after.
+            // The app has edited it since, before the replacement or after: it surely contains only what both contain.
             settled.contained.formIntersection(pending.contained)
             return settled
         }
@@ -93,7 +93,7 @@ struct UploadRecord: Hashable, Sendable, Codable {
     var isPublished = false
     /// Digest of the store that it publishes, in hexadecimal; `nil` until all its files are on the remote.
     ///
-    /// An upload of that name with another content is the work of a copy of this device, too.
+    /// A copy of this device may publish another content under the same name.
     var contentRoot: String?
     /// The tags of its files on the remote, by their names, where tags follow from what is in a file.
     var tags: [String: RemoteTag] = [:]

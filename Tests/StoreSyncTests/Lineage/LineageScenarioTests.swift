@@ -48,6 +48,13 @@ struct LineageScenarioTests {
         try c.write("c on a")
         let second = try await c.push().value
         #expect(Set(second.divergedFrom) == [second.client], "its own former upload holds what this store doesn't")
+        for round in 1...4 {
+            try c.write("round \(round)")
+            _ = try await c.push().value
+        }
+        let reader = try scene.device("reader")
+        _ = try await reader.pull(from: second.client, generation: second.generation - 1).value
+        #expect(try reader.notes() == ["base", "from b", "c on b"], "it stays as long as no other upload includes it")
         #expect(await code { try await b.pull().value } == .diverged)
         #expect(try b.notes() == ["base", "from b"])
     }

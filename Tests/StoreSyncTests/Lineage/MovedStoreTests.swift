@@ -142,6 +142,8 @@ struct MovedStoreTests {
         for round in 1...10 {
             try Data().write(to: url)
             let identity = try #require(FileIdentity(atPath: url.path))
+            // On a file system that doesn't note births, an inode that is reused can't be told.
+            guard identity.birth != 0 else { return }
             #expect(identities.insert(identity).inserted, "round \(round)")
             try Data("more".utf8).write(to: url)
             #expect(FileIdentity(atPath: url.path) == identity, "an edit changes nothing")

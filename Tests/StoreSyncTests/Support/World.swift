@@ -39,9 +39,7 @@ final class World: Sendable {
         self.password = try password.map { try Password.cheap($0) }
         self.application = try RemoteIdentifier(application)
         self.document = try RemoteIdentifier(document)
-        folder =
-            (isVolatile
-            ? Self.memory ?? FileManager.default.temporaryDirectory : FileManager.default.temporaryDirectory)
+        folder = ((isVolatile ? Self.memory : nil) ?? FileManager.default.temporaryDirectory)
             .appending(path: "storesync-test-\(UUID().uuidString)", directoryHint: .isDirectory)
         for directory in [share, temporary] {
             try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -199,6 +197,14 @@ struct Device: Sendable {
                 faultPoint: hook
             )
         }
+    }
+
+    /// Removes another client from the application, or from a document.
+    func remove(
+        _ client: RemoteIdentifier,
+        from document: RemoteIdentifier? = nil
+    ) -> OperationHandle<ClientRemoval> {
+        supervisor.add(ClientRemovalOperation(client, of: application, from: document, backend: backend, state: state))
     }
 
     func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
