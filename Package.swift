@@ -2,7 +2,7 @@
 
 import PackageDescription
 
-/// The settings of every target: Swift 6, the upcoming features we build on, no warning left standing.
+/// The settings of every target: Swift 6, upcoming features, and warnings as errors.
 let settings: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
@@ -47,7 +47,7 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
     targets: [
-        // From the command line down to threads: a target imports only what stands below it.
+        // Ordered from the command line down to threads: a target imports only targets below it.
         .executableTarget(
             name: "StoreSyncCommand",
             dependencies: [
@@ -71,7 +71,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // Only who depends on these builds SwiftNIO.
+        // Only packages that depend on these targets build SwiftNIO.
         .target(
             name: "RemoteStorageWebDAV",
             dependencies: [
@@ -92,7 +92,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // What both have in common.
+        // The code that both backends share.
         .target(
             name: "RemoteStorageHTTP",
             dependencies: [
@@ -188,7 +188,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // As an app's module is by default in Xcode.
+        // Isolated to the main actor, as an app's module is by default in Xcode.
         .testTarget(
             name: "OperationsMainActorTests",
             dependencies: ["Operations", "OperationsTesting"],
@@ -219,7 +219,7 @@ let package = Package(
             dependencies: ["RemoteStorageTesting", "OperationsTesting", "RemoteStorage", "ThreadSupport"],
             swiftSettings: settings
         ),
-        // Servers that tests start, and what stands between them and a client.
+        // Servers that tests start, and the proxies between them and a client.
         .target(
             name: "ServerFixtures",
             dependencies: ["RemoteStorage", "ThreadSupport"],
@@ -269,14 +269,14 @@ let package = Package(
                 "Keychain", "OperationsTesting", "SyncCryptography", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
-            // Read where they are.
+            // Tests read them from the source directory.
             exclude: ["Resources"],
             swiftSettings: settings
         ),
         .testTarget(
             name: "SyncCryptographyTests",
             dependencies: ["SyncCryptography", "OperationsTesting", "ThreadSupport"],
-            // Read where they are, by a program in another language too.
+            // Tests read them from the source directory, as does a program in another language.
             exclude: ["Resources"],
             swiftSettings: settings
         ),
@@ -291,7 +291,7 @@ let package = Package(
                 .product(name: "InMemoryLogging", package: "swift-log"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            // Read where they are.
+            // Tests read them from the source directory.
             exclude: ["Resources"],
             swiftSettings: settings
         ),

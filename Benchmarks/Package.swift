@@ -17,11 +17,11 @@ let package = Package(
     dependencies: [
         .package(name: "swift-store-sync", path: ".."),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        // Without its allocation counters, which read 0 on Linux: `compare` asks the allocator itself.
+        // Without its allocation counters, which read 0 on Linux: `compare` queries the allocator itself.
         .package(url: "https://github.com/ordo-one/benchmark", from: "1.38.1", traits: []),
     ],
     targets: [
-        // The table of ratios: it runs itself once for each contender and measurement.
+        // Prints the table of ratios. It runs itself once for each contender and measurement.
         .executableTarget(
             name: "compare",
             dependencies: [
@@ -30,7 +30,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // What `buckets` measures the S3 backend by; only who builds this builds SwiftNIO.
+        // The program with which `buckets` measures the S3 backend. Only this target needs SwiftNIO.
         .executableTarget(
             name: "bucketcopy",
             dependencies: [

@@ -1,11 +1,11 @@
-/// What went wrong with a keychain, and what to do about it.
+/// An error of a keychain: what went wrong, and what to do about it.
 ///
-/// ``message`` is written for people: it names what is wrong and the remedy, and never a secret. ``code`` is for programs.
-/// Cancellation is never one of these: it stays a `CancellationError`.
+/// ``message`` is for people: it names the problem and the remedy, and never shows a secret. ``code`` is for programs.
+/// Cancellation is never reported by this type: it stays a `CancellationError`.
 public struct KeychainError: Error, Sendable, CustomStringConvertible {
-    /// What kind of failure it is.
+    /// The kind of failure.
     ///
-    /// The list may grow: handle the codes you know, show ``KeychainError/message`` for the rest.
+    /// The list may grow: handle the codes you know, and show ``KeychainError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
             case busy, cannotRead, cannotWrite, corrupt, deviceSecretMissing, deviceSecretUnsafe, duplicateItem, full
@@ -18,50 +18,51 @@ public struct KeychainError: Error, Sendable, CustomStringConvertible {
         /// The code's name.
         public var description: String { name.rawValue }
 
-        /// Another program holds the keychain's file; try again.
+        /// Another program has locked the keychain's file: try again.
         public static let busy = Code(name: .busy)
-        /// A file can't be read: it isn't there, or isn't for this user.
+        /// A file can't be read: it doesn't exist, or this user may not read it.
         public static let cannotRead = Code(name: .cannotRead)
         /// A file can't be written: permissions, no space, a wrong kind of file.
         public static let cannotWrite = Code(name: .cannotWrite)
-        /// A file isn't what was written: torn or damaged.
+        /// A file is incomplete or damaged.
         public static let corrupt = Code(name: .corrupt)
-        /// The keychain opens by a device secret that isn't where it should be.
+        /// The device secret that opens the keychain is missing.
         public static let deviceSecretMissing = Code(name: .deviceSecretMissing)
-        /// Others than its owner can read or replace the device secret.
+        /// Users other than its owner can read or replace the device secret.
         public static let deviceSecretUnsafe = Code(name: .deviceSecretUnsafe)
-        /// An item with these attributes is there already.
+        /// An item with these attributes already exists.
         public static let duplicateItem = Code(name: .duplicateItem)
-        /// A keychain holds as much as it can.
+        /// The keychain has reached one of its limits.
         public static let full = Code(name: .full)
         /// An entitlements file isn't in the correct format.
         public static let invalidEntitlements = Code(name: .invalidEntitlements)
-        /// Attributes or a secret that no item can have.
+        /// The attributes or the secret aren't valid for an item.
         public static let invalidItem = Code(name: .invalidItem)
         /// No item matches.
         public static let itemNotFound = Code(name: .itemNotFound)
-        /// The keychain hasn't been unlocked, or its lock was changed since.
+        /// The keychain hasn't been unlocked, or its lock was changed afterwards.
         public static let locked = Code(name: .locked)
         /// The entitlements don't cover the access group.
         public static let notEntitled = Code(name: .notEntitled)
-        /// What is in the keychain's file isn't what was sealed there.
+        /// Sealed content of the keychain's file was damaged or tampered with.
         public static let tampered = Code(name: .tampered)
-        /// The system's keychain doesn't answer, or not as expected.
+        /// The system's keychain doesn't answer as expected, or a passphrase can't be hashed.
         public static let unavailable = Code(name: .unavailable)
-        /// A file isn't one of ours, or a newer program wrote it.
+        /// The file has another format, or a newer program wrote it.
         public static let unsupportedFormat = Code(name: .unsupportedFormat)
-        /// The keychain opens by a passphrase and a device secret was given, or the other way round; or the device secret is
-        /// another one.
+        /// The lock doesn't belong to the keychain.
+        ///
+        /// The keychain opens by a passphrase and a device secret was given, or the other way round, or the device secret differs.
         public static let wrongLock = Code(name: .wrongLock)
-        /// The passphrase isn't the keychain's.
+        /// The passphrase doesn't open the keychain.
         public static let wrongPassphrase = Code(name: .wrongPassphrase)
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     public let code: Code
     /// What went wrong and what to do about it, in a sentence or two.
     public let message: String
-    /// The error underneath, where there is one.
+    /// The underlying error, if any.
     public let cause: (any Error)?
 
     /// Creates an error.
@@ -71,7 +72,7 @@ public struct KeychainError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// The code, the message and, line by line below, what caused it.
+    /// The code and the message, and the underlying error on the next line.
     public var description: String {
         guard let cause else { return "\(code): \(message)" }
         return "\(code): \(message)\n└ \(cause)"

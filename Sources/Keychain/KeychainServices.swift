@@ -1,67 +1,67 @@
 public import SyncCryptography
 
-/// A store of secrets by their attributes, shared by the applications that are entitled to it.
+/// A store of secrets with attributes, shared by the applications that are entitled to it.
 ///
-/// ``FileKeychain`` is one on every system, `SecurityKeychain` the system's own where Security.framework is. What each method
-/// promises here, both keep; write another one and run the same suite over it.
+/// ``FileKeychain`` works on every system; `SecurityKeychain` is the system's own, where Security.framework exists. Both keep the
+/// promises of each method here. If you write another implementation, run the same test suite over it.
 ///
 /// Every method throws ``KeychainError``:
 ///
 /// | Code | When |
 /// |---|---|
 /// | ``KeychainError/Code/itemNotFound`` | nothing matches the query |
-/// | ``KeychainError/Code/duplicateItem`` | an item with these attributes is there |
-/// | ``KeychainError/Code/notEntitled`` | the access group isn't one of the caller's |
-/// | ``KeychainError/Code/locked`` | the keychain has to be unlocked before |
+/// | ``KeychainError/Code/duplicateItem`` | an item with these attributes exists |
+/// | ``KeychainError/Code/notEntitled`` | the caller isn't entitled to the access group |
+/// | ``KeychainError/Code/locked`` | the keychain has to be unlocked first |
 ///
-/// A method that threw has changed nothing. A method that a cancelled task waits for goes on to its end: a change is never
-/// half made.
+/// A method that throws has changed nothing. If the waiting task is cancelled, the method still runs to its end, so a change is
+/// never incomplete.
 public protocol KeychainServices: Actor {
     /// Adds an item.
     ///
     /// - Parameters:
     ///   - secret: The secret.
-    ///   - item: Its attributes; without an access group it goes into the application's own.
+    ///   - item: Its attributes; an item without an access group goes into the application's own.
     /// - Returns: The attributes, with the access group.
-    /// - Throws: ``KeychainError``, `duplicateItem` above all: an existing item is never overwritten.
+    /// - Throws: ``KeychainError``; `duplicateItem` if the item exists, since it's never overwritten.
     @discardableResult
     func add(_ secret: SecretBytes, as item: KeychainItem) async throws -> KeychainItem
 
     /// Finds all items that match, in every access group that the caller is entitled to.
     ///
-    /// A query that says nothing of synchronizable items doesn't find them.
+    /// A query finds synchronizable items only if it asks for them.
     ///
     /// - Parameter query: Which items.
     /// - Returns: The items with their secrets, at least one, in the order of groups, services and accounts.
     /// - Throws: ``KeychainError``, `itemNotFound` if nothing matches.
     func copyMatching(_ query: KeychainQuery) async throws -> [KeychainMatch]
 
-    /// Gives every item that matches another secret.
+    /// Replaces the secret of every item that matches.
     ///
     /// - Parameters:
     ///   - query: Which items.
-    ///   - secret: Their secret from now on.
+    ///   - secret: The new secret.
     /// - Throws: ``KeychainError``, `itemNotFound` if nothing matches.
     func update(_ query: KeychainQuery, to secret: SecretBytes) async throws
 
-    /// Deletes every item that matches; of synchronizable items, on all devices.
+    /// Deletes every item that matches; synchronizable items are deleted on all devices.
     ///
-    /// - Parameter query: Which items; a synchronizable one has to be asked for as such.
+    /// - Parameter query: Which items; it has to ask for synchronizable items explicitly.
     /// - Throws: ``KeychainError``, `itemNotFound` if nothing matches.
     func delete(_ query: KeychainQuery) async throws
 
-    /// Removes every item that matches from this device, and takes nothing from any other.
+    /// Removes every item that matches from this device alone.
     ///
-    /// A synchronizable item comes back when the keychain is next synchronized, if it had left this device at all. A keychain
-    /// that can't remove one from this device alone leaves it.
+    /// A synchronizable item comes back with the next synchronization, if it was ever published. A keychain that can't remove such
+    /// an item from this device alone keeps it.
     ///
-    /// - Parameter query: Which items; it's no error if there are none.
+    /// - Parameter query: Which items; it's no error if none match.
     /// - Throws: ``KeychainError``.
     func blitz(_ query: KeychainQuery) async throws
 }
 
 extension KeychainServices {
-    /// Finds one secret: the first of those that match, in the order of ``copyMatching(_:)``.
+    /// Returns the secret of the first item that matches, in the order of ``copyMatching(_:)``.
     ///
     /// - Parameter query: Which item.
     /// - Returns: Its secret.
@@ -76,8 +76,8 @@ extension KeychainError {
     static let itemNotFound = KeychainError(
         .itemNotFound,
         """
-        No item matches in any access group that the caller is entitled to. A synchronizable item is found only by a query \
-        that says so, and after the keychain was synchronized.
+        No item matches in any access group that the caller is entitled to. A query finds a synchronizable item only if it \
+        asks for synchronizable items, and after the keychain was synchronized.
         """
     )
 }

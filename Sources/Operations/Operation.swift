@@ -16,49 +16,50 @@
 /// }
 /// ```
 ///
-/// Returning from `main` finishes the operation, throwing ends it: as cancelled if the error is a `CancellationError`,
-/// as failed otherwise. There is no method to call at the end, so it can't be forgotten and can't be called twice.
+/// Returning from `main` finishes the operation. Throwing ends it: as cancelled if the error is a `CancellationError`,
+/// as failed otherwise. No method has to be called at the end, so it can't be forgotten or called twice.
 ///
 /// The other requirements are the *phases* of a run. They do nothing unless you implement them, and come in this order:
 /// ``operationDidStart(_:)``, then ``operationDidMakeProgress(_:)`` any number of times, then exactly one of
-/// ``operationDidComplete(_:)``, ``operationDidFail(_:)`` and ``operationWasCancelled()``, which nothing overlaps and
-/// nothing follows. An operation that is cancelled before it started has no run and so no phases; its handle ends.
+/// ``operationDidComplete(_:)``, ``operationDidFail(_:)`` and ``operationWasCancelled()``. No other phase overlaps or
+/// follows that ending phase. An operation that is cancelled before it starts has no run and no phases; only its handle
+/// ends.
 ///
-/// **Cancellation.** The task that runs `main` is cancelled; `main` must notice (`try Task.checkCancellation()`, or any
-/// suspension that throws) and return or throw. The ending phases run in a task that isn't cancelled.
+/// **Cancellation.** The task that runs `main` is cancelled. `main` must check for that (`try Task.checkCancellation()`,
+/// or any suspension that throws) and return or throw. The ending phases run in a task that isn't cancelled.
 ///
-/// Work that belongs on the main thread is written as `@MainActor func main…` inside the actor. Never write a phase or
+/// Work that must run on the main thread is written as `@MainActor func main…` inside the actor. Never write a phase or
 /// `main` as `nonisolated … async`: such a witness of an actor protocol crashes in debug builds of Swift 6.3.
 ///
-/// In a file that imports Foundation too, settle the clash with its class once per module with
-/// `typealias Operation = Operations.Operation`; files that subclass Foundation's can say ``OperationActor``.
+/// In a module that imports Foundation too, resolve the clash with its class once with
+/// `typealias Operation = Operations.Operation`. Files that subclass Foundation's class can use ``OperationActor``.
 public protocol Operation<Output>: Actor {
-    /// What the work results in.
+    /// The result of the work.
     associatedtype Output: Sendable
 
     /// Does the work.
     ///
-    /// - Parameter context: What the supervisor lends to this run: progress, a temporary directory, the clock, pausing.
-    /// - Returns: The operation's output, which finishes it.
+    /// - Parameter context: What the supervisor provides for this run: progress, a temporary directory, the clock, pausing.
+    /// - Returns: The operation's output; returning finishes the operation.
     /// - Throws: `CancellationError` to end as cancelled, any other error to end as failed.
     func main(_ context: OperationContext) async throws -> Output
 
-    /// The run begins; `main` comes next.
+    /// Called when the run starts, before `main`.
     func operationDidStart(_ context: OperationContext) async
 
-    /// The work has come further.
+    /// Called when the work has made progress.
     ///
-    /// Values between two calls may be passed over: each call has the latest. They never fall. Don't wait here for the
-    /// operation's own handle: the end waits for this call.
+    /// Each call has the latest value; values between two calls may be skipped. The values never fall. Don't wait here for
+    /// the operation's own handle: the operation's end waits for this call.
     func operationDidMakeProgress(_ progress: OperationProgress) async
 
-    /// The work is done: the operation is finished.
+    /// Called when `main` has returned and the operation is finished.
     func operationDidComplete(_ output: Output) async
 
-    /// The work ended with an error that isn't a cancellation.
+    /// Called when the work has ended with an error that isn't a cancellation.
     func operationDidFail(_ error: any Error) async
 
-    /// The work was cancelled after it began.
+    /// Called when the work was cancelled after it started.
     func operationWasCancelled() async
 }
 
@@ -66,7 +67,7 @@ public protocol Operation<Output>: Actor {
 public typealias OperationActor = Operation
 
 extension Operation {
-    // Synchronous and not isolated, so that nothing is done without a hop to the actor.
+    // Synchronous and nonisolated, so that a phase that does nothing needs no hop to the actor.
 
     /// Does nothing.
     public nonisolated func operationDidStart(_ context: OperationContext) {
@@ -89,14 +90,14 @@ extension Operation {
         PhaseInspection.noteDefault(.cancellation)
     }
 
-    /// Runs the operation alone, without a supervisor: for unit tests and scripts.
+    /// Runs the operation alone, for unit tests and scripts.
     ///
     /// Cancelling the current task cancels the operation. All phases are called as under a supervisor, and see the current
     /// task's task-local values.
     ///
     /// - Parameters:
-    ///   - options: Name, user info and what else ``main(_:)`` finds in its context.
-    ///   - configuration: The clock, logger and executors that the context hands out.
+    ///   - options: Name, user info and the other options that ``main(_:)`` finds in its context.
+    ///   - configuration: The clock, logger and executors that the context provides.
     /// - Returns: What `main` returned.
     /// - Throws: What `main` threw.
     public nonisolated(nonsending) func run(
@@ -107,7 +108,7 @@ extension Operation {
         options.inheritsTaskLocals = true
         let handle = OperationSupervisor(configuration).add(self, options: options)
         return try await withTaskCancellationHandler {
-            // Not for the handle's value, which a cancelled task doesn't wait for.
+            // Not the handle's value: a cancelled task wouldn't wait for it.
             await handle.record.waitForEnd()
             return try handle.record.finalResult.get()
         } onCancel: {

@@ -6,81 +6,82 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// What a supervisor lends to one run of an operation.
+/// What a supervisor provides for one run of an operation.
 ///
-/// It is valid until the operation has ended; what a task that outlived `main` does with it has no effect.
+/// It is valid until the operation has ended. If a task that outlives `main` uses it later, that has no effect.
 public struct OperationContext: Sendable {
     let record: OperationRecord
-    /// Which call of ``Operation/main(_:)`` this is: 1, and more where a failed one is tried again.
+    /// The number of this call of ``Operation/main(_:)``: 1 for the first one, more for retries.
     public let attempt: Int
 
     private var options: OperationOptions { record.core.withBoard { _ in record.options } }
 
     /// The operation's identifier in this process.
     public var id: OperationID { record.id }
-    /// The operation's name: the one it was added with, else its type's.
+    /// The operation's name: the name in its options, or its type's name.
     public var name: String { record.core.withBoard { _ in record.name } }
-    /// What the operation was added with.
+    /// The user info in the operation's options.
     public var userInfo: [String: any Sendable] { options.userInfo }
-    /// The synchronization client on whose behalf the operation works, where it was added with one.
+    /// The synchronization client on whose behalf the operation works, if its options name one.
     public var clientIdentifier: String? { options.clientIdentifier }
-    /// Whether the work may go on while the app is in the background.
+    /// Whether the work may continue while the app is in the background.
     public var mayContinueInBackground: Bool { options.mayContinueInBackground }
-    /// Time as the supervisor sees it.
+    /// The supervisor's clock.
     ///
-    /// Wait on it, never on the real clock, and a simulation can replay the operation.
+    /// Sleep on it, never on the real clock, so that a simulation can replay the operation.
     public var clock: any Clock<Duration> { record.core.environment.clock }
     /// A file manager for the operation's use.
     public var fileManager: FileManager { .default }
-    /// Whether the operation's end was asked for.
+    /// Whether the operation's cancellation was requested.
     public var isCancelled: Bool { record.isCancellationRequested }
     /// The executor on which the operation may block.
     package var blockingExecutor: (any TaskExecutor)? { record.core.environment.blockingExecutor }
 
     /// A logger that carries the operation's identifier as `operation.id`.
     ///
-    /// Made anew on each use: keep it in a constant.
+    /// Each access creates a logger: keep it in a constant.
     public var logger: Logger {
         var logger = record.core.environment.logger
         logger[metadataKey: "operation.id"] = "\(record.id)"
         return logger
     }
 
-    /// Reports how far the work has come.
+    /// Reports the operation's progress.
     ///
-    /// Returns at once; values that come too fast are passed over.
+    /// Returns at once. Values that come faster than the progress phase handles them are skipped.
     ///
-    /// A value lower than a former one, or not a number, changes nothing; 1 is reached by finishing only.
+    /// A value that is lower than a previous one, or not a number, changes nothing. Only finishing reaches 1.
     ///
-    /// - Parameter progress: How far the whole operation has come.
+    /// - Parameter progress: The progress of the whole operation.
     public func reportProgress(_ progress: OperationProgress) {
         record.report(progress)
     }
 
-    /// Reports how far the work has come, from 0 to 1.
+    /// Reports the operation's progress as a fraction from 0 to 1.
     public func reportProgress(_ fractionCompleted: Double) {
         record.report(OperationProgress(fractionCompleted: fractionCompleted))
     }
 
-    /// A directory for this run alone, with mode 0700, made on first use.
+    /// Returns a directory for this run alone, with mode 0700, created on first use.
     ///
-    /// It is removed with all its content whichever way the operation ends, after the ending phase. If the process dies
-    /// before, the next operation that asks for a directory in the same location removes it, in whatever process.
+    /// It is removed with all its content after the ending phase, however the operation ends. If the process dies first,
+    /// the next operation of any process that asks for a directory in the same location removes it.
     ///
-    /// - Returns: The directory's location, in the supervisor's place for them, else the system's.
-    /// - Throws: An ``OperationError`` of the code `temporaryDirectoryUnavailable` if it can't be made.
+    /// - Returns: The directory's location, in the supervisor's temporary directory, or else in the system's.
+    /// - Throws: An ``OperationError`` of the code `temporaryDirectoryUnavailable` if it can't be created.
     public func temporaryDirectory() async throws -> URL {
         try await record.temporaryDirectory()
     }
 
-    /// Waits for an answer from outside, a person's for example, without holding up other operations.
+    /// Waits for an answer from outside, for example from the user, without holding up other operations.
     ///
-    /// The operation is `paused` while `answer` runs and gives its place to others; it goes on when a place is free,
-    /// before fresh work does. Cancelling the operation cancels the task that `answer` runs in: it should throw then.
+    /// While `answer` runs, the operation is `paused` and releases its slot. It resumes when a slot is free, before
+    /// operations that haven't started. Cancelling the operation cancels the task that runs `answer`, which should throw
+    /// then.
     ///
     /// - Parameters:
-    ///   - reason: What is waited for, as ``OperationEvent/paused(_:)`` shows it.
-    ///   - answer: Asks and waits.
+    ///   - reason: What the operation waits for, as ``OperationEvent/paused(_:)`` shows it.
+    ///   - answer: Asks, and waits for the answer.
     /// - Returns: The answer.
     /// - Throws: What `answer` throws.
     public nonisolated(nonsending) func pause<Answer>(
@@ -90,29 +91,28 @@ public struct OperationContext: Sendable {
         try await record.core.pause(record, awaiting: reason, answer)
     }
 
-    /// Runs `body` where cancelling the operation doesn't reach it.
+    /// Runs `body` in a task that isn't cancelled with the operation.
     ///
-    /// For the few steps between doing what can't be undone and knowing that it was done: the operation isn't cancelled then,
-    /// whatever was asked for meanwhile.
+    /// Use it for the few steps between an action that can't be undone and recording that it was done.
     ///
-    /// - Parameter body: The steps, short ones.
+    /// - Parameter body: The steps, which should be short.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws.
     package func shielded<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> Value {
         try await Task(executorPreference: record.core.environment.executor) { try await body() }.value
     }
 
-    /// Adds an operation as part of this one, which doesn't end before it.
+    /// Adds an operation as a child of this one, which doesn't end before its children.
     ///
-    /// Children are served before other operations and don't count against the supervisor's capacity; suspension doesn't
-    /// hold them back. They are cancelled with their parent, and when its `main` fails. A child's failure is its own: await
-    /// its value if it's the parent's too. While the parent waits, for its children or for anything else, it lends them
-    /// the ``OperationOptions/keys`` that it holds.
+    /// Children start before other operations and don't count against the supervisor's capacity. Suspension doesn't hold
+    /// them back. They are cancelled with their parent, and when its `main` fails. A child's failure doesn't fail its
+    /// parent: await the child's value if it should. While the parent waits, for its children or for anything else, it
+    /// lends them the ``OperationOptions/keys`` that it holds.
     ///
     /// - Parameters:
     ///   - child: The operation.
-    ///   - dependencies: What must have ended before.
-    ///   - options: Name, priority (at least the parent's counts), keys (which must be among the parent's).
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Name, priority (raised to the parent's if lower), keys (which must be among the parent's).
     /// - Returns: The child's handle.
     /// - Throws: An ``OperationError``: `keyNotHeld`, `parentEnded`, `wouldDeadlock` if a dependency waits for the parent.
     @discardableResult

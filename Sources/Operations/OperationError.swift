@@ -1,4 +1,4 @@
-/// What a supervisor itself finds wrong.
+/// An error of a supervisor itself.
 ///
 /// An operation's own errors and `CancellationError` are passed on as they are.
 public struct OperationError: Error, Sendable, CustomStringConvertible {
@@ -7,25 +7,25 @@ public struct OperationError: Error, Sendable, CustomStringConvertible {
         /// The code's name.
         public let description: String
 
-        /// As many operations are there as the supervisor takes.
+        /// The supervisor holds as many operations as its capacity allows.
         public static let noRoom = Code(description: "noRoom")
         /// The supervisor has been shut down.
         public static let shutDown = Code(description: "shutDown")
-        /// The supervisor has suspended itself, because too much failed in too short a time.
+        /// The supervisor has suspended itself, because too many attempts failed in too short a time.
         public static let suspended = Code(description: "suspended")
         /// Waiting for this operation would never end.
         public static let wouldDeadlock = Code(description: "wouldDeadlock")
-        /// A child wants a key that its parent doesn't have.
+        /// A child needs a key that its parent doesn't hold.
         public static let keyNotHeld = Code(description: "keyNotHeld")
-        /// The operation has ended, or its `main` has, and takes no children.
+        /// The operation has ended, or its `main` has, so it accepts no children.
         public static let parentEnded = Code(description: "parentEnded")
-        /// The operation took longer than it may.
+        /// The operation exceeded its deadline.
         public static let deadlineExceeded = Code(description: "deadlineExceeded")
-        /// The operation made no progress for longer than it may.
+        /// The operation reported no progress within its stall timeout.
         public static let stalled = Code(description: "stalled")
         /// The operation didn't end when the supervisor was shut down, and may still run.
         public static let abandoned = Code(description: "abandoned")
-        /// The operation's temporary directory can't be made.
+        /// The operation's temporary directory can't be created.
         public static let temporaryDirectoryUnavailable = Code(description: "temporaryDirectoryUnavailable")
     }
 

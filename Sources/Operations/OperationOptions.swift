@@ -1,4 +1,4 @@
-/// How urgent an operation is beside others that could start.
+/// How urgent an operation is compared with other operations that could start.
 public enum OperationPriority: UInt8, Sendable, Hashable, Comparable, CaseIterable {
     /// After everything else.
     case veryLow
@@ -20,7 +20,7 @@ public struct ExclusionKey: Hashable, Comparable, Sendable, ExpressibleByStringL
     /// The key's name.
     public let description: String
 
-    /// Creates a key; keys of one name are one key.
+    /// Creates a key; keys with the same name are the same key.
     public init(_ name: String) { description = name }
     /// Creates a key from its name.
     public init(stringLiteral name: String) { description = name }
@@ -29,50 +29,50 @@ public struct ExclusionKey: Hashable, Comparable, Sendable, ExpressibleByStringL
     public static func < (lhs: Self, rhs: Self) -> Bool { lhs.description < rhs.description }
 }
 
-/// What is said of an operation when it is added.
+/// The options of an operation, given when it is added.
 public struct OperationOptions: Sendable {
-    /// What the operation is called in logs and explanations; its type's name where this is `nil`.
+    /// The operation's name in logs and explanations; its type's name where this is `nil`.
     public var name: String?
-    /// How urgent it is beside others that could start.
+    /// How urgent the operation is compared with other operations that could start.
     ///
-    /// What it waits for becomes as urgent as it is.
+    /// The operations that it waits for become as urgent as it is.
     public var priority = OperationPriority.normal
-    /// Anything that whoever adds the operation wants to find with it again.
+    /// Arbitrary values that the caller attaches to the operation.
     public var userInfo: [String: any Sendable] = [:]
-    /// The synchronization client on whose behalf the operation works, where there is one.
+    /// The synchronization client on whose behalf the operation works, if there is one.
     public var clientIdentifier: String?
-    /// Whether the operation may start and go on while the app is in the background.
+    /// Whether the operation may start and continue while the app is in the background.
     public var mayContinueInBackground = false
 
-    /// What it uses that no other operation of the supervisor may use at the same time.
+    /// The resources that no other operation of the supervisor may use at the same time.
     ///
-    /// Operations with a key in common run in the order in which they were added, whatever their priorities: each keeps
-    /// its place while it waits for dependencies, pauses or is about to be retried. A child's keys must be among its
-    /// parent's, which lends them while it doesn't run itself.
+    /// Operations with a key in common run in the order in which they were added, whatever their priorities. An operation
+    /// keeps its position while it waits for dependencies, pauses or is about to be retried. A child's keys must be among
+    /// its parent's; the parent lends them while it doesn't run itself.
     public var keys: Set<ExclusionKey> = []
     /// Joins an operation of the same type and key that hasn't started, instead of running again.
     ///
-    /// The handle is then one of several on the same operation: each cancels alone, the operation with the last. It joins
-    /// only where that waits for nothing that this operation wouldn't wait for. The rest of the first one's options counts for
-    /// all: user info, deadline, whether it may continue in the background.
+    /// The operation then has several handles. Each handle cancels only itself; the last one cancels the operation. A join
+    /// happens only if the existing operation waits for nothing that the new one wouldn't wait for. All other options of
+    /// the existing operation apply: user info, deadline, whether it may continue in the background.
     public var coalescingKey: String?
     /// Whether and when a failed `main` is called again.
     public var retry: RetryPolicy?
-    /// How long after being added the operation may take.
+    /// The maximum time from adding the operation to its end.
     ///
-    /// Then it is cancelled, and fails with an ``OperationError`` of the code `deadlineExceeded`, unless `main` finishes
-    /// in spite of that.
+    /// When it is exceeded, the operation is cancelled and fails with an ``OperationError`` of the code
+    /// `deadlineExceeded`, unless `main` finishes in spite of that.
     public var deadline: Duration?
     /// How long `main` may run without reporting progress before it counts as stalled; pauses don't count.
     ///
     /// The supervisor's ``OperationSupervisor/Configuration/stallTimeout`` where this is `nil`.
     public var stallTimeout: Duration?
-    /// How much of the supervisor's progress the operation is, beside others.
+    /// The operation's weight in the supervisor's progress.
     public var progressUnitCount: Int64 = 1
-    /// Whether the operation sees all task-local values of whoever adds it: in tests, so that what fails is told to be
-    /// of the running test.
+    /// Whether the operation inherits all task-local values of the caller that adds it.
     ///
-    /// It costs a task for the operation alone. The service context (of spans) is passed on always.
+    /// Tests need this: a failed expectation in the operation is then reported for the running test. It costs a task for
+    /// the operation alone. The service context (of spans) is always passed on.
     public var inheritsTaskLocals = false
 
     /// Creates options; everything can be set afterwards too.
@@ -104,7 +104,7 @@ public struct OperationOptions: Sendable {
         self.inheritsTaskLocals = inheritsTaskLocals
     }
 
-    /// Whether all but the priority is as usual.
+    /// Whether all options except the priority have their default values.
     var saysNothingButPriority: Bool {
         name == nil && userInfo.isEmpty && clientIdentifier == nil && !mayContinueInBackground && keys.isEmpty
             && coalescingKey == nil && retry == nil && deadline == nil && stallTimeout == nil && progressUnitCount == 1

@@ -1,26 +1,26 @@
 import Synchronization
 import ThreadSupport
 
-/// Finds out which phases an operation implements: those that do nothing by default note that they ran.
+/// Finds out which phases an operation implements: the default implementations record that they ran.
 ///
-/// They do so only while somebody looks, which costs every other run a relaxed load for each of them.
+/// They do so only during an inspection. Every other run pays a relaxed load for each default implementation.
 package enum PhaseInspection {
     /// The phases of a run.
     package enum Phase: Sendable, Hashable { case start, progress, completion, failure, cancellation }
 
-    /// The error that the phase for failures is called with.
+    /// The error that the failure phase is called with.
     private struct Failure: Error {}
 
     private static let inspectionCount = Atomic<Int>(0)
     @TaskLocal private static var defaults: Locked<Set<Phase>>?
 
-    /// A phase that the operation doesn't implement was called.
+    /// Records the call of a phase that the operation doesn't implement.
     static func noteDefault(_ phase: Phase) {
         guard inspectionCount.load(ordering: .relaxed) > 0 else { return }
         defaults?.withLock { _ = $0.insert(phase) }
     }
 
-    /// Calls one phase of an operation, without a run, and tells whether that is the operation's own.
+    /// Calls one phase of an operation, without a run, and returns whether the operation implements it.
     package nonisolated(nonsending) static func implements<Work: Operation>(
         _ phase: Phase,
         _ operation: Work,

@@ -1,30 +1,30 @@
-/// When an operation whose `main` failed is tried again, and how long it waits before that.
+/// When an operation whose `main` failed is retried, and how long it waits before that.
 ///
-/// The wait before attempt *n* + 1 is `initialDelay` · `multiplier`ⁿ⁻¹, at most `maximumDelay`, of which a part that chance
-/// decides, at most `jitter`, is taken off: so that a thousand devices don't come back at the same moment.
+/// The wait before attempt *n* + 1 is `initialDelay` · `multiplier`ⁿ⁻¹, at most `maximumDelay`. A random part of it, at
+/// most `jitter`, is subtracted, so that a thousand devices don't retry at the same moment.
 public struct RetryPolicy: Sendable {
-    /// How often `main` is called at most.
+    /// The maximum number of calls of `main`.
     public var maximumAttempts: Int
     /// The wait before the second attempt.
     public var initialDelay: Duration
-    /// By how much each wait is longer than the one before.
+    /// The factor by which each wait is longer than the previous one.
     public var multiplier: Double
     /// The longest wait.
     public var maximumDelay: Duration
-    /// The part of a wait that chance may take off, from 0 to 1.
+    /// The maximum part of a wait that is randomly subtracted, from 0 to 1.
     public var jitter: Double
-    /// Whether this error may pass by itself.
+    /// Whether an error is temporary, so that a retry may succeed.
     public var shouldRetry: @Sendable (any Error) -> Bool
 
     /// Creates a policy.
     ///
     /// - Parameters:
-    ///   - maximumAttempts: How often `main` is called at most; 1 never tries again.
+    ///   - maximumAttempts: The maximum number of calls of `main`; 1 never retries.
     ///   - initialDelay: The wait before the second attempt.
-    ///   - multiplier: By how much each wait is longer than the one before.
+    ///   - multiplier: The factor by which each wait is longer than the previous one.
     ///   - maximumDelay: The longest wait.
-    ///   - jitter: The part of a wait that chance may take off.
-    ///   - shouldRetry: Whether this error may pass by itself. Cancellation is never tried again.
+    ///   - jitter: The maximum part of a wait that is randomly subtracted.
+    ///   - shouldRetry: Whether an error is temporary. Cancellation is never retried.
     public init(
         maximumAttempts: Int = 3,
         initialDelay: Duration = .seconds(1),
@@ -44,21 +44,21 @@ public struct RetryPolicy: Sendable {
     /// The wait after attempt `attempt` (the first is 1) failed; `random` is from 0 up to 1.
     func delay(after attempt: Int, random: Double) -> Duration {
         var delay = initialDelay / .seconds(1)
-        // Not a power, which overflows: the loop ends at the longest wait.
+        // A power could overflow. The loop stops at the longest wait.
         for _ in 1..<max(1, attempt) where delay < maximumDelay / .seconds(1) { delay *= max(1, multiplier) }
         delay = max(0, min(delay, maximumDelay / .seconds(1)))
         return .seconds(delay * (1 - min(max(jitter, 0), 1) * random))
     }
 }
 
-/// How many failures in how short a time a supervisor takes for more than bad luck.
+/// The failure rate that a supervisor tolerates.
 ///
-/// When they come faster, it suspends itself and says so: something is wrong that trying on doesn't mend. The rule is that
-/// of OTP's supervisors.
+/// When failures come faster, the supervisor suspends itself and logs an error, because more attempts won't help. OTP's
+/// supervisors have the same rule.
 public struct RestartIntensity: Sendable, Hashable {
-    /// How many failed attempts are tolerated.
+    /// How many failed attempts are tolerated in ``period``.
     public var maximumFailures: Int
-    /// In how long a time.
+    /// The time in which the failures are counted.
     public var period: Duration
 
     /// Tolerates `maximumFailures` failed attempts in any `period`.

@@ -1,7 +1,7 @@
 public import Operations
 public import ServiceLifecycle
 
-/// A supervisor as a service: it lives as long as its service group, and ends in bounded time with it.
+/// A supervisor as a service, which lives as long as its service group and shuts down with it in bounded time.
 ///
 /// ```swift
 /// let supervisor = OperationSupervisor(width: 4)
@@ -13,19 +13,19 @@ public import ServiceLifecycle
 /// try await group.run()
 /// ```
 ///
-/// A group shuts its services down in the reverse of their order: put the supervisor before the services that add
-/// operations to it, so that it goes last, and after those that its operations use.
+/// A group shuts its services down in reverse order. Put the supervisor before the services that add operations to it, so
+/// that it shuts down after them, and after the services that its operations use.
 ///
-/// The grace is said here and not in the supervisor's configuration because it belongs beside the group's own limits: it
-/// must be shorter than `ServiceGroupConfiguration.maximumGracefulShutdownDuration` and
+/// The grace period is a parameter here and not in the supervisor's configuration because it depends on the group's own
+/// limits: it must be shorter than `ServiceGroupConfiguration.maximumGracefulShutdownDuration` and
 /// `ServiceGroupConfiguration.maximumCancellationDuration`, or the group gives up first.
 public struct OperationSupervisorService: Service {
-    /// The supervisor whose operations are ended with the group.
+    /// The supervisor that is shut down with the group.
     public let supervisor: OperationSupervisor
     /// How long operations have to end once they are cancelled, by the supervisor's clock.
     public let grace: Duration
 
-    /// Makes a service of a supervisor, which takes operations before the service runs too.
+    /// Creates a service for a supervisor, which accepts operations even before the service runs.
     ///
     /// - Parameters:
     ///   - supervisor: The supervisor.
@@ -37,11 +37,11 @@ public struct OperationSupervisorService: Service {
 
     /// Returns once a graceful shutdown was triggered and every operation has ended or was abandoned.
     ///
-    /// The shutdown is that of `OperationSupervisor.shutdown(grace:)`: nothing more is taken, what there is
-    /// is cancelled, and what doesn't end in the grace is abandoned. If it was triggered before this is called, it
+    /// It shuts down like `OperationSupervisor.shutdown(grace:)`: new operations are refused, all others are cancelled, and
+    /// operations that don't end within the grace period are abandoned. If the shutdown was triggered before this call, it
     /// happens at once.
     ///
-    /// - Throws: `CancellationError` if the task was cancelled, which ends the operations in the same way.
+    /// - Throws: `CancellationError` if the task was cancelled, which shuts the supervisor down in the same way.
     public func run() async throws {
         let (stopped, stop) = AsyncStream.makeStream(of: Void.self)
         await withTaskCancellationOrGracefulShutdownHandler {
@@ -49,7 +49,7 @@ public struct OperationSupervisorService: Service {
         } onCancelOrGracefulShutdown: {
             stop.finish()
         }
-        // Waits also where the task is cancelled: the grace bounds it.
+        // Waits even if the task is cancelled: the grace period bounds the wait.
         await supervisor.shutdown(grace: grace)
         try Task.checkCancellation()
     }

@@ -24,21 +24,21 @@ public enum OperationPhase: Sendable, Hashable, CaseIterable {
     }
 }
 
-/// The phases that an operation implements itself.
+/// Returns the phases that an operation implements itself.
 ///
-/// A phase with a misspelt name or a parameter of another type compiles and is never called, because the one that does
-/// nothing stands in for it. One line in a test finds it:
+/// A phase with a misspelt name or a parameter of another type compiles and is never called, because the default
+/// implementation, which does nothing, is called instead. One line in a test finds it:
 ///
 /// ```swift
 /// #expect(await phasesImplemented(by: Upload(file), output: 3) == [.start, .failure])
 /// ```
 ///
-/// There is no run: each phase is called once, with all that it does, on an operation made for it. `main` isn't called.
+/// Each phase is called once, with its real effects, on an operation created for that call. `main` isn't called.
 ///
 /// - Parameters:
-///   - operation: Makes the operation; evaluated for each phase.
-///   - output: What the phase for completion is called with.
-/// - Returns: The phases that aren't the ones that do nothing.
+///   - operation: Creates the operation; evaluated for each phase.
+///   - output: The argument for the completion phase.
+/// - Returns: The phases for which the operation doesn't use the default implementation.
 public func phasesImplemented<Work: Operation>(
     by operation: @autoclosure () -> Work,
     output: Work.Output
@@ -51,10 +51,10 @@ public func phasesImplemented<Work: Operation>(
     return phases
 }
 
-/// The phases that an operation without an output implements itself.
+/// Returns the phases that an operation without an output implements itself.
 ///
-/// - Parameter operation: Makes the operation; evaluated for each phase.
-/// - Returns: The phases that aren't the ones that do nothing.
+/// - Parameter operation: Creates the operation; evaluated for each phase.
+/// - Returns: The phases for which the operation doesn't use the default implementation.
 public func phasesImplemented<Work: Operation<Void>>(
     by operation: @autoclosure () -> Work
 ) async -> Set<OperationPhase> {

@@ -1,4 +1,4 @@
-/// A small generator of random numbers whose whole state is its seed: the same seed, the same numbers, everywhere.
+/// A small random number generator whose whole state is its seed: the same seed gives the same numbers everywhere.
 ///
 /// Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014.
 public struct SplitMix64: RandomNumberGenerator, Sendable {

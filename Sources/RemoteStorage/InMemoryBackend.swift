@@ -1,17 +1,17 @@
 public import Foundation
 
-/// A place in memory, for tests and previews.
+/// A storage in memory, for tests and previews.
 ///
-/// It keeps all rules of ``RemoteBackend`` and gives all guarantees; `capabilities` only says what it claims, so that a
-/// test sees what an operation does without one. It blocks on nothing and uses no executor of its own.
+/// It keeps all rules of ``RemoteBackend`` and gives all guarantees. The parameter `capabilities` only sets what it claims,
+/// so that a test can check an operation without a capability. It never blocks and uses no executor of its own.
 public actor InMemoryBackend: RemoteBackend {
     private struct Node {
         var item: RemoteItem
         var bytes: [UInt8] = []
-        /// What is in a directory, by its name.
+        /// The contents of a directory, by name.
         var children: [String: Node] = [:]
 
-        /// What is at a path from here.
+        /// The node at a path relative to this one.
         subscript(components: ArraySlice<String>) -> Node? {
             get { components.first.map { children[$0]?[components.dropFirst()] } ?? self }
             set {
@@ -25,20 +25,20 @@ public actor InMemoryBackend: RemoteBackend {
         }
     }
 
-    /// The name that the place was given.
+    /// The name that was passed to the initializer.
     public nonisolated let identity: String
     private let claimed: RemoteCapabilities
     private let now: @Sendable () -> Date
     private var root: Node
     private var lastTag = 0
-    /// What came of writes that were cut off.
+    /// The bytes that interrupted writes have transferred.
     private var kept: [RemotePath: [UInt8]] = [:]
 
-    /// Creates an empty place.
+    /// Creates an empty storage.
     ///
     /// - Parameters:
-    ///   - identity: The place's name; give each of several its own.
-    ///   - capabilities: What it claims to guarantee.
+    ///   - identity: The storage's name, which must be unique among several.
+    ///   - capabilities: The capabilities that it claims.
     ///   - now: The clock for ``RemoteItem/modified``.
     public init(
         identity: String = "memory:",
@@ -63,7 +63,7 @@ public actor InMemoryBackend: RemoteBackend {
         self.root = root
     }
 
-    /// Another place with all that is in this one now.
+    /// Returns another storage with the current contents of this one.
     package func copy() -> InMemoryBackend {
         InMemoryBackend(identity: identity, capabilities: claimed, now: now, root: root)
     }
@@ -73,16 +73,16 @@ public actor InMemoryBackend: RemoteBackend {
         set { root[path.components[...]] = newValue }
     }
 
-    /// What the place claims to guarantee.
+    /// The capabilities that the storage claims.
     public func capabilities() async throws -> RemoteCapabilities { claimed }
 
-    /// What is at a path.
+    /// Returns the item at a path.
     public func status(of path: RemotePath) async throws -> RemoteItem? {
         try Task.checkCancellation()
         return self[path]?.item
     }
 
-    /// What is in a directory.
+    /// Returns the items in a directory.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
         try Task.checkCancellation()
         guard let node = self[directory] else { return nil }
@@ -90,13 +90,13 @@ public actor InMemoryBackend: RemoteBackend {
         return node.children.values.map(\.item).sorted { $0.name < $1.name }
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and its missing parents.
     public func createDirectory(at path: RemotePath) async throws {
         try Task.checkCancellation()
         try makeDirectories(to: path)
     }
 
-    /// The bytes that a file has now.
+    /// Returns the current bytes of a file.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
         try Task.checkCancellation()
         guard let node = self[path] else { return nil }
@@ -105,7 +105,7 @@ public actor InMemoryBackend: RemoteBackend {
         return RemoteContent(Array(node.bytes[(range ?? node.bytes.indices).clamped(to: node.bytes.indices)]))
     }
 
-    /// Collects the content, then puts it at the path in one step.
+    /// Collects the content, then stores it at the path in one step.
     @discardableResult
     public func write(
         _ content: RemoteContent,
@@ -115,7 +115,7 @@ public actor InMemoryBackend: RemoteBackend {
         try await collect(content, to: path, when: condition)
     }
 
-    /// Collects the content, and keeps what came of it if it fails, where the place claims to resume writes.
+    /// Collects the content, and keeps the received bytes if the content fails and the storage claims to resume writes.
     @discardableResult
     public func resumeWrite(
         to path: RemotePath,
@@ -125,7 +125,7 @@ public actor InMemoryBackend: RemoteBackend {
     ) async throws -> RemoteItem {
         let former = kept.removeValue(forKey: path) ?? []
         let rest = try await rest(Int64(former.count))
-        precondition((0...Int64(former.count)).contains(rest.offset), "nothing can follow on bytes that aren't kept")
+        precondition((0...Int64(former.count)).contains(rest.offset), "the rest follows bytes that aren't kept")
         let beginning = Array(former.prefix(Int(rest.offset)))
         return try await collect(rest.content, after: beginning, to: path, when: condition) { [claimed] bytes in
             if claimed.contains(.resumableWrite) { self.kept[path] = bytes }
@@ -156,7 +156,7 @@ public actor InMemoryBackend: RemoteBackend {
             throw RemoteError.wrongLength(path, announced: length, actual: Int64(bytes.count - beginning.count))
         }
         try Task.checkCancellation()
-        // Others wrote while the content was read: only from here to the end is one step.
+        // Other tasks may have written while the content was read. From here to the end nothing suspends.
         return try put(bytes, at: path, when: condition)
     }
 
@@ -182,7 +182,7 @@ public actor InMemoryBackend: RemoteBackend {
         (self[source], self[destination]) = (nil, node)
     }
 
-    /// Removes a file, or a directory with all that is in it.
+    /// Removes a file, or a directory with its contents.
     public func remove(_ path: RemotePath) async throws {
         try Task.checkCancellation()
         guard path != .root else { throw RemoteError.isRoot() }

@@ -10,25 +10,25 @@ import Glibc
 
 /// A folder of this device, or of a share that is mounted here.
 ///
-/// - It never leaves the folder: symbolic links inside are listed and removed, but never followed.
+/// - No request leaves the folder: symbolic links inside are listed and removed, but never followed.
 /// - A file is written under a temporary name (`.storesync-….tmp`), synchronized with the medium and then renamed, so that
-///   neither a reader nor a crash sees a part of it. What a crash leaves is hidden from lists.
+///   neither a reader nor a crash exposes a partial file. Temporary files that a crash leaves are hidden from lists.
 /// - New files and directories get the permissions that the process's umask leaves.
 /// - Several processes and devices may use the folder at once. ``WriteCondition/ifMatches(_:)`` isn't safe against them:
 ///   file systems can't compare and rename in one step.
-/// - The folder must be there: an absent one is an error (``RemoteError/Code/unavailable``), never created and never taken for
-///   an empty one.
+/// - The folder must exist. A missing folder is an error (``RemoteError/Code/unavailable``): it's never created and never
+///   mistaken for an empty one.
 public actor LocalFolderBackend: RemoteBackend {
-    /// Where the folder is, as a `file:` URL without symbolic links.
+    /// The folder's location as a `file:` URL without symbolic links.
     public nonisolated let identity: String
     private let folder: Folder
     private let executor: (any TaskExecutor)?
 
-    /// Takes a folder, which needn't be there before the first request.
+    /// Creates a backend for a folder, which needn't exist before the first request.
     ///
     /// - Parameters:
-    ///   - root: The folder. Links on the way to it are followed; ``identity`` is where they lead now.
-    ///   - executor: Where requests block; threads for that purpose where it is `nil`.
+    ///   - root: The folder. Links on the way to it are followed; ``identity`` is their current target.
+    ///   - executor: The executor on which requests block; `nil` for threads reserved for blocking calls.
     public init(root: URL, executor: (any TaskExecutor)? = nil) {
         let path = realPath(FilePath(root.absoluteURL.path(percentEncoded: false))).string
         identity = URL(filePath: path, directoryHint: .notDirectory).absoluteString
@@ -36,7 +36,7 @@ public actor LocalFolderBackend: RemoteBackend {
         self.executor = executor
     }
 
-    /// Everything but conditional replacement; the speed of this device and resumable writes where no network is in between.
+    /// All capabilities but conditional replacement; local speed and resumable writes only without a network in between.
     public func capabilities() async throws -> RemoteCapabilities {
         let always: RemoteCapabilities = [
             .exclusiveCreate, .exclusiveDirectoryMove, .atomicReplace, .consistentRead, .serverSideCopy, .rangedRead,
@@ -46,22 +46,22 @@ public actor LocalFolderBackend: RemoteBackend {
         return always.union(PendingFile.canBeResumed ? [.localSpeed, .resumableWrite] : .localSpeed)
     }
 
-    /// What is at a path, without following a link there.
+    /// Returns the item at a path, without following a link there.
     public func status(of path: RemotePath) async throws -> RemoteItem? {
         try await perform(path) { folder in try folder.item(at: path) }
     }
 
-    /// What is in a directory, without names that aren't UTF-8 and without unfinished files.
+    /// Returns the items in a directory, without names that aren't UTF-8 and without unfinished files.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
         try await perform(directory) { folder in try folder.items(in: directory) }
     }
 
-    /// Makes a directory and those above it, and synchronizes each with the medium.
+    /// Creates a directory and its missing parents, and synchronizes each with the medium.
     public func createDirectory(at path: RemotePath) async throws {
         try await perform(path) { folder in _ = try folder.makeDirectory(at: path) }
     }
 
-    /// Opens a file; its content reads from this one even after it is replaced or removed.
+    /// Opens a file, whose content stays readable even after the file is replaced or removed.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
         try await perform(path) { [executor] folder in
             guard let (file, size) = try folder.openToRead(path) else { return nil }
@@ -69,7 +69,7 @@ public actor LocalFolderBackend: RemoteBackend {
         }
     }
 
-    /// Writes a file under a temporary name and gives it its own in the end, by `link` or `rename`.
+    /// Writes a file under a temporary name and finally gives it its own name, by `link` or `rename`.
     @discardableResult
     public func write(
         _ content: RemoteContent,
@@ -84,14 +84,16 @@ public actor LocalFolderBackend: RemoteBackend {
         do {
             return try await finish(pending, with: content, at: path, when: condition)
         } catch {
-            // Not by `perform`: a cancelled task cleans up too.
+            // Not with `perform`, which throws in a cancelled task: that task must clean up too.
             try? await runBlocking(on: executor) { pending.file.discard() }
             throw error
         }
     }
 
-    /// Writes a file under a temporary name that the next one finds again, unless the device was restarted in between: what
-    /// was not synchronized with the medium may be lost then.
+    /// Writes a file under a temporary name that the next attempt finds again.
+    ///
+    /// After a restart of the device the next attempt starts over: bytes that weren't synchronized with the medium may be
+    /// lost.
     @discardableResult
     public func resumeWrite(
         to path: RemotePath,
@@ -108,7 +110,7 @@ public actor LocalFolderBackend: RemoteBackend {
         }
         do {
             let rest = try await rest(pending.keptBytes)
-            precondition((0...pending.keptBytes).contains(rest.offset), "nothing can follow on bytes that aren't kept")
+            precondition((0...pending.keptBytes).contains(rest.offset), "the rest follows bytes that aren't kept")
             try await perform(path) { _ in try pending.open.truncate(to: rest.offset) }
             return try await finish(pending, with: rest.content, at: path, when: condition)
         } catch {
@@ -142,7 +144,7 @@ public actor LocalFolderBackend: RemoteBackend {
         }
     }
 
-    /// Copies a file by a hard link, or byte by byte where the file system has none.
+    /// Copies a file by a hard link, or byte by byte if the file system has no hard links.
     public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
         let linked = try await perform(destination) { folder in
             try folder.link(source, to: destination, when: condition)
@@ -152,12 +154,12 @@ public actor LocalFolderBackend: RemoteBackend {
         try await write(content, to: destination, when: condition)
     }
 
-    /// Moves a file or directory by a rename that doesn't replace.
+    /// Moves a file or directory by a rename that replaces nothing.
     public func move(_ source: RemotePath, to destination: RemotePath) async throws {
         try await perform(source) { folder in try folder.move(source, to: destination) }
     }
 
-    /// Removes a file, a link, or a directory with all that is in it.
+    /// Removes a file, a link, or a directory with its contents.
     public func remove(_ path: RemotePath) async throws {
         guard let name = path.lastComponent else { throw RemoteError.isRoot() }
         try await perform(path) { folder in
@@ -167,7 +169,7 @@ public actor LocalFolderBackend: RemoteBackend {
         }
     }
 
-    /// Does something that blocks, and says of `path` what a system call failed with.
+    /// Runs a blocking body, and describes a failed system call as an error of `path`.
     private func perform<Result: Sendable>(
         _ path: RemotePath,
         _ body: @Sendable (Folder) throws -> Result
@@ -183,7 +185,7 @@ public actor LocalFolderBackend: RemoteBackend {
     }
 }
 
-/// Where a path leads, as far as it is there now.
+/// Returns a path with its links resolved, as far as its components exist now.
 private func realPath(_ path: FilePath) -> FilePath {
     if let resolved = realpath(path.string, nil) {
         defer { free(resolved) }

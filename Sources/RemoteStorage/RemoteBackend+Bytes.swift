@@ -1,19 +1,19 @@
 extension RemoteBackend {
-    /// Asks for the capabilities, which most backends know.
+    /// Returns the capabilities, which most backends know without a test.
     public func knownCapabilities() async throws -> RemoteCapabilities? {
         try await capabilities()
     }
 }
 
-/// How often a file that others replace is read before that is an error.
+/// The maximum number of readings of a file that other clients keep replacing.
 private let mostReadings = 100
 
-/// Short forms for small files and for whole ones.
+/// Short forms for small files and for whole files.
 extension RemoteBackend {
-    /// Opens a file to be read from its beginning to its end.
+    /// Opens a file for reading from its beginning to its end.
     ///
     /// - Parameter path: The file.
-    /// - Returns: The bytes; `nil` if the file isn't there.
+    /// - Returns: The bytes; `nil` if the file doesn't exist.
     /// - Throws: What ``RemoteBackend/read(_:range:)`` throws.
     public func read(_ path: RemotePath) async throws -> RemoteContent? {
         try await read(path, range: nil)
@@ -21,13 +21,13 @@ extension RemoteBackend {
 
     /// Reads a small file into memory: one version of it, on every backend.
     ///
-    /// Without ``RemoteCapabilities/consistentRead``, this looks whether the file is still as long as what was read, and reads
-    /// again if it isn't.
+    /// Without ``RemoteCapabilities/consistentRead``, this method compares the file's size with the number of bytes that it
+    /// read, and reads again if they differ.
     ///
     /// - Parameters:
     ///   - path: The file.
-    ///   - limit: How many bytes are accepted.
-    /// - Returns: The bytes; `nil` if the file isn't there.
+    ///   - limit: The maximum number of bytes.
+    /// - Returns: The bytes; `nil` if the file doesn't exist.
     /// - Throws: ``RemoteError/Code/wrongLength`` if there are more, and what ``RemoteBackend/read(_:range:)`` throws.
     public func bytes(at path: RemotePath, upTo limit: Int = 4 << 20) async throws -> [UInt8]? {
         do {
@@ -40,7 +40,7 @@ extension RemoteBackend {
                     let bytes = try await content.bytes(upTo: limit)
                     if try await status(of: path)?.size == Int64(bytes.count) { return bytes }
                 } catch let error as RemoteError where error.code == .unavailable {
-                    // The new one may be shorter.
+                    // Another client may have replaced the file by a shorter one.
                     guard try await status(of: path)?.size != content.length else { throw error }
                 }
             }
@@ -56,7 +56,7 @@ extension RemoteBackend {
     /// - Parameters:
     ///   - bytes: The bytes.
     ///   - path: The file.
-    ///   - condition: What must be so.
+    ///   - condition: The condition for the write.
     /// - Returns: The file that was written.
     /// - Throws: What ``RemoteBackend/write(_:to:when:)-(RemoteContent,_,_)`` throws.
     @discardableResult

@@ -1,84 +1,84 @@
-/// A place that holds files: a folder, a server, memory.
+/// A storage that holds files: a folder, a server, memory.
 ///
 /// ## What every backend must do
 ///
 /// 1. **All or nothing.** A write, copy or move that throws has changed nothing that a reader can see, except that
-///    directories made on the way may stay. Only ``RemoteError/Code/unavailable`` leaves it open whether a request was
+///    directories created on the way may stay. Only ``RemoteError/Code/unavailable`` leaves it open whether a request was
 ///    carried out: its answer may have been lost.
-/// 2. **Conditions are kept** as ``capabilities()`` says. Leave out a capability that you aren't sure of: without it an
+/// 2. **Conditions are kept** as ``capabilities()`` states. Leave out a capability that you aren't sure of: without it an
 ///    operation takes another way or refuses, with it data may be lost.
-/// 3. **Absent is an answer.** ``status(of:)``, ``list(_:)`` and ``read(_:range:)`` return `nil` for what isn't there, also
-///    when a directory above it isn't there or is a file. They throw where they don't know, for instance when the place can't be
+/// 3. **Absent is an answer.** ``status(of:)``, ``list(_:)`` and ``read(_:range:)`` return `nil` for an item that doesn't exist, also
+///    when a directory above it is missing or is a file. They throw if they can't know, for instance when the storage can't be
 ///    reached: a share that isn't mounted must never look like an empty one.
-/// 4. **Nothing leaves the root.** Symbolic links are not followed.
-/// 5. **Errors** are ``RemoteError`` with the codes named below; ``RemoteError/Code/notAllowed``,
-///    ``RemoteError/Code/unauthorized``, ``RemoteError/Code/unavailable`` and ``RemoteError/Code/unsupported`` may come from every
-///    request. What a content throws while it is written is thrown as it is.
+/// 4. **No request leaves the root.** Symbolic links are not followed.
+/// 5. **Errors** are ``RemoteError`` with the codes named below. Every request may throw ``RemoteError/Code/notAllowed``,
+///    ``RemoteError/Code/unauthorized``, ``RemoteError/Code/unavailable`` and ``RemoteError/Code/unsupported``. An error that a content
+///    throws while it is written is rethrown unchanged.
 /// 6. **Cancellation** is honoured: a request of a cancelled task throws `CancellationError` before the point where its change
-///    becomes visible, and cleans up; past that point it finishes and returns normally. A removal may stop half way.
-/// 7. **Requests run side by side.** No request waits for another, and none blocks a thread of the cooperative pool.
+///    becomes visible, and cleans up. Past that point it finishes and returns normally. A removal may stop half way.
+/// 7. **Requests run concurrently.** No request waits for another, and none blocks a thread of the cooperative pool.
 ///
 /// No requirement may be implemented by an `async` method that is `nonisolated`: debug builds of Swift 6.3 crash in it.
 public protocol RemoteBackend: Actor {
-    /// The place's stable name, without credentials, such as `file:///srv/share`.
+    /// The storage's stable name, without credentials, such as `file:///srv/share`.
     ///
-    /// Devices remember by it what they have seen, so it is the same in every process and after every restart.
+    /// Devices store what they have seen under this name, so it is the same in every process and after every restart.
     nonisolated var identity: String { get }
 
-    /// What this place guarantees.
+    /// Returns what this storage guarantees.
     ///
-    /// Cheap after the first call. A backend that has to ask the server does it at most once.
+    /// Cheap after the first call. A backend that has to ask the server does so at most once.
     func capabilities() async throws -> RemoteCapabilities
 
-    /// What this place guarantees, as far as that is known without writing to it.
+    /// Returns what this storage guarantees, as far as that is known without writing to it.
     ///
-    /// - Returns: The same as ``capabilities()``; `nil` where that would have to try something out first.
+    /// - Returns: The same as ``capabilities()``; `nil` if the backend would have to test the storage first.
     func knownCapabilities() async throws -> RemoteCapabilities?
 
-    /// What is at `path`.
+    /// Returns the item at `path`.
     ///
     /// - Parameter path: A file, a directory or the root, which always exists.
-    /// - Returns: The item; `nil` if nothing is there.
+    /// - Returns: The item; `nil` if it doesn't exist.
     /// - Throws: What every request may throw.
     func status(of path: RemotePath) async throws -> RemoteItem?
 
-    /// What is in a directory.
+    /// Returns the items in a directory.
     ///
-    /// Unfinished writes, of this process or of others, are not among it. The answer need not be one moment's: what is
-    /// written or removed meanwhile may be missing or present.
+    /// Unfinished writes, of this process or of others, are not listed. The list need not be a snapshot: items that are
+    /// written or removed in the meantime may be missing or present.
     ///
     /// - Parameter directory: A directory or the root.
-    /// - Returns: The items by name; `nil` if the directory isn't there, which is not the same as an empty one.
+    /// - Returns: The items by name; `nil` if the directory doesn't exist, which is not the same as an empty one.
     /// - Throws: ``RemoteError/Code/wrongKind`` for a file.
     func list(_ directory: RemotePath) async throws -> [RemoteItem]?
 
-    /// Makes sure that a directory exists, with all directories above it.
+    /// Creates a directory and its missing parents; an existing directory isn't an error.
     ///
     /// Directories exist even when they are empty. The root is never created.
     ///
-    /// - Parameter path: The directory; that it is there already is fine.
+    /// - Parameter path: The directory.
     /// - Throws: ``RemoteError/Code/wrongKind`` if a file is in the way.
     func createDirectory(at path: RemotePath) async throws
 
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     ///
     /// - Parameters:
     ///   - path: The file.
-    ///   - range: Which bytes; what lies beyond the end isn't given. `nil` for all.
-    /// - Returns: The bytes of one version of the file, even if it is replaced meanwhile; `nil` if it isn't there. Without
+    ///   - range: The bytes to read, cut off at the file's end; `nil` for all.
+    /// - Returns: The bytes of one version of the file, even if it is replaced meanwhile; `nil` if it doesn't exist. Without
     ///   ``RemoteCapabilities/consistentRead``, it mustn't be replaced while this method runs.
     /// - Throws: ``RemoteError/Code/wrongKind`` for a directory. The content throws ``RemoteError/Code/unavailable`` rather than end early.
     func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent?
 
-    /// Writes a file, and makes the directories above it.
+    /// Writes a file, and creates the directories above it.
     ///
-    /// When it returns, the file survives a crash of the place as well as the place can promise. Where the condition
-    /// can be seen to fail beforehand, the content isn't read.
+    /// When this method returns, the file survives a crash of the storage as far as the storage can promise that. If the
+    /// backend knows in advance that the condition fails, it doesn't read the content.
     ///
     /// - Parameters:
     ///   - content: The bytes. May be iterated several times, from the beginning.
     ///   - path: The file.
-    ///   - condition: What must be so; compared and written in one step as ``capabilities()`` says.
+    ///   - condition: The condition for the write; ``capabilities()`` states whether it's checked in the same step as the write.
     /// - Returns: The file that was written.
     /// - Throws: ``RemoteError/Code/alreadyExists`` or ``RemoteError/Code/preconditionFailed`` if the condition doesn't hold;
     ///   ``RemoteError/Code/wrongLength`` if the content isn't as long as it announces; ``RemoteError/Code/wrongKind`` if a
@@ -86,23 +86,23 @@ public protocol RemoteBackend: Actor {
     @discardableResult
     func write(_ content: RemoteContent, to path: RemotePath, when condition: WriteCondition) async throws -> RemoteItem
 
-    /// Writes a file as ``write(_:to:when:)`` does, but goes on where the last write of this kind to `path` was cut off.
+    /// Writes a file as ``write(_:to:when:)`` does, but resumes the last interrupted write of this kind to `path`.
     ///
-    /// Where ``RemoteCapabilities/resumableWrite`` holds, what such a write has transferred is kept, unseen, when it fails or
-    /// its process dies; not when it's cancelled. Every backend has this: without that capability nothing is kept. Only one
-    /// may write to `path` this way at a time.
+    /// With ``RemoteCapabilities/resumableWrite``, the storage keeps the transferred bytes hidden when such a write fails or
+    /// its process dies, but not when it's cancelled. Every backend has this method: without that capability nothing is
+    /// kept. Only one caller may write to `path` this way at a time.
     ///
-    /// Bytes count as kept if they are those that the last write sent, in the order in which it sent them. A place that
-    /// can't tell them from those of an earlier attempt notes in `receipts` what it acknowledged. The order of the steps is:
-    /// the receipts are read, `rest` is asked, the receipts are replaced by those of the bytes that it follows on, and only
-    /// then is the content read.
+    /// Bytes count as kept if the last write sent them, in the order in which it sent them. A backend that can't distinguish
+    /// them from the bytes of an earlier attempt records in `receipts` what the storage acknowledged. The order of the steps
+    /// is: the backend reads the receipts, calls `rest`, replaces the receipts by those of the bytes before the rest, and
+    /// only then reads the content.
     ///
     /// - Parameters:
     ///   - path: The file.
-    ///   - condition: What must be so when the file is whole.
-    ///   - receipts: Where the backend notes, on this device, what it has to know to resume the write.
-    ///   - rest: Is told how many bytes are kept, and says what follows on all or some of them. May be asked again, with fewer,
-    ///     where a part of them can't be kept without the rest; the last answer counts.
+    ///   - condition: The condition for the write, which applies when the file is complete.
+    ///   - receipts: The backend's notes on this device, which it needs to resume the write.
+    ///   - rest: Receives the number of kept bytes, and returns the content that follows all or some of them. The backend may
+    ///     call it again with fewer bytes, if some of them can't be kept without the others; the last answer counts.
     /// - Returns: The file that was written.
     /// - Throws: What `rest` and ``write(_:to:when:)`` throw.
     @discardableResult
@@ -113,32 +113,32 @@ public protocol RemoteBackend: Actor {
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem
 
-    /// Copies a file, and makes the directories above the destination.
+    /// Copies a file, and creates the directories above the destination.
     ///
-    /// Source and destination may share their storage afterwards (a hard link): files are replaced, never changed.
+    /// Source and destination may share their bytes afterwards (a hard link): files are replaced, never changed.
     ///
     /// - Parameters:
     ///   - source: The file to copy.
-    ///   - destination: Where to.
-    ///   - condition: What must be so at the destination.
-    /// - Throws: ``RemoteError/Code/notFound`` if the source isn't there, ``RemoteError/Code/wrongKind`` if it is a directory,
+    ///   - destination: The path of the copy.
+    ///   - condition: The condition for the destination.
+    /// - Throws: ``RemoteError/Code/notFound`` if the source doesn't exist, ``RemoteError/Code/wrongKind`` if it is a directory,
     ///   and what ``write(_:to:when:)`` throws.
     func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws
 
-    /// Gives a file, or a directory with all that is in it, another name, and makes the directories above the destination.
+    /// Moves a file, or a directory with its contents, and creates the directories above the destination.
     ///
     /// - Parameters:
-    ///   - source: What to move.
-    ///   - destination: Its new name, at which nothing is, not even an empty directory.
-    /// - Throws: ``RemoteError/Code/notFound`` if the source isn't there, ``RemoteError/Code/alreadyExists`` if something is at the
-    ///   destination, ``RemoteError/Code/invalidPath`` if the destination is inside the source.
+    ///   - source: The file or directory to move.
+    ///   - destination: Its new path, at which not even an empty directory may exist.
+    /// - Throws: ``RemoteError/Code/notFound`` if the source doesn't exist, ``RemoteError/Code/alreadyExists`` if the destination
+    ///   exists, ``RemoteError/Code/invalidPath`` if the destination is inside the source.
     func move(_ source: RemotePath, to destination: RemotePath) async throws
 
-    /// Removes a file, or a directory with all that is in it.
+    /// Removes a file, or a directory with its contents.
     ///
-    /// Of a directory, all or a part may be gone when it throws.
+    /// If this method throws, a directory may be removed completely or in part.
     ///
-    /// - Parameter path: What to remove; that it isn't there is fine. Not the root.
+    /// - Parameter path: The item to remove, not the root; a missing item isn't an error.
     /// - Throws: ``RemoteError/Code/invalidPath`` for the root.
     func remove(_ path: RemotePath) async throws
 }

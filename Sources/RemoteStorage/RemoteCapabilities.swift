@@ -1,7 +1,7 @@
-/// What a place guarantees, or does cheaply.
+/// What a storage guarantees, or does cheaply.
 ///
-/// Every request works without them, as the documentation of each says; operations choose their recipe by them, or
-/// refuse. A backend names only what it knows to hold under concurrent requests of many clients.
+/// Every request works without capabilities, as its documentation says. Operations choose their recipe by the
+/// capabilities, or refuse. A backend names only guarantees that hold under concurrent requests of many clients.
 public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringConvertible {
     /// One bit for each capability.
     public let rawValue: UInt32
@@ -11,37 +11,37 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
         self.rawValue = rawValue
     }
 
-    /// Of all that create a file at once, one wins.
+    /// If several clients create a file at the same time, exactly one succeeds.
     ///
-    /// Without it, ``WriteCondition/ifAbsent`` may tell several that they did.
+    /// Without it, ``WriteCondition/ifAbsent`` may succeed for several clients.
     public static let exclusiveCreate = RemoteCapabilities(rawValue: 1 << 0)
-    /// Of all that move a directory to one name at once, one wins.
+    /// If several clients move a directory to one name at the same time, exactly one succeeds.
     ///
-    /// Without it, several may be told that they did.
+    /// Without it, the move may succeed for several clients.
     public static let exclusiveDirectoryMove = RemoteCapabilities(rawValue: 1 << 1)
-    /// A reader of a file that is being replaced sees the old or the new one.
+    /// A reader of a file that is being replaced sees the old or the new version.
     ///
-    /// Without it, it may see none or a torn one.
+    /// Without it, the reader may see no file or a mixture of both versions.
     public static let atomicReplace = RemoteCapabilities(rawValue: 1 << 2)
-    /// Nobody can change a file between the comparison of ``WriteCondition/ifMatches(_:)`` and the replacement.
+    /// No client can change a file between the comparison of ``WriteCondition/ifMatches(_:)`` and the replacement.
     public static let conditionalReplace = RemoteCapabilities(rawValue: 1 << 3)
     /// A copy doesn't pass through this device.
     public static let serverSideCopy = RemoteCapabilities(rawValue: 1 << 4)
-    /// Only the range that is asked for is transferred.
+    /// Only the requested range is transferred.
     public static let rangedRead = RemoteCapabilities(rawValue: 1 << 5)
-    /// A write that was cut off goes on where it stopped when it is repeated, or a few megabytes before that.
+    /// A repeated write resumes where the interrupted one stopped, or a few megabytes before that.
     public static let resumableWrite = RemoteCapabilities(rawValue: 1 << 6)
-    /// Files are transferred as fast as between places of this device.
+    /// Files are transferred as fast as within this device.
     ///
-    /// Without it, what is uploaded is copied first if others would have to wait for the upload.
+    /// Without it, a file is copied before its upload if other programs would have to wait for the upload.
     public static let localSpeed = RemoteCapabilities(rawValue: 1 << 7)
     /// A reader of a file gets one version of it, or an error, even if it is replaced at that moment.
     ///
-    /// Without it, the reader may get the beginning of the new one, as long as the old one was.
-    /// ``RemoteBackend/bytes(at:upTo:)`` sees to it nevertheless.
+    /// Without it, the reader may get the beginning of the new version, cut to the length of the old version.
+    /// ``RemoteBackend/bytes(at:upTo:)`` returns one version nevertheless.
     public static let consistentRead = RemoteCapabilities(rawValue: 1 << 8)
 
-    /// The tag of a file follows from what is in it: another tag is another content.
+    /// The tag of a file depends only on its content: another tag means another content.
     ///
     /// Without it, a tag may change although the file doesn't.
     public static let contentTags = RemoteCapabilities(rawValue: 1 << 9)
@@ -57,7 +57,7 @@ public struct RemoteCapabilities: OptionSet, Hashable, Sendable, CustomStringCon
         Self.namesByBit.filter { contains($0.capability) }.map(\.name)
     }
 
-    /// The names with commas between them; `none` where there is none.
+    /// The names separated by commas; `none` for the empty set.
     public var description: String {
         isEmpty ? "none" : names.joined(separator: ", ")
     }

@@ -9,15 +9,15 @@ import Glibc
 #endif
 
 extension RemoteContent {
-    /// Opens a file of this device, to be written to a remote place.
+    /// Opens a file of this device, so that it can be written to a storage.
     ///
-    /// The file is opened once: every pass reads that one, even if another is put in its place meanwhile. It is closed
-    /// when the content and all its iterators are gone.
+    /// The file is opened once. Every pass reads that file, even if another file replaces it in the meantime. It is
+    /// closed when the content and all its iterators are released.
     ///
     /// - Parameters:
     ///   - url: The file; symbolic links are followed.
-    ///   - chunkSize: How many bytes a chunk has.
-    ///   - executor: Where reading blocks; threads for that purpose where it is `nil`.
+    ///   - chunkSize: The number of bytes in a chunk.
+    ///   - executor: The executor on which reads block; `nil` for threads reserved for blocking calls.
     /// - Returns: The file's bytes. Iterating throws ``RemoteError/Code/unavailable`` if the file becomes shorter.
     /// - Throws: ``RemoteError``, such as ``RemoteError/Code/notFound``, with a message that names the file.
     public static func file(
@@ -36,7 +36,7 @@ extension RemoteContent {
                 return RemoteContent(of: file, range: 0..<status.size, chunkSize: chunkSize, executor: executor)
             } catch {
                 let code = RemoteError(error, at: .root).code
-                throw RemoteError(code, "“\(path)” can't be read (\(error)). Name a file that can.", cause: error)
+                throw RemoteError(code, "“\(path)” can't be read (\(error)). Name a readable file.", cause: error)
             }
         }
     }
@@ -53,7 +53,7 @@ extension RemoteContent {
                     do {
                         return try file.read(at: offset, upTo: count)
                     } catch let error as Errno {
-                        throw RemoteError(.unavailable, "A file can't be read on: \(error).", cause: error)
+                        throw RemoteError(.unavailable, "Reading a file failed: \(error).", cause: error)
                     }
                 }
                 guard !chunk.isEmpty else {

@@ -1,9 +1,9 @@
 /// The bytes of a file, chunk by chunk.
 ///
-/// A content that is to be written can be iterated again from its beginning, so that a write can be tried again. One
-/// that was read need not: iterate it once.
+/// A content to be written can be iterated again from its beginning, so that a write can be retried. A content returned
+/// by a read may not support that: iterate it once.
 ///
-/// A source of bytes is one function that begins, and returns the function that gives chunk after chunk:
+/// A source of bytes is a function that starts a pass and returns another function, which returns chunk after chunk:
 ///
 /// ```swift
 /// let countdown = RemoteContent(length: 3) {
@@ -16,20 +16,20 @@
 /// }
 /// ```
 public struct RemoteContent: AsyncSequence, Sendable {
-    /// Gives the chunks of one pass.
+    /// Returns the chunks of one pass.
     public struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let nextChunk: () async throws -> [UInt8]?
 
-        /// The next chunk, or `nil` at the end.
+        /// Returns the next chunk, or `nil` at the end.
         public mutating func next() async throws -> [UInt8]? {
             try await nextChunk()
         }
     }
 
-    /// How many bytes a chunk has where this module chooses: 1 MiB.
+    /// The default number of bytes in a chunk: 1 MiB.
     public static let chunkSize = 1 << 20
 
-    /// How many bytes there are in all; `nil` where that isn't known before the end.
+    /// The number of bytes in all; `nil` if it isn't known before the end.
     public let length: Int64?
 
     private let makeIterator: @Sendable () -> () async throws -> [UInt8]?
@@ -37,9 +37,9 @@ public struct RemoteContent: AsyncSequence, Sendable {
     /// Creates a content from a source.
     ///
     /// - Parameters:
-    ///   - length: How many bytes there are; `nil` where that isn't known. A write of another number of bytes fails.
-    ///   - makeIterator: Begins a pass from the first byte and returns the function that gives its chunks, then `nil`.
-    ///     A chunk may be empty. What that function captures is released when the pass ends or is dropped.
+    ///   - length: The number of bytes; `nil` if it isn't known. A write of another number of bytes fails.
+    ///   - makeIterator: Starts a pass from the first byte and returns the function that returns its chunks, then `nil`.
+    ///     A chunk may be empty. The captures of that function are released when the pass ends or is discarded.
     public init(length: Int64?, _ makeIterator: @escaping @Sendable () -> () async throws -> [UInt8]?) {
         self.length = length
         self.makeIterator = makeIterator
@@ -53,20 +53,20 @@ public struct RemoteContent: AsyncSequence, Sendable {
         }
     }
 
-    /// Begins a pass from the first byte.
+    /// Starts a pass from the first byte.
     public func makeAsyncIterator() -> AsyncIterator {
         AsyncIterator(nextChunk: makeIterator())
     }
 
     /// Collects all bytes.
     ///
-    /// - Parameter limit: How many bytes are accepted: what comes from a remote place must not fill the memory.
+    /// - Parameter limit: The maximum number of bytes, so that an untrusted storage can't fill the memory.
     /// - Returns: The bytes.
-    /// - Throws: ``RemoteError/Code/wrongLength`` as soon as more are announced or come, and what the source throws.
+    /// - Throws: ``RemoteError/Code/wrongLength`` as soon as more are announced or received, and what the source throws.
     public func bytes(upTo limit: Int) async throws -> [UInt8] {
         let tooLong = RemoteError(
             .wrongLength,
-            "A file has more than the \(limit) bytes that are expected of it. Another program may have written it."
+            "A file has more than the \(limit) bytes that are expected. Another program may have written it."
         )
         guard length ?? 0 <= Int64(limit) else { throw tooLong }
         var bytes: [UInt8] = []
@@ -79,9 +79,9 @@ public struct RemoteContent: AsyncSequence, Sendable {
     }
 }
 
-/// What follows on the first bytes of a file.
+/// The rest of a file, after its first bytes.
 public struct RemoteContentRest: Sendable {
-    /// How many bytes come before it.
+    /// The number of bytes before the rest.
     public let offset: Int64
     /// The bytes from there to the file's end.
     public let content: RemoteContent
@@ -90,16 +90,16 @@ public struct RemoteContentRest: Sendable {
     ///
     /// - Parameters:
     ///   - content: The bytes to the file's end.
-    ///   - offset: How many bytes come before them: not more than are kept.
+    ///   - offset: The number of bytes before them, at most the number of kept bytes.
     public init(_ content: RemoteContent, after offset: Int64) {
         self.content = content
         self.offset = offset
     }
 
-    /// Whether what was written before an error is of use to the next write.
+    /// Whether the next write can use the bytes that were written before an error.
     package static func canFollow(after error: any Error) -> Bool {
         if error is CancellationError { return false }
-        // Where there is no room, what arrived would only keep others from theirs.
+        // On a full storage, kept bytes would only take space from other files.
         let final: [RemoteError.Code] = [.alreadyExists, .preconditionFailed, .wrongLength, .noSpace]
         return (error as? RemoteError).map { !final.contains($0.code) } ?? true
     }

@@ -1,35 +1,35 @@
-/// The errors that every backend has, worded once.
+/// The errors that all backends have in common.
 extension RemoteError {
-    /// Something is at `path`, and it must not be replaced.
+    /// The error for an item at `path` that must not be replaced.
     public static func alreadyExists(_ path: RemotePath, cause: (any Error)? = nil) -> RemoteError {
         RemoteError(
             .alreadyExists,
-            "“\(path)” is there already and is not replaced. Remove it first, or take another name.",
+            "“\(path)” exists already and is not replaced. Remove it first, or choose another name.",
             path: path,
             cause: cause
         )
     }
 
-    /// Nothing is at `path`.
+    /// The error for a missing item at `path`.
     public static func notFound(_ path: RemotePath, cause: (any Error)? = nil) -> RemoteError {
         RemoteError(
             .notFound,
-            "“\(path)” isn't there. It was removed, or hasn't arrived yet.",
+            "“\(path)” doesn't exist. It was removed, or hasn't arrived yet.",
             path: path,
             cause: cause
         )
     }
 
-    /// The file at `path` isn't the version that was expected.
+    /// The error for a file at `path` that isn't the expected version.
     public static func preconditionFailed(_ path: RemotePath) -> RemoteError {
         RemoteError(
             .preconditionFailed,
-            "“\(path)” was changed by somebody else in the meantime. Read it again, then write.",
+            "Another client has changed “\(path)” in the meantime. Read it again, then write.",
             path: path
         )
     }
 
-    /// What is at `path` is no file.
+    /// The error for an item at `path` that isn't a file.
     public static func notAFile(_ path: RemotePath, cause: (any Error)? = nil) -> RemoteError {
         RemoteError(
             .wrongKind,
@@ -39,7 +39,7 @@ extension RemoteError {
         )
     }
 
-    /// What is at `path`, or at one of its parents, is no directory.
+    /// The error for an item at `path`, or at one of its parents, that isn't a directory.
     public static func notADirectory(_ path: RemotePath, cause: (any Error)? = nil) -> RemoteError {
         RemoteError(
             .wrongKind,
@@ -49,50 +49,50 @@ extension RemoteError {
         )
     }
 
-    /// What is at `path`, or at one of its parents, is neither a file nor a directory, so it isn't followed or used.
+    /// The error for an item at `path`, or at one of its parents, that is neither a file nor a directory.
     public static func isSpecial(_ path: RemotePath, cause: (any Error)? = nil) -> RemoteError {
         RemoteError(
             .notAllowed,
             """
-            “\(path)”, or a directory above it, is a symbolic link or another special file. Such ones aren't followed, \
-            because they may lead out of this place: put the file or directory itself there.
+            “\(path)”, or a directory above it, is a symbolic link or another special file. Links aren't followed, \
+            because they may lead out of this storage: put the file or directory itself there.
             """,
             path: path,
             cause: cause
         )
     }
 
-    /// The request would write, replace, move or remove the root.
+    /// The error for a request that would write, replace, move or remove the root.
     public static func isRoot() -> RemoteError {
-        RemoteError(.invalidPath, "The root itself stays where it is. Name something inside it.", path: .root)
+        RemoteError(.invalidPath, "The root itself can't be changed. Name an item inside it.", path: .root)
     }
 
-    /// The request would move a directory into itself.
+    /// The error for a request that would move a directory into itself.
     public static func isInsideItself(_ source: RemotePath, _ destination: RemotePath) -> RemoteError {
         RemoteError(
             .invalidPath,
-            "“\(source)” can't be moved to “\(destination)”, which is inside it. Take a destination outside.",
+            "“\(source)” can't be moved to “\(destination)”, which is inside it. Choose a destination outside.",
             path: source
         )
     }
 
-    /// The content for `path` doesn't have as many bytes as it announced.
+    /// The error for a content for `path` that doesn't have as many bytes as it announced.
     public static func wrongLength(_ path: RemotePath, announced: Int64, actual: Int64) -> RemoteError {
         RemoteError(
             .wrongLength,
             """
             The content for “\(path)” announced \(announced) bytes and has \(actual) or more. \
-            It changed while it was read; try again.
+            It changed while it was read. Try again.
             """,
             path: path
         )
     }
 
-    /// The request about `path` can't be done safely, or at all, because the place lacks a capability.
+    /// The error for a request on `path` that needs a capability which the storage lacks.
     public static func lacks(_ capability: RemoteCapabilities, at path: RemotePath) -> RemoteError {
         RemoteError(
             .unsupported,
-            "“\(path)” can't be written like that: this place has no \(capability). Use a place that has it.",
+            "“\(path)” can't be written safely: this storage has no \(capability). Use a storage that has it.",
             path: path
         )
     }

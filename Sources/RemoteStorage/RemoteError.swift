@@ -1,9 +1,9 @@
-/// What went wrong at a place where files are kept, and what to do about it.
+/// A failure of a storage, and what to do about it.
 ///
-/// ``message`` is written for people: it names what is wrong and the remedy. ``code`` is for programs. Cancellation is
-/// never one of these: it stays a `CancellationError`.
+/// ``message`` is written for people: it names the problem and the remedy. ``code`` is for programs. Cancellation is
+/// never a `RemoteError`: it stays a `CancellationError`.
 public struct RemoteError: Error, Sendable, CustomStringConvertible {
-    /// What kind of failure it is.
+    /// The kind of a failure.
     ///
     /// The list may grow: handle the codes you know, show ``RemoteError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -17,39 +17,39 @@ public struct RemoteError: Error, Sendable, CustomStringConvertible {
         /// The code's name.
         public var description: String { name.rawValue }
 
-        /// Something of that name is there, and it must not be replaced.
+        /// An item of that name exists, and it must not be replaced.
         public static let alreadyExists = Code(name: .alreadyExists)
         /// A string that can't be a ``RemoteIdentifier``.
         public static let invalidIdentifier = Code(name: .invalidIdentifier)
-        /// A string that can't be a ``RemotePath``, or a path that the request can't be about.
+        /// A string that can't be a ``RemotePath``, or a path that isn't valid for the request.
         public static let invalidPath = Code(name: .invalidPath)
-        /// The place, or the share of it that belongs to this user, is full.
+        /// The storage, or this user's share of it, is full.
         public static let noSpace = Code(name: .noSpace)
-        /// Permissions, a read-only place, or a symbolic link in the path.
+        /// Permissions, a read-only storage, or a symbolic link in the path forbid the request.
         public static let notAllowed = Code(name: .notAllowed)
-        /// What the request is about isn't there.
+        /// The item that the request names doesn't exist.
         public static let notFound = Code(name: .notFound)
         /// The file isn't the version that ``WriteCondition/ifMatches(_:)`` names.
         public static let preconditionFailed = Code(name: .preconditionFailed)
-        /// The place refuses the credentials.
+        /// The storage refuses the credentials.
         public static let unauthorized = Code(name: .unauthorized)
-        /// The place can't be reached or doesn't work; the same request may succeed later.
+        /// The storage can't be reached or doesn't work; the same request may succeed later.
         public static let unavailable = Code(name: .unavailable)
-        /// The place can't do this at all.
+        /// The storage doesn't support the request.
         public static let unsupported = Code(name: .unsupported)
-        /// A directory stands where a file is needed, or the other way round.
+        /// The item is a directory where a file is needed, or the reverse.
         public static let wrongKind = Code(name: .wrongKind)
-        /// A content is longer or shorter than it may be.
+        /// A content is longer or shorter than allowed.
         public static let wrongLength = Code(name: .wrongLength)
     }
 
-    /// What kind of failure it is.
+    /// The kind of the failure.
     public var code: Code
     /// What went wrong and what to do about it, in a sentence or two.
     public var message: String
-    /// What the request was about, where it was about one path.
+    /// The path of the request, if it concerns a single path.
     public var path: RemotePath?
-    /// The error underneath, where there is one.
+    /// The underlying error, if there is one.
     public var cause: (any Error)?
 
     /// Creates an error.
@@ -60,7 +60,7 @@ public struct RemoteError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// The code, the message and, line by line below, what caused it.
+    /// The code, the message and, each on its own line, the causes.
     public var description: String {
         guard let cause else { return "\(code): \(message)" }
         return "\(code): \(message)\n└ \(cause)"

@@ -1,18 +1,18 @@
-/// The name of an application, a document or a client: one path component that every storage can hold.
+/// The name of an application, a document or a client: one path component that every storage accepts.
 ///
 /// 1 to 128 of `A–Z a–z 0–9 . _ -`, with a letter or digit at both ends, and no name that Windows reserves for a device
 /// (`CON`, `PRN`, `AUX`, `NUL`, `COM0`…, `LPT0`…, also in lower case and with an extension).
 ///
-/// Some storage takes names that differ only in case for the same one (Dropbox, APFS, SMB): whoever creates a name
-/// asks ``differsOnlyInCase(from:)`` of those that are there, and refuses.
+/// Some storages treat names that differ only in case as the same name (Dropbox, APFS, SMB). Before code creates a name,
+/// it compares the name with the existing ones by ``differsOnlyInCase(from:)``, and refuses it if one differs only in case.
 public struct RemoteIdentifier: Hashable, Comparable, Sendable, Codable, CustomStringConvertible {
-    /// The identifier as it was given.
+    /// The identifier's string, unchanged.
     public let rawValue: String
 
     /// Creates an identifier.
     ///
     /// - Parameter string: The identifier.
-    /// - Throws: ``RemoteError/Code/invalidIdentifier``, with a message that says what is allowed.
+    /// - Throws: ``RemoteError/Code/invalidIdentifier``, with a message that states the rules.
     public init(_ string: String) throws(RemoteError) {
         let bytes = string.utf8
         guard
@@ -32,7 +32,7 @@ public struct RemoteIdentifier: Hashable, Comparable, Sendable, Codable, CustomS
         guard !isWindowsDevice(string) else {
             throw RemoteError(
                 .invalidIdentifier,
-                "“\(string)” can't be an identifier, because Windows reserves it for a device. Take another name."
+                "“\(string)” can't be an identifier, because Windows reserves it for a device. Choose another name."
             )
         }
         rawValue = string
@@ -54,7 +54,7 @@ public struct RemoteIdentifier: Hashable, Comparable, Sendable, Codable, CustomS
         try container.encode(rawValue)
     }
 
-    /// Whether some storage would take the two for the same name although they aren't equal.
+    /// Whether some storages treat the two as the same name although they aren't equal.
     public func differsOnlyInCase(from other: RemoteIdentifier) -> Bool {
         self != other && rawValue.lowercased() == other.rawValue.lowercased()
     }

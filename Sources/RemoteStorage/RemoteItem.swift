@@ -1,26 +1,26 @@
 public import Foundation
 
-/// What a backend knows of one file or directory without reading it.
+/// What a backend knows about one file or directory without reading it.
 public struct RemoteItem: Hashable, Sendable {
-    /// What something is.
+    /// The kind of an item.
     public enum Kind: Hashable, Sendable {
         /// A file with bytes.
         case file
         /// A directory, which may be empty.
         case directory
-        /// Anything else, such as a symbolic link or a socket: it can be removed, and nothing else.
+        /// Anything else, such as a symbolic link or a socket, which can only be removed.
         case other
     }
 
-    /// The last component of its path; empty for the root.
+    /// The last component of the item's path; empty for the root.
     public var name: String
-    /// What it is.
+    /// Whether the item is a file, a directory or something else.
     public var kind: Kind
-    /// How many bytes a file has, at most 2^53; 0 for everything else.
+    /// The number of bytes in a file, at most 2^53; 0 for everything else.
     public var size: Int64
-    /// When it was changed, by the clock of the place; `nil` where the place doesn't say.
+    /// The time of the last change, by the storage's clock; `nil` if the storage doesn't report it.
     public var modified: Date?
-    /// Which version of the file this is; `nil` for everything else, and where the place doesn't say.
+    /// The version of the file; `nil` for everything else, and if the storage doesn't report it.
     public var tag: RemoteTag?
 
     /// Creates an item.
@@ -33,18 +33,18 @@ public struct RemoteItem: Hashable, Sendable {
     }
 }
 
-/// The mark of one version of a file, such as an HTTP entity tag.
+/// An identifier of one version of a file, such as an HTTP entity tag.
 ///
-/// Only the backend that gave it knows what is in it. Two that differ stand for two versions.
+/// A tag is opaque to all code but the backend that created it. Two different tags mean two versions.
 public struct RemoteTag: Hashable, Sendable, Codable, CustomStringConvertible {
-    /// The mark, as the place writes it.
+    /// The tag as the storage writes it.
     public let rawValue: String
 
-    /// Creates a tag from the mark that the place gave.
+    /// Creates a tag from the string that the storage reported.
     public init(_ rawValue: String) {
         self.rawValue = rawValue
     }
 
-    /// The mark, as the place writes it.
+    /// The tag as the storage writes it.
     public var description: String { rawValue }
 }

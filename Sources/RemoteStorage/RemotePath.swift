@@ -1,12 +1,12 @@
-/// Where something is, from the root of a ``RemoteBackend``.
+/// The path of an item, from the root of a ``RemoteBackend``.
 ///
-/// No value of this type can leave the root, whoever chose its components: it can't hold `..`, `.`, an empty component,
-/// a NUL, a `/` inside a component, or a component of more than 255 bytes of UTF-8.
+/// No value of this type can leave the root, even if its components come from an untrusted source. It can't hold `..`, `.`,
+/// an empty component, a NUL, a `/` inside a component, or a component of more than 255 bytes of UTF-8.
 ///
 /// Two paths are equal when their strings are, which for Swift means canonically equivalent Unicode. A folder on Linux
-/// tells such names apart and one on an Apple platform doesn't; give names one form, best ASCII.
+/// distinguishes such names, a folder on an Apple platform doesn't. Use one form for names, preferably ASCII.
 public struct RemotePath: Hashable, Comparable, Sendable, CustomStringConvertible {
-    /// The root: no component at all.
+    /// The root, which has no components.
     public static let root = RemotePath(validated: [])
 
     /// The names from the root down.
@@ -16,7 +16,7 @@ public struct RemotePath: Hashable, Comparable, Sendable, CustomStringConvertibl
         self.components = components
     }
 
-    /// Creates a path from the names from the root down; none is the root.
+    /// Creates a path from the names from the root down; no names create the root.
     ///
     /// - Parameter components: The names.
     /// - Throws: ``RemoteError/Code/invalidPath``.
@@ -28,12 +28,12 @@ public struct RemotePath: Hashable, Comparable, Sendable, CustomStringConvertibl
         self = path
     }
 
-    /// Creates a path from names with a `/` between each two, such as `documents/notes/latest`.
+    /// Creates a path from names that are separated by `/`, such as `documents/notes/latest`.
     ///
     /// - Parameter string: The names; neither empty nor with a `/` at either end.
     /// - Throws: ``RemoteError/Code/invalidPath``.
     public init(_ string: String) throws(RemoteError) {
-        // By Unicode scalars: as a Character, a slash may carry a combining mark and wouldn't be found.
+        // By Unicode scalars: a slash followed by a combining mark is another Character and wouldn't be found.
         let components = string.unicodeScalars.split(separator: "/", omittingEmptySubsequences: false)
         try self.init(components: components.map { String($0) })
     }
@@ -61,14 +61,14 @@ public struct RemotePath: Hashable, Comparable, Sendable, CustomStringConvertibl
         RemotePath(validated: components + [identifier.rawValue])
     }
 
-    /// The path of `name`, which stands in our own source, in the directory that this path names.
+    /// The path of `name`, a literal in this package's source, in the directory that this path names.
     package func appending(literal name: StaticString) -> RemotePath {
         let name = String(describing: name)
-        precondition(isValid(name), "“\(name)” is no path component")
+        precondition(isValid(name), "“\(name)” isn't a path component")
         return RemotePath(validated: components + [name])
     }
 
-    /// The directory that this path is in; `nil` for the root.
+    /// The directory that contains this path; `nil` for the root.
     public var parent: RemotePath? {
         components.isEmpty ? nil : RemotePath(validated: components.dropLast())
     }
@@ -76,17 +76,17 @@ public struct RemotePath: Hashable, Comparable, Sendable, CustomStringConvertibl
     /// The name at the end; `nil` for the root.
     public var lastComponent: String? { components.last }
 
-    /// Whether this is `other` or, at any depth, something inside it.
+    /// Whether this path is `other` or inside it, at any depth.
     public func isEqualToOrInside(_ other: RemotePath) -> Bool {
         components.starts(with: other.components)
     }
 
-    /// Orders paths by their components, so that a directory stands right before what is inside it.
+    /// Orders paths by their components, so that a directory comes right before its contents.
     public static func < (left: RemotePath, right: RemotePath) -> Bool {
         left.components.lexicographicallyPrecedes(right.components)
     }
 
-    /// The names with a `/` between each two; `/` for the root.
+    /// The names separated by `/`; `/` for the root.
     public var description: String {
         components.isEmpty ? "/" : components.joined(separator: "/")
     }

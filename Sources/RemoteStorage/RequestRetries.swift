@@ -1,10 +1,10 @@
-/// How often a request is tried again that a server didn't answer, or was too busy for.
+/// How often a request is retried that a server didn't answer, or was too busy to answer.
 public struct RequestRetries: Sendable {
-    /// How many tries there are in all.
+    /// The number of attempts in all.
     public var attempts: Int
-    /// How long to wait before the second try, on average; before each further one, twice as long.
+    /// The average delay before the second attempt, which doubles before each further attempt.
     public var delay: Duration
-    /// How long to wait at most; a server that asks for more isn't asked again.
+    /// The maximum delay; if a server asks for a longer one, the request isn't retried.
     public var longestDelay: Duration
 
     /// Creates retries.
@@ -24,11 +24,11 @@ public struct RequestRetries: Sendable {
 
 /// How long each phase of a request to a server may take.
 public struct RequestTimeouts: Sendable {
-    /// Until the connection stands, TLS included.
+    /// The limit for establishing the connection, TLS included.
     public var connect: Duration
-    /// Without a byte from the server, once the request is sent.
+    /// The limit for waiting for a byte from the server, after the request is sent.
     public var read: Duration
-    /// Without a byte that could be sent, while the request is.
+    /// The limit for waiting until another byte can be sent, while the request is sent.
     public var write: Duration
 
     /// Creates timeouts.

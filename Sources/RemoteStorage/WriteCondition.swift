@@ -1,13 +1,13 @@
-/// What must be so for a file to be written; otherwise the write is refused and changes nothing.
+/// The condition under which a file is written; if it doesn't hold, the write is refused and changes nothing.
 public enum WriteCondition: Hashable, Sendable {
-    /// Nothing: a file that is there is replaced.
+    /// No condition: an existing file is replaced.
     case always
-    /// Nothing is there. Refused with ``RemoteError/Code/alreadyExists``.
+    /// The path doesn't exist; else the write is refused with ``RemoteError/Code/alreadyExists``.
     case ifAbsent
-    /// The file is there in the version of this tag. Refused with ``RemoteError/Code/preconditionFailed``.
+    /// The file exists in the version of this tag; else the write is refused with ``RemoteError/Code/preconditionFailed``.
     case ifMatches(RemoteTag)
 
-    /// Throws the error of a refused write where `existing`, which is at `path`, doesn't allow it.
+    /// Throws the error of a refused write if `existing`, the item at `path`, doesn't allow the write.
     package func check(_ existing: RemoteItem?, at path: RemotePath) throws(RemoteError) {
         if case .ifAbsent = self, existing != nil { throw .alreadyExists(path) }
         switch existing?.kind {

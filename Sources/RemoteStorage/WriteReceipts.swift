@@ -1,15 +1,15 @@
-/// What a backend notes on this device of a write that may be cut off.
+/// A backend's notes, on this device, about a write that may be interrupted.
 ///
 /// The caller of ``RemoteBackend/resumeWrite(to:when:receipts:_:)`` keeps the bytes, for instance in a file, and doesn't
-/// interpret them. They belong to what the caller remembers of the content: a caller that forgets the content that it sent
-/// last forgets the receipts with it. What can't be read or written is transferred again, so no method throws.
+/// interpret them. The receipts belong to the caller's record of the content: a caller that discards that record discards
+/// the receipts with it. If receipts can't be read or written, the content is transferred again, so no method throws.
 public protocol WriteReceipts: Sendable {
-    /// Reads what was noted of the last write to the same path.
+    /// Reads the receipts of the last write to the same path.
     ///
     /// - Returns: The bytes, of which the last ones may be missing; none if they are lost.
     func read() async -> [UInt8]
 
-    /// Replaces everything that was noted, and returns when no former receipt can be read any more.
+    /// Replaces all receipts, and returns when no former receipt can be read any more.
     func replace(with bytes: [UInt8]) async
 
     /// Adds bytes at the end; several callers may do so at the same time.
@@ -20,10 +20,10 @@ public protocol WriteReceipts: Sendable {
 public actor InMemoryReceipts: WriteReceipts {
     private var bytes: [UInt8] = []
 
-    /// Creates receipts of which none is noted.
+    /// Creates empty receipts.
     public init() {}
 
-    /// The bytes that were noted.
+    /// Returns the recorded bytes.
     public func read() async -> [UInt8] { bytes }
 
     /// Replaces the bytes.

@@ -5,23 +5,23 @@ package import FoundationXML
 package import Foundation
 #endif
 
-/// Foundation's XML parser, for what a stranger sent.
+/// Foundation's XML parser, made safe for documents from an untrusted server.
 ///
-/// That parser crashes on what isn't UTF-8, and takes a document that broke off for a whole one: the former is looked for
-/// here, the latter is for the delegate to notice.
+/// That parser crashes on text that isn't UTF-8, and accepts a truncated document as complete. This type checks the
+/// former; the delegate must check the latter.
 package enum CheckedXML {
-    /// A document that can't be read.
+    /// The error for a document that can't be read.
     package struct Malformed: Error, CustomStringConvertible {
         package var description: String
 
         package init(description: String) { self.description = description }
     }
 
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// - Parameters:
-    ///   - bytes: The document. One with a document type is refused: entities could grow without end.
-    ///   - delegate: What is told of it.
+    ///   - bytes: The document. A document type is refused, because its entities could expand without limit.
+    ///   - delegate: The parser's delegate, which receives the elements.
     /// - Throws: ``Malformed``.
     package static func parse(_ bytes: [UInt8], telling delegate: any XMLParserDelegate) throws(Malformed) {
         guard !bytes.contains(0), String(validating: bytes, as: UTF8.self) != nil else {
@@ -36,7 +36,7 @@ package enum CheckedXML {
         parser.shouldResolveExternalEntities = false
         parser.delegate = delegate
         guard parser.parse() else {
-            throw Malformed(description: parser.parserError.map { "\($0)" } ?? "it is no XML")
+            throw Malformed(description: parser.parserError.map { "\($0)" } ?? "it isn't XML")
         }
     }
 }

@@ -11,13 +11,15 @@ package struct HTTPRequest: Sendable {
     }
 
     package var method: HTTPMethod
-    /// The path and the query as they are sent: percent-encoded, from the server's root.
+    /// The path and the query in the form that is sent: percent-encoded, from the server's root.
     package var target: String
     package var headers: [(String, String)]
     package var body: Body?
-    /// Whether it may be sent again although it may have been carried out.
+    /// Whether the request may be sent again although the server may have carried it out.
     package var mayBeRepeated = true
-    /// How long an answer may be that is read whole before it counts as one, in bytes; `nil` to leave it on its way.
+    /// The maximum length in bytes of an answer that is read completely before ``HTTPSending/send(_:)`` returns it.
+    ///
+    /// If it is `nil`, the body is streamed.
     package var replyLimit: Int?
 
     package init(
@@ -35,14 +37,14 @@ package struct HTTPRequest: Sendable {
     }
 }
 
-/// A server's answer, whose body may still be on its way.
+/// A server's answer, whose body may still be arriving.
 package struct HTTPResponse: Sendable {
     package var status: Int
     package var headers: HTTPHeaders
     package var body: HTTPClientResponse.Body
-    /// The whole body, where the request asked for it.
+    /// The whole body, if the request asked for it.
     package var bytes: [UInt8] = []
-    /// Whether the request was sent more than once: an earlier one may have been carried out without an answer.
+    /// Whether the request was sent more than once: the server may have carried out an earlier one without an answer.
     package var wasRepeated = false
 
     package init(status: Int, headers: HTTPHeaders, body: HTTPClientResponse.Body) {
@@ -51,7 +53,7 @@ package struct HTTPResponse: Sendable {
         self.body = body
     }
 
-    /// An answer that was read whole.
+    /// Creates an answer that was read completely.
     package init(status: Int, headers: HTTPHeaders, bytes: [UInt8]) {
         self.init(status: status, headers: headers, body: .bytes(ByteBuffer(bytes: bytes)))
         self.bytes = bytes
@@ -63,7 +65,7 @@ package struct HTTPResponse: Sendable {
     mutating func readWhole(upTo limit: Int) async throws {
         let announced = headers.first(name: "Content-Length").flatMap { Int($0) } ?? 0
         for try await chunk in body {
-            // Not before: what answers to HEAD announce doesn't come.
+            // Not before the first chunk: answers to HEAD announce bytes that don't follow.
             if bytes.isEmpty { bytes.reserveCapacity(max(0, min(announced, limit))) }
             guard announced <= limit, chunk.readableBytes <= limit - bytes.count else {
                 throw NIOTooManyBytesError(maxBytes: limit)
@@ -73,50 +75,50 @@ package struct HTTPResponse: Sendable {
         body = .bytes(ByteBuffer())
     }
 
-    /// Reads a body that isn't needed, so that its connection can be used again.
+    /// Reads and discards the body, so that its connection can be used again.
     package func discard() async {
         _ = try? await body.collect(upTo: 1 << 16)
     }
 }
 
-/// What requests are sent by: a server's ``HTTPTransport``, or what a test puts in its place.
+/// The sender of requests: a server's ``HTTPTransport``, or a test's replacement for it.
 package protocol HTTPSending: Sendable {
-    /// Sends a request, again as often as that may help.
+    /// Sends a request, and retries it while that may help.
     ///
     /// - Returns: The answer, whatever its status.
     /// - Throws: ``RemoteError``; what a content threw; `CancellationError`.
     func send(_ request: HTTPRequest) async throws -> HTTPResponse
 
-    /// Sends a request and doesn't insist on it.
+    /// Sends a request without retries.
     func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse
 }
 
-/// What shows a server who asks.
+/// The authentication of a client to a server.
 package protocol HTTPAuthentication: Sendable {
-    /// Says which headers a request gets besides its own, each time that it is sent.
+    /// Returns the headers that are added to a request, each time that it is sent.
     ///
     /// - Parameters:
-    ///   - request: What is sent.
+    ///   - request: The request.
     ///   - host: The value of its `Host` header.
     /// - Returns: The headers' names and values.
     func headers(for request: HTTPRequest, host: String) -> [(String, String)]
 
-    /// Says whether to send a request once more that was refused with the status 401.
+    /// Returns whether to repeat a request that was refused with the status 401.
     ///
     /// - Parameters:
-    ///   - headers: The refusal's.
-    ///   - sent: What the request had as its `Authorization`.
+    ///   - headers: The headers of the refusal.
+    ///   - sent: The request's `Authorization` header.
     ///   - count: How often this request was refused.
-    /// - Returns: Whether the next one would have other headers; else the refusal is the answer.
+    /// - Returns: Whether the next attempt would have other headers; else the refusal is the answer.
     /// - Throws: ``RemoteError/Code/unauthorized``.
     func isChallenged(by headers: HTTPHeaders, after sent: String?, _ count: Int) throws -> Bool
 }
 
-/// Where requests go, and how.
+/// The server to which requests are sent, and the rules for sending them.
 package struct HTTPSettings: Sendable {
     /// The server, as `http://host:port`.
     package var origin: String
-    /// The place's name for people, without credentials.
+    /// The storage's name for people, without credentials.
     package var name: String
     package var timeouts = RequestTimeouts()
     package var retries = RequestRetries()
@@ -125,9 +127,9 @@ package struct HTTPSettings: Sendable {
     package var trustedCertificates: [String] = []
     /// Whether there are credentials, and whether they may be sent without TLS to another machine.
     package var credentials = Credentials.none
-    /// Whether redirects are followed, on the same server; else they are given as answers.
+    /// Whether redirects on the same server are followed; else they are returned as answers.
     package var followsRedirects = true
-    /// Whether the same request may succeed later that got this answer.
+    /// Whether a request that got this answer may succeed later.
     package var isTransient: @Sendable (HTTPResponse, HTTPRequest) -> Bool
 
     package enum Credentials: Sendable {

@@ -5,9 +5,9 @@ import NIOHTTP1
 import NIOSSL
 import RemoteStorage
 
-/// Sends requests to one server: with credentials, following redirects that stay there, and again when that may help.
+/// Sends requests to one server: with credentials, with retries, and following redirects that stay on that server.
 package final class HTTPTransport: HTTPSending {
-    /// What sending a request failed with, when it wasn't an answer.
+    /// The error of a request that got no answer.
     private struct Broken: Error {
         var cause: any Error
     }
@@ -17,7 +17,7 @@ package final class HTTPTransport: HTTPSending {
     private let authentication: any HTTPAuthentication
     private let client: HTTPClient
 
-    /// Prepares sending requests to a server, which begins with the first of them.
+    /// Creates a transport, which connects with its first request.
     package init(_ settings: HTTPSettings, _ authentication: any HTTPAuthentication) {
         self.settings = settings
         self.authentication = authentication
@@ -38,7 +38,7 @@ package final class HTTPTransport: HTTPSending {
             )
         )
         configuration.httpVersion = .http1Only
-        // Whether to try again is decided here, for connections too.
+        // This type decides about retries, for connections too.
         configuration.connectionPool.retryConnectionEstablishment = false
         client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
@@ -49,7 +49,7 @@ package final class HTTPTransport: HTTPSending {
 
     // MARK: Sending
 
-    /// Sends a request, again as often as that may help.
+    /// Sends a request, and retries it while that may help.
     ///
     /// - Returns: The answer, whatever its status.
     /// - Throws: ``RemoteError``; what a content threw; `CancellationError`.
@@ -67,10 +67,10 @@ package final class HTTPTransport: HTTPSending {
                 guard settings.isTransient(response, request) else { return response }
                 retryAfter = RetrySchedule.retryAfter(response.headers.first(name: "Retry-After"), now: Date())
                 await response.discard()
-                let wish = retryAfter.map { " It asks to be left alone for \($0.components.seconds) s." } ?? ""
+                let wish = retryAfter.map { " It asks to wait for \($0.components.seconds) s." } ?? ""
                 failure = RemoteError(
                     .unavailable,
-                    "\(settings.name) is too busy or not in order (HTTP status \(response.status)).\(wish) Try again later."
+                    "\(settings.name) is overloaded or faulty (HTTP status \(response.status)).\(wish) Try again later."
                 )
             } catch let error as Broken {
                 failure = RemoteError(
@@ -85,13 +85,13 @@ package final class HTTPTransport: HTTPSending {
         }
     }
 
-    /// Sends a request and doesn't insist on it.
+    /// Sends a request without retries.
     package func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse {
         try checkCredentials()
         return try await exchange(request)
     }
 
-    /// Sends a request, with credentials, and to where it is redirected.
+    /// Sends a request with credentials, and follows redirects.
     private func exchange(_ request: HTTPRequest) async throws -> HTTPResponse {
         var request = request
         var challenges = 0
@@ -127,7 +127,7 @@ package final class HTTPTransport: HTTPSending {
         return base.effectivePort == (base.scheme == "https" ? 443 : 80) ? name : "\(name):\(base.effectivePort)"
     }
 
-    /// Throws where the credentials, or what they open, would be readable by everybody on the way.
+    /// Throws if an attacker on the network could read the credentials, or the data that they protect.
     private func checkCredentials() throws(RemoteError) {
         guard case .protected = settings.credentials, base.scheme == "http", !isLoopback else { return }
         throw RemoteError(
@@ -141,20 +141,20 @@ package final class HTTPTransport: HTTPSending {
         return host == "localhost" || host == "::1" || host.wholeMatch(of: /127\.\d+\.\d+\.\d+/) != nil
     }
 
-    /// Where a redirect leads, if that is the same server.
+    /// Returns the target of a redirect, and throws if that is another server.
     private func target(of location: String, relativeTo target: String, _ redirects: Int) throws -> String {
         guard redirects <= 5 else {
-            throw RemoteError(.unavailable, "\(settings.name) redirects in a circle. Check the share's URL.")
+            throw RemoteError(.unavailable, "\(settings.name) redirects in a loop. Check the share's URL.")
         }
         guard let base = URL(string: settings.origin + target),
             let url = URL(string: location, relativeTo: base)?.absoluteURL,
             let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
             url.scheme == base.scheme, url.host() == base.host(), url.effectivePort == base.effectivePort
         else {
-            let host = URL(string: location)?.host() ?? "another place"
+            let host = URL(string: location)?.host() ?? "another server"
             throw RemoteError(
                 .notAllowed,
-                "\(settings.name) redirects to \(host), which isn't followed: credentials go to no other server. Use its URL if you trust it."
+                "\(settings.name) redirects to \(host). No redirect to another server is followed, to protect the credentials. If you trust \(host), use its URL."
             )
         }
         return path.isEmpty ? "/" : path
@@ -181,10 +181,10 @@ package final class HTTPTransport: HTTPSending {
 
     private func execute(_ message: HTTPClientRequest, replyLimit: Int? = nil) async throws -> HTTPResponse {
         do {
-            // Each phase has its own limit; how long a whole request takes depends on how much there is to send.
+            // Each phase has its own limit. The duration of a whole request depends on the amount of data.
             let answer = try await client.execute(message, deadline: .distantFuture)
             var response = HTTPResponse(status: Int(answer.status.code), headers: answer.headers, body: answer.body)
-            // What a server says of a failure is short.
+            // The bodies of error answers are short.
             if let limit = replyLimit ?? (response.status >= 300 ? 1 << 18 : nil) {
                 try await response.readWhole(upTo: limit)
             }
@@ -197,7 +197,8 @@ package final class HTTPTransport: HTTPSending {
 
     /// Sends a content as a request's body.
     ///
-    /// The content is read by a child task of this one, so it is cancelled with it; AsyncHTTPClient's own isn't.
+    /// A child task of this one reads the content, so that cancellation reaches it. AsyncHTTPClient's own task isn't a
+    /// child of this one.
     private func upload(
         _ content: RemoteContent,
         _ path: RemotePath,
@@ -219,7 +220,7 @@ package final class HTTPTransport: HTTPSending {
                     if let response { return response }
                 }
             } catch {
-                // What the content failed with broke the request too.
+                // An error of the content also breaks the request: throw the content's error.
                 throw pipe.failure ?? error
             }
             throw CancellationError()

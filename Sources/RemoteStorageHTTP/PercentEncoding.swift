@@ -1,11 +1,11 @@
-/// How names are written in the paths and queries of URLs.
+/// The encoding of names in the paths and queries of URLs.
 package enum PercentEncoding {
     /// Encodes everything but RFC 3986's unreserved characters.
     ///
     /// - Parameters:
-    ///   - bytes: A name, or several with a slash between each two.
-    ///   - keepsSlashes: Whether a slash stays one.
-    /// - Returns: The name as it may stand in a URL.
+    ///   - bytes: A name, or several names separated by slashes.
+    ///   - keepsSlashes: Whether slashes aren't encoded.
+    /// - Returns: The encoded name.
     package static func encode(_ bytes: some Sequence<UInt8>, keepingSlashes keepsSlashes: Bool = false) -> String {
         let digits = Array("0123456789ABCDEF".utf8)
         var encoded: [UInt8] = []

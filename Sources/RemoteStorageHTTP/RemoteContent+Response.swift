@@ -4,14 +4,14 @@ import NIOHTTP1
 package import RemoteStorage
 
 extension RemoteContent {
-    /// The bytes of an answer, as they arrive.
+    /// Creates a content that streams the bytes of an answer.
     ///
     /// - Parameters:
-    ///   - response: With the status 200 or 206.
-    ///   - path: What was asked for.
-    ///   - range: What was asked for; a server may send more, and all.
-    ///   - place: What the server is called.
-    /// - Throws: ``RemoteError/Code/unavailable`` for an answer to another question.
+    ///   - response: An answer with the status 200 or 206.
+    ///   - path: The requested path.
+    ///   - range: The requested range; a server may ignore it and send the whole file.
+    ///   - place: The server's name, for errors.
+    /// - Throws: ``RemoteError/Code/unavailable`` for an answer to another request.
     package init(_ response: HTTPResponse, of path: RemotePath, range: Range<Int64>?, _ place: String) throws {
         let announced = response.headers.first(name: "Content-Length").flatMap { Int64($0) }
         var skipped: Int64 = 0
@@ -81,7 +81,7 @@ extension RemoteContent {
     private static func brokenOff(_ path: RemotePath, _ place: String, cause: (any Error)?) -> RemoteError {
         RemoteError(
             .unavailable,
-            "“\(path)” broke off while it was read from \(place). Try again.",
+            "The connection to \(place) broke off while “\(path)” was read. Try again.",
             path: path,
             cause: cause
         )
@@ -89,23 +89,23 @@ extension RemoteContent {
 }
 
 extension RemoteError {
-    /// A server sent something else than was asked for.
+    /// The error for an answer with another part of a file than the requested one.
     package static func anotherPart(of path: RemotePath, from place: String) -> RemoteError {
         RemoteError(
             .unavailable,
-            "\(place) sent another part of “\(path)” than was asked for. Try again later.",
+            "\(place) sent another part of “\(path)” than the requested one. Try again later.",
             path: path
         )
     }
 }
 
-/// The header that says which part of a file is sent: `bytes 0-499/1234`.
+/// The header that names the part of a file in an answer: `bytes 0-499/1234`.
 package struct ContentRange: Equatable {
     package var range: Range<Int64>
-    /// How many bytes the whole file has; `nil` where the server doesn't say.
+    /// The number of bytes in the whole file; `nil` if the server doesn't report it.
     package var total: Int64?
 
-    /// What an answer says that it holds.
+    /// Reads the header of an answer.
     package init?(_ response: HTTPResponse) {
         guard let header = response.headers.first(name: "Content-Range") else { return nil }
         self.init(header)

@@ -1,7 +1,7 @@
 package import Foundation
 package import RemoteStorage
 
-/// When a request is sent again.
+/// The delays between the attempts of a request.
 package struct RetrySchedule: Sendable {
     private let retries: RequestRetries
     /// How often the request was sent.
@@ -13,23 +13,23 @@ package struct RetrySchedule: Sendable {
 
     package mutating func begin() { attempts += 1 }
 
-    /// Says how long to wait before the next try.
+    /// Returns the delay before the next attempt.
     ///
     /// - Parameters:
-    ///   - retryAfter: What the server asked for.
-    ///   - random: From 0 to 1: so that devices that failed together don't come back together.
-    /// - Returns: The time; `nil` to give up.
+    ///   - retryAfter: The delay that the server asked for.
+    ///   - random: A number from 0 to 1, so that devices that failed at the same time don't retry at the same time.
+    /// - Returns: The delay; `nil` to give up.
     package func delay(retryAfter: Duration?, random: Double) -> Duration? {
         guard attempts < retries.attempts else { return nil }
         if let retryAfter {
-            // Not before, and not all at once.
+            // Not before that time, and not all devices at once.
             return retryAfter <= retries.longestDelay ? retryAfter + retries.delay * random : nil
         }
         let doublings = min(attempts - 1, 20)
         return min(retries.delay * (1 << doublings) * (2 * random), retries.longestDelay)
     }
 
-    /// The value of a `Retry-After` header: seconds, or a date.
+    /// Reads the value of a `Retry-After` header: seconds, or a date.
     package static func retryAfter(_ value: String?, now: Date) -> Duration? {
         guard let value = value?.trimmingCharacters(in: .whitespaces) else { return nil }
         if let seconds = Int64(value) { return seconds >= 0 ? .seconds(min(seconds, 1 << 32)) : nil }
@@ -37,7 +37,7 @@ package struct RetrySchedule: Sendable {
     }
 }
 
-/// A date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// A date in HTTP's format: `Sun, 06 Nov 1994 08:49:37 GMT`.
 package struct HTTPDate: Sendable {
     package let date: Date
 
@@ -58,7 +58,7 @@ package struct HTTPDate: Sendable {
 
     /// Days since 1970-01-01 in the proleptic Gregorian calendar.
     package static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
-        // Years begin in March, so that the leap day is a year's last.
+        // Counts years from March, so that the leap day is the last day of a year.
         let (year, month) = month > 2 ? (year, month - 3) : (year - 1, month + 9)
         return 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468
     }

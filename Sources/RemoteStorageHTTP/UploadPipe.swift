@@ -3,7 +3,7 @@ import NIOCore
 import RemoteStorage
 import ThreadSupport
 
-/// Leads a content into a request's body, as fast as the server takes it.
+/// Passes a content on to a request's body, as fast as the server accepts it.
 struct UploadPipe: Sendable {
     let channel = AsyncThrowingChannel<ByteBuffer, any Error>()
     private let content: RemoteContent
@@ -15,10 +15,10 @@ struct UploadPipe: Sendable {
         self.path = path
     }
 
-    /// What the content failed with.
+    /// The error that the content threw.
     var failure: (any Error)? { failed.withLock { $0 } }
 
-    /// Passes everything on; returns early when the task is cancelled.
+    /// Passes all chunks on; returns early when the task is cancelled.
     func pump() async {
         do {
             var count: Int64 = 0
@@ -37,7 +37,7 @@ struct UploadPipe: Sendable {
         }
     }
 
-    /// The server would take what is there for all.
+    /// Throws if the content is longer or shorter than announced: the server would store a truncated file.
     private func check(_ count: Int64, isOver: Bool) throws {
         guard let length = content.length, isOver ? count != length : count > length else { return }
         throw RemoteError.wrongLength(path, announced: length, actual: count)

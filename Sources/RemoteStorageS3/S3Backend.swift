@@ -3,42 +3,42 @@ import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
 
-/// A bucket, or what is below a prefix of it, on a server that speaks Amazon's S3.
+/// A bucket, or the keys below a prefix of it, on a server with Amazon's S3 API.
 ///
-/// - Conditions are sent where they are known to hold in a race: at Amazon and SeaweedFS. Any other server is tried, once and
-///   before the first write, with what a probe can disprove.
-/// - A file appears with its last byte, also one that is sent in parts. What is sent is in memory, signed, and compared by
-///   the server by its checksums; of a large file that is a part or a few of them, and so it is where one is read.
-/// - What is read is of one version. A large file that is replaced while it's read is an error
+/// - Conditions are used on servers that are known to enforce them in a race: Amazon and SeaweedFS. Any other server is
+///   probed once, before the first write.
+/// - A file becomes visible when it is complete, also if it is sent in parts. A request's body is in memory and signed, and
+///   the server verifies its checksums. Of a large file, only a few parts are in memory, also while it is read.
+/// - A read returns one version. If a large file is replaced while it is read, the read fails
 ///   (``/RemoteStorage/RemoteError/Code/unavailable``).
-/// - A directory is a key without bytes that ends in a slash, or what other keys begin with; it gets a key of its own when
-///   it is made, and before what is in it goes. It isn't moved at once: each file is copied, then the originals are removed.
-/// - Requests are sent again when an answer is lost or the server is too busy. Each file carries the name of the write that
-///   made it, so that one that was refused because it had been carried out already is known.
-/// - Redirects are told, never followed. Nothing goes to another machine without TLS unless that is allowed.
+/// - A directory is a key without bytes that ends in a slash, or a prefix of other keys. It gets a key of its own when it is
+///   created, and before its content is removed. A move isn't atomic: it copies each file, then removes the originals.
+/// - Requests are sent again if a response is lost or the server is too busy. Each file carries the identifier of the write
+///   that created it. A retry that is refused because the first attempt succeeded is recognized by it.
+/// - Redirects are reported, never followed. Nothing is sent to another machine without TLS unless that is allowed.
 ///
-/// The bucket must be there: an absent one is an error (``/RemoteStorage/RemoteError/Code/unavailable``), never created. Names with control
-/// characters or backslashes are refused.
+/// The bucket must exist: a missing bucket is an error (``/RemoteStorage/RemoteError/Code/unavailable``), and is never created. Names with
+/// control characters or backslashes are refused.
 public actor S3Backend: RemoteBackend {
-    /// The place, as `s3://bucket/prefix`, with the endpoint where it isn't Amazon's.
+    /// The storage's stable name: `s3://bucket/prefix`, with the endpoint if it isn't Amazon's.
     public nonisolated let identity: String
     let configuration: S3Configuration
     let location: S3Location
     let transport: any HTTPSending
-    /// What the server is, once that is known.
+    /// The server's profile, once it is known.
     private var profile: S3ServerProfile?
-    /// Whether the server has answered, so that it would be known if it could be.
+    /// Whether the server has answered, so that a known server would have been recognized.
     private var hasAnswered = false
-    /// What needn't be looked for.
+    /// The paths that needn't be requested again.
     var seen = SeenDirectories()
-    /// Uploads in parts that were cut off, to go on with.
+    /// Multipart uploads that were cut off and can be resumed.
     var unfinishedUploads: [RemotePath: PartedUpload] = [:]
-    /// Uploads in parts that aren't over, whose parts must not be taken for abandoned ones.
+    /// Multipart uploads in progress, which mustn't be aborted as abandoned.
     var liveUploads: Set<String> = []
-    /// Whether uploads that were abandoned have been looked for.
+    /// Whether this backend has already looked for abandoned uploads.
     var hasSwept = false
 
-    /// Takes a bucket, to which it connects with the first request.
+    /// Creates a backend, which connects to the bucket with the first request.
     public init(_ configuration: S3Configuration) {
         self.init(configuration, transport: configuration.transport)
     }
@@ -52,12 +52,12 @@ public actor S3Backend: RemoteBackend {
 
     // MARK: The server
 
-    /// What the server can be trusted with; an unknown one is tried first, which writes to it.
+    /// The server's capabilities; probes an unknown server first, which writes to it.
     public func capabilities() async throws -> RemoteCapabilities {
         try await serverProfile().capabilities
     }
 
-    /// What the server can be trusted with, as far as that is known without writing; `nil` for an unknown one.
+    /// The server's capabilities, as far as they are known without writing; `nil` for an unknown server.
     public func knownCapabilities() async throws -> RemoteCapabilities? {
         if !hasAnswered { _ = try await status(of: .root) }
         return profile?.capabilities
@@ -67,7 +67,7 @@ public actor S3Backend: RemoteBackend {
         if !hasAnswered { _ = try await status(of: .root) }
         if let profile { return profile }
         let found = try await probe()
-        // Others may have come here meanwhile: what any of them could disprove is disproved.
+        // Other calls may have probed meanwhile. A condition counts only if no probe has disproved it.
         let former = profile ?? found
         let common = S3ServerProfile(
             createsExclusively: found.createsExclusively && former.createsExclusively,
@@ -79,19 +79,19 @@ public actor S3Backend: RemoteBackend {
 
     // MARK: Requests
 
-    /// How long an answer may be that is read whole: a page of a list with the longest keys.
+    /// The maximum length of a response that is read whole: a page of a list with the longest keys.
     static let longestReply = 16 << 20
 
-    /// Sends a request about a key, or about the bucket.
+    /// Sends a request for a key, or for the bucket.
     ///
     /// - Parameters:
-    ///   - method: What to do.
-    ///   - key: To what; `nil` for the bucket.
+    ///   - method: The HTTP method.
+    ///   - key: The key; `nil` for the bucket.
     ///   - query: The parameters.
-    ///   - headers: What it has besides what every request has.
-    ///   - payload: What is sent.
-    ///   - replyLimit: How long an answer may be that is read at once, in bytes; `nil` to leave it on its way.
-    /// - Returns: The answer, whatever its status.
+    ///   - headers: Headers in addition to those of every request.
+    ///   - payload: The body.
+    ///   - replyLimit: The maximum length of a response that is read at once, in bytes; `nil` to stream the response.
+    /// - Returns: The response, whatever its status.
     /// - Throws: ``RemoteError``; `CancellationError`.
     func perform(
         _ method: HTTPMethod,
@@ -105,7 +105,7 @@ public actor S3Backend: RemoteBackend {
             HTTPRequest(
                 method: method,
                 target: location.target(key, query),
-                // What else is sent has no checksum: beside the list of a file's parts it would be the whole file's.
+                // Other bodies have no checksum: with the list of a file's parts, it would stand for the whole file.
                 headers: headers + ((method == .PUT ? payload?.fileHeaders : payload?.headers) ?? []),
                 body: payload.map { .bytes($0.bytes, contentType: "application/octet-stream") },
                 replyLimit: replyLimit
@@ -119,12 +119,12 @@ public actor S3Backend: RemoteBackend {
         return response
     }
 
-    /// Throws what an answer means that isn't a success.
+    /// Throws the error of a response that isn't a success.
     func check(_ response: HTTPResponse, at path: RemotePath) throws {
         if let failure = S3Failure(response) { throw failure.error(at: path, in: location) }
     }
 
-    /// Reads an answer's XML.
+    /// Reads a response's XML.
     func parsed<Document>(
         _ response: HTTPResponse,
         at path: RemotePath,
@@ -136,7 +136,7 @@ public actor S3Backend: RemoteBackend {
         } catch {
             throw RemoteError(
                 .unavailable,
-                "What \(identity) says of “\(path)” can't be understood: \(error). Is it an S3 server?",
+                "The response of \(identity) about “\(path)” isn't valid: \(error). Is it an S3 server?",
                 path: path,
                 cause: error
             )
@@ -145,10 +145,10 @@ public actor S3Backend: RemoteBackend {
 
     // MARK: Directories
 
-    /// Makes a directory, a key without bytes that ends in a slash; those above it are there with it.
+    /// Creates a directory, a key without bytes that ends in a slash, and thereby all directories above it.
     public func createDirectory(at path: RemotePath) async throws {
         try Task.checkCancellation()
-        // Some servers make a bucket that isn't there with the first key.
+        // Some servers create a missing bucket with the first key.
         if path == .root || !hasAnswered { _ = try await status(of: .root) }
         guard path != .root else { return }
         try checkName(path)
@@ -159,7 +159,7 @@ public actor S3Backend: RemoteBackend {
         seen.insert(unknown)
     }
 
-    /// Which of the directories down to one weren't seen yet.
+    /// Returns the directories, from the root down to a directory, that aren't known yet.
     ///
     /// - Throws: ``/RemoteStorage/RemoteError/Code/wrongKind`` if one of them is a file.
     func unknownDirectories(downTo directory: RemotePath) async throws -> [RemotePath] {
@@ -180,18 +180,18 @@ public actor S3Backend: RemoteBackend {
         return unknown
     }
 
-    /// Puts a directory's own key, which keeps it when nothing is in it any more.
+    /// Creates a directory's own key, which keeps the directory when it becomes empty.
     ///
-    /// Not beside a request that puts something into it: SeaweedFS may lose one of the two.
+    /// This must not run concurrently with a request that writes into the directory: SeaweedFS may lose one of the two.
     func putDirectory(_ path: RemotePath) async throws {
         guard path != .root else { return }
         try check(try await perform(.PUT, location.directoryKey(path), payload: S3Payload([])), at: path)
     }
 
-    /// Whether names can be kept: not with control characters, which a list in XML can't hold, nor with a backslash, which
-    /// some servers take for a slash.
+    /// Whether names can be stored.
     ///
-    /// What can't be kept isn't there.
+    /// They can't have control characters, which a list in XML can't hold, or a backslash, which some servers treat as a
+    /// slash. A path that can't be stored counts as absent.
     static func canKeep(_ names: [String]) -> Bool {
         !names.contains { name in
             name.unicodeScalars.contains {
@@ -200,16 +200,16 @@ public actor S3Backend: RemoteBackend {
         }
     }
 
-    /// Throws for a name that can't be kept.
+    /// Throws for a name that can't be stored.
     func checkName(_ path: RemotePath) throws(RemoteError) {
         guard !Self.canKeep(path.components) else { return }
         throw RemoteError(
             .invalidPath,
-            "“\(path)” has a control character or a backslash in its name, which S3 servers can't keep. Take another name.",
+            "“\(path)” has a control character or a backslash in its name, which S3 servers can't store. Use another name.",
             path: path
         )
     }
 
-    /// Whether a name is that of something that a probe left behind.
+    /// Whether a name belongs to a temporary key of a probe or an upload.
     static func isHidden(_ name: String) -> Bool { name.hasPrefix(".storesync-") && name.hasSuffix(".tmp") }
 }

@@ -7,37 +7,37 @@ import RemoteStorageHTTP
 
 /// A share on a WebDAV server.
 ///
-/// - What the server can be trusted with is known for Apache, lighttpd, nginx and WsgiDAV. Any other one is tried, once and
-///   before the first write, with what a probe can disprove.
-/// - A file is replaced by PUT where that is atomic, else by moving a finished one in its place. One is created by moving a
-///   directory, of which every server tried lets one win; a condition is trusted where it held in races.
-/// - Apache says how long a file is and opens it then: a file that is replaced in between is read as long as the former one.
-///   ``/RemoteStorage/RemoteBackend/bytes(at:upTo:)`` looks once more where that may be.
-/// - What is unfinished has a name like `.storesync-….tmp`, in the directory of the file it will be, and isn't listed.
-/// - Requests are sent again when an answer is lost or the server is too busy. What may have been carried out already is
-///   looked into, not guessed.
-/// - Redirects are followed on the same server only. Basic and Digest are answered when the server asks, and credentials go
-///   to no other machine without TLS.
+/// - The guarantees of Apache, lighttpd, nginx and WsgiDAV are known. Any other server is probed once, before the first
+///   write; a probe can only disprove a guarantee.
+/// - A file is replaced by PUT if that is atomic, else by moving a complete file onto it. A file is created by moving a
+///   directory, which on every tested server succeeds for only one client. Conditions are used where they held in races.
+/// - Apache reads a file's length before it opens the file: if the file is replaced in between, the read returns the new
+///   bytes with the former length. ``/RemoteStorage/RemoteBackend/bytes(at:upTo:)`` then checks the length again.
+/// - Unfinished files have a name like `.storesync-….tmp`, in the directory of the final file, and aren't listed.
+/// - Requests are retried when an answer is lost or the server is too busy. If a request may have been carried out already,
+///   the backend checks the result instead of guessing.
+/// - Redirects are followed on the same server only. Basic and Digest are answered when the server asks, and credentials are
+///   sent to no other machine without TLS.
 ///
-/// The share must be there: an absent one is an error (``/RemoteStorage/RemoteError/Code/unavailable``), never created. nginx lists no names
-/// that begin with a dot, although they can be written and read there.
+/// The share must exist: a missing share is an error (``/RemoteStorage/RemoteError/Code/unavailable``), and is never created. nginx doesn't
+/// list names that begin with a dot, although they can be written and read there.
 public actor WebDAVBackend: RemoteBackend {
     /// The share, as `webdavs://host:port/path`.
     public nonisolated let identity: String
     let location: ShareLocation
     let settings: HTTPSettings
     let transport: any HTTPSending
-    /// What the server is, once that is known.
+    /// The kind of the server, once it is known.
     private var profile: ServerProfile?
-    /// Asks the server who it is, beside the first request.
+    /// Identifies the server, concurrently with the first request.
     private var introduction: Task<HTTPHeaders, any Error>?
-    /// Whether the share was seen.
+    /// Whether the share is known to exist.
     private var isThere = false
     var directories = KnownDirectories()
-    /// How many of our own requests are making each directory.
+    /// The number of requests of this client that are creating each directory.
     private var makers: [RemotePath: Int] = [:]
 
-    /// Takes a share, to which it connects with the first request.
+    /// Creates a backend for a share, which connects with its first request.
     public init(_ configuration: WebDAVConfiguration) {
         self.init(configuration, transport: nil)
     }
@@ -58,12 +58,12 @@ public actor WebDAVBackend: RemoteBackend {
 
     // MARK: The server
 
-    /// What the server can be trusted with; an unknown one is tried first, which writes to it.
+    /// Returns the server's guarantees; an unknown server is probed first, which writes to it.
     public func capabilities() async throws -> RemoteCapabilities {
         try await serverProfile().capabilities
     }
 
-    /// What the server can be trusted with, as far as that is known without writing; `nil` for an unknown one.
+    /// Returns the server's guarantees, as far as they are known without writing; `nil` for an unknown server.
     public func knownCapabilities() async throws -> RemoteCapabilities? {
         if profile == nil { profile = try await ServerProfile.recognise(introduce()) }
         return profile?.capabilities
@@ -72,13 +72,13 @@ public actor WebDAVBackend: RemoteBackend {
     func serverProfile() async throws -> ServerProfile {
         if let profile { return profile }
         let recognised = try await ServerProfile.recognise(introduce())
-        // Others may have come here meanwhile: they found the same.
+        // Concurrent requests may have done the same in the meantime, with the same result.
         let found = if let recognised { recognised } else { ServerProfile.unknown(movesExclusively: try await probe()) }
         profile = found
         return found
     }
 
-    /// Begins to ask the server who it is, unless that was begun.
+    /// Starts to identify the server, unless that has started already.
     @discardableResult
     private func beginIntroduction() -> Task<HTTPHeaders, any Error> {
         if let introduction { return introduction }
@@ -86,7 +86,7 @@ public actor WebDAVBackend: RemoteBackend {
             do {
                 return try await options()
             } catch {
-                // The next one asks again.
+                // The next request asks again.
                 introduction = nil
                 throw error
             }
@@ -95,7 +95,7 @@ public actor WebDAVBackend: RemoteBackend {
         return begun
     }
 
-    /// What the server says of itself, once the share was seen.
+    /// Returns the server's answer to OPTIONS, once the share is known to exist.
     private func introduce() async throws -> HTTPHeaders {
         while true {
             let introduction = beginIntroduction()
@@ -106,14 +106,14 @@ public actor WebDAVBackend: RemoteBackend {
                     introduction.cancel()
                 }
             } catch is CancellationError where !Task.isCancelled {
-                // Somebody else who had waited too was.
+                // Another task that also waited was cancelled, not this one.
                 continue
             }
         }
     }
 
     private func options() async throws -> HTTPHeaders {
-        // Some servers tell what they can do about what isn't there.
+        // Some servers answer OPTIONS even for a missing path.
         async let share = status(of: .root)
         let response = try await transport.send(HTTPRequest(method: .OPTIONS, target: location.target(.root)))
         await response.discard()
@@ -127,14 +127,14 @@ public actor WebDAVBackend: RemoteBackend {
         return response.headers
     }
 
-    // MARK: Looking
+    // MARK: Reading
 
-    /// What is at a path, by PROPFIND.
+    /// Returns the item at a path, by PROPFIND.
     public func status(of path: RemotePath) async throws -> RemoteItem? {
         try await properties(of: path, depth: "0")?.first { $0.path == path }?.item
     }
 
-    /// What is in a directory, by PROPFIND, without unfinished files.
+    /// Returns the items in a directory, by PROPFIND, without unfinished files.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
         guard let found = try await properties(of: directory, depth: "1") else { return nil }
         guard found.first(where: { $0.path == directory })?.item.kind == .directory else {
@@ -146,9 +146,9 @@ public actor WebDAVBackend: RemoteBackend {
 
     /// Opens a file.
     ///
-    /// Apache may send the beginning of a new version, as long as the one that it has just replaced.
+    /// If the file is being replaced, Apache may send the beginning of the new version, with the length of the former one.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        // What is there is asked beside it: some servers give a directory's list, or the file above a path.
+        // The status is requested too: some servers answer GET with a directory's list, or with the file above a path.
         async let found = status(of: path)
         async let answered = get(path, range: range)
         guard let item = try await found else { return nil }
@@ -162,7 +162,7 @@ public actor WebDAVBackend: RemoteBackend {
         }
     }
 
-    /// Asks for a file's bytes; `nil` where none are wanted.
+    /// Requests a file's bytes; returns `nil` for an empty range.
     private func get(_ path: RemotePath, range: Range<Int64>?) async throws -> HTTPResponse? {
         var request = HTTPRequest(method: .GET, target: location.target(path))
         if let range {
@@ -174,7 +174,7 @@ public actor WebDAVBackend: RemoteBackend {
 
     // MARK: Directories
 
-    /// Makes a directory and those above it, by MKCOL.
+    /// Creates a directory and its missing parents, by MKCOL.
     public func createDirectory(at path: RemotePath) async throws {
         try Task.checkCancellation()
         guard path != .root else {
@@ -191,16 +191,16 @@ public actor WebDAVBackend: RemoteBackend {
             await response.discard()
             if response.isSuccess { return directories.insert(path, .explored) }
             if response.status == 409, !isLast, let parent = path.parent, parent != .root {
-                // What is above it isn't there; no need to look.
+                // Status 409 means that the parent doesn't exist, so no check is needed.
                 try await createDirectory(at: parent)
                 continue
             }
             if response.status == 405 {
                 if directories.isCertain(of: path) { return }
-                // The other one has made it just now; or it can't either, and the last of us looks why.
+                // A concurrent request has probably created it. If not, the last of these requests finds out why.
                 if makers[path, default: 0] > 1 { return directories.insert(path, .presumed) }
             }
-            // It may be there, or be our own request of before; or what is above it isn't.
+            // The directory may exist, perhaps by an earlier attempt of this request, or its parent may be missing.
             if let item = try await status(of: path) {
                 guard item.kind == .directory else {
                     directories.forget(path)
@@ -213,13 +213,13 @@ public actor WebDAVBackend: RemoteBackend {
         }
     }
 
-    /// Makes a directory unless it was seen already.
+    /// Creates a directory unless this client has seen it already.
     func makeSure(of directory: RemotePath) async throws {
         guard !directories.contains(directory) else { return }
         try await createDirectory(at: directory)
     }
 
-    /// Removes a file, or a directory with all that is in it, by DELETE.
+    /// Removes a file, or a directory with its contents, by DELETE.
     public func remove(_ path: RemotePath) async throws {
         guard path != .root else { throw RemoteError.isRoot() }
         guard let item = try await status(of: path) else { return }
@@ -228,7 +228,7 @@ public actor WebDAVBackend: RemoteBackend {
         let response = try await transport.send(HTTPRequest(method: .DELETE, target: target))
         await response.discard()
         guard !response.isWholeSuccess, ![404, 410].contains(response.status) else { return }
-        // A server that says it removed a part may have removed all.
+        // A server that reports a partial removal may have removed everything.
         guard try await status(of: path) != nil else { return }
         throw response.status == 207
             ? RemoteError(.unavailable, "A part of “\(path)” couldn't be removed. Try again.", path: path)
@@ -259,7 +259,7 @@ public actor WebDAVBackend: RemoteBackend {
             return nil
         case 400, 403, 405, 409:
             await response.discard()
-            // So some servers answer where a file stands in the middle of the path.
+            // Some servers answer like this if a component in the middle of the path is a file.
             if let parent = path.parent, parent != .root, try await status(of: parent)?.kind != .directory {
                 return nil
             }
@@ -274,7 +274,7 @@ public actor WebDAVBackend: RemoteBackend {
         } catch let cause as Multistatus.Malformed {
             throw RemoteError(
                 .unavailable,
-                "What \(identity) says of “\(path)” can't be understood: \(cause). Is it a WebDAV share?",
+                "The answer of \(identity) about “\(path)” can't be read: \(cause). Check that the URL names a WebDAV share.",
                 path: path,
                 cause: cause
             )
@@ -282,11 +282,11 @@ public actor WebDAVBackend: RemoteBackend {
         let found = resources.compactMap { resource in
             location.path(of: resource.reference).map { ($0, RemoteItem(resource, at: $0)) }
         }
-        // An answer about other places must not look like one that says that nothing is there.
+        // An answer about other paths must not be mistaken for an answer that the path doesn't exist.
         guard found.contains(where: { $0.0 == path }) else {
             throw RemoteError(
                 .unavailable,
-                "\(identity) answers about other places than “\(path)”. Check the share's URL.",
+                "\(identity) answers about other paths than “\(path)”. Check the share's URL.",
                 path: path
             )
         }
@@ -297,7 +297,7 @@ public actor WebDAVBackend: RemoteBackend {
         return found
     }
 
-    /// Where the first thing isn't there, makes sure that the share is: one that has vanished isn't an empty one.
+    /// Checks that the share exists, because the contents of a vanished share must not look like missing files.
     private func requireShare(unless path: RemotePath) async throws {
         guard !isThere else { return }
         guard path != .root else { throw missingShare }
@@ -307,54 +307,54 @@ public actor WebDAVBackend: RemoteBackend {
     var missingShare: RemoteError {
         RemoteError(
             .unavailable,
-            "There is no share at \(identity). Check the URL; the share itself has to be there already.",
+            "There is no share at \(identity). Check the URL, or create the share on the server.",
             path: .root
         )
     }
 
     // MARK: Errors
 
-    /// What an answer means that isn't a success.
+    /// Returns the error for an answer that isn't a success.
     func error(_ response: HTTPResponse, at path: RemotePath) -> RemoteError {
         switch response.status {
         case 403:
             RemoteError(
                 .notAllowed,
-                "\(identity) doesn't allow this at “\(path)” (HTTP status 403). Check the user's rights.",
+                "\(identity) doesn't allow this request for “\(path)” (HTTP status 403). Check the user's permissions.",
                 path: path
             )
         case 404, 410: .notFound(path)
         case 413, 507:
-            RemoteError(.noSpace, "\(identity) has no room for “\(path)”. Make room there.", path: path)
+            RemoteError(.noSpace, "\(identity) has no space for “\(path)”. Free some space there.", path: path)
         case 400, 414, 431:
             RemoteError(
                 .invalidPath,
-                "\(identity) can't hold a name like that of “\(path)” (HTTP status \(response.status)).",
+                "\(identity) doesn't accept the name of “\(path)” (HTTP status \(response.status)). Choose another name.",
                 path: path
             )
         case 405, 501:
             RemoteError(
                 .unsupported,
-                "\(identity) can't do this at “\(path)” (HTTP status \(response.status)). Is it a WebDAV share?",
+                "\(identity) doesn't support this request for “\(path)” (HTTP status \(response.status)). Is it a WebDAV share?",
                 path: path
             )
         case 500 where path.lastComponent.map { $0.utf8.count > 200 } ?? false:
-            // Servers that write under a longer name first don't say what is wrong with this one.
+            // Servers that first write to a temporary name, which is longer, don't report that the name is too long.
             RemoteError(
                 .invalidPath,
-                "\(identity) can't hold a name as long as that of “\(path)” (HTTP status 500).",
+                "The name of “\(path)” is too long for \(identity) (HTTP status 500). Choose a shorter name.",
                 path: path
             )
         default:
             RemoteError(
                 .unavailable,
-                "\(identity) failed at “\(path)” (HTTP status \(response.status)). Try again later.",
+                "\(identity) failed to answer a request for “\(path)” (HTTP status \(response.status)). Try again later.",
                 path: path
             )
         }
     }
 
-    /// Whether a name is that of something unfinished, of ours or of a server's own.
+    /// Whether a name belongs to an unfinished file, of this package or of a server.
     static func isHidden(_ name: String) -> Bool {
         name.hasPrefix(".storesync-") && name.hasSuffix(".tmp") || name.hasPrefix(".davfs.tmp")
     }
@@ -367,7 +367,7 @@ extension RemoteItem {
             kind: resource.isCollection ? .directory : .file,
             size: resource.isCollection ? 0 : resource.contentLength ?? 0,
             modified: resource.modified,
-            // Apache calls a tag weak for a second; it's the same one.
+            // Apache marks a tag as weak for a second, although it's the same tag.
             tag: resource.isCollection
                 ? nil : resource.entityTag.map { RemoteTag($0.hasPrefix("W/") ? String($0.dropFirst(2)) : $0) }
         )
@@ -375,10 +375,10 @@ extension RemoteItem {
 }
 
 extension HTTPResponse {
-    /// A MOVE or DELETE that answers 207 names what it couldn't do.
+    /// Whether a MOVE or DELETE succeeded completely: an answer of 207 lists the failures.
     var isWholeSuccess: Bool { isSuccess && status != 207 }
 
-    /// The whole body, which mustn't be larger.
+    /// Returns the whole body, which mustn't be longer than `limit`.
     func bytes(upTo limit: Int) async throws -> [UInt8] {
         do {
             return Array(buffer: try await body.collect(upTo: limit))

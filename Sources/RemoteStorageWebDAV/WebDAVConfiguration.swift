@@ -3,16 +3,16 @@ import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
 
-/// Where a WebDAV share is, and how to talk to it.
+/// The location of a WebDAV share, and the settings for requests to it.
 public struct WebDAVConfiguration: Sendable {
     /// How long each phase of a request may take.
     public typealias Timeouts = RequestTimeouts
-    /// How often a request is tried again that the server didn't answer, or was too busy for.
+    /// How often a request is retried that the server didn't answer, or was too busy to answer.
     public typealias Retries = RequestRetries
 
-    /// The share, with the scheme `http` or `https`; what it names is there already.
+    /// The URL of an existing share, with the scheme `http` or `https`.
     public let url: URL
-    /// Who asks; `nil` for a share that is open to all.
+    /// The user's credentials; `nil` for a share that is open to all.
     public var credentials: WebDAVCredentials?
     /// Whether credentials may be sent without TLS to another machine.
     public var allowsCredentialsWithoutTLS = false
@@ -20,21 +20,21 @@ public struct WebDAVConfiguration: Sendable {
     public var trustedCertificates: [URL] = []
     /// How long each phase may take.
     public var timeouts = Timeouts()
-    /// How often a request is tried again.
+    /// How often a request is retried.
     public var retries = Retries()
-    /// The clock by which tries are waited for.
+    /// The clock for the delays between attempts.
     public var clock: any Clock<Duration> = ContinuousClock()
 
     /// Creates a configuration.
     ///
     /// - Parameters:
     ///   - url: The share, as `https://host:port/path`; also with the scheme `webdavs` or `webdav`, for `https` and `http`.
-    ///   - credentials: Who asks.
-    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` if the URL is of another kind, or holds a password, which must not be
-    ///   where URLs are shown.
+    ///   - credentials: The user's credentials.
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` if the URL is of another kind, or if it contains a password, which
+    ///   would appear wherever the URL is shown.
     public init(url: URL, credentials: WebDAVCredentials? = nil) throws(RemoteError) {
         guard var components = URLComponents(url: url, resolvingAgainstBaseURL: true) else {
-            throw Self.invalid("it can't be taken apart")
+            throw Self.invalid("it can't be parsed")
         }
         switch components.scheme?.lowercased() {
         case "http", "webdav": components.scheme = "http"
@@ -42,31 +42,31 @@ public struct WebDAVConfiguration: Sendable {
         default: throw Self.invalid("its scheme is neither https nor http")
         }
         guard components.password == nil else {
-            throw Self.invalid("it holds a password, which belongs into the credentials")
+            throw Self.invalid("it contains a password, which belongs in the credentials")
         }
         guard components.query == nil, components.fragment == nil else {
             throw Self.invalid("it has a query or a fragment")
         }
         guard let host = components.host, !host.isEmpty else { throw Self.invalid("it names no host") }
         components.user = nil
-        guard let plain = components.url else { throw Self.invalid("it can't be taken apart") }
+        guard let plain = components.url else { throw Self.invalid("it can't be parsed") }
         self.url = plain
         self.credentials = credentials
     }
 
     private static func invalid(_ reason: String) -> RemoteError {
-        // Without the URL itself: it may hold a password.
-        RemoteError(.invalidPath, "That can't be the URL of a WebDAV share: \(reason). Write https://host:port/path.")
+        // Without the URL itself: it may contain a password.
+        RemoteError(.invalidPath, "This can't be the URL of a WebDAV share: \(reason). Write https://host:port/path.")
     }
 
-    /// How requests to the share are sent.
+    /// Returns the settings for requests to the share.
     func settings(name: String) -> HTTPSettings {
         var origin = "\(url.scheme ?? "http")://\(url.host() ?? "")"
         if let port = url.port { origin += ":\(port)" }
         var settings = HTTPSettings(origin: origin, name: name) { response, request in
             switch response.status {
             case 408, 423, 425, 429, 502, 503, 504: true
-            // Some servers answer so to what can never succeed, so what changes something is looked into instead.
+            // Some servers answer 500 to requests that never succeed. So after a change, the backend checks the result.
             case 500: [.GET, .HEAD, .OPTIONS, .PROPFIND].contains(request.method)
             default: false
             }
@@ -82,7 +82,7 @@ public struct WebDAVConfiguration: Sendable {
 
 /// A user of a WebDAV share.
 ///
-/// The password shows in no description.
+/// No description shows the password.
 public struct WebDAVCredentials: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// The user's name.
     public let user: String

@@ -23,55 +23,56 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         /// The code's name, as scripts know it.
         public var description: String { name.rawValue }
 
-        /// The application on the remote isn't the one any more about which something was decided.
+        /// The application on the remote was created or replaced after the caller decided something about it.
         public static let applicationChanged = Code(name: .applicationChanged)
         /// The application isn't on the remote, and this command or device must not create it.
         public static let applicationMissing = Code(name: .applicationMissing)
-        /// Part of the application is on the remote, its registration isn't: it is still arriving, or was damaged.
+        /// Part of the application is on the remote, but its registration isn't: it's still arriving, or it was
+        /// damaged.
         public static let applicationIncomplete = Code(name: .applicationIncomplete)
-        /// Somebody else works on the same store or document; try again.
+        /// Another program or device is working on the same store or document; try again.
         public static let busy = Code(name: .busy)
         /// A file could not be written, here or on the remote: permissions, no space, a wrong kind of file.
         public static let cannotWrite = Code(name: .cannotWrite)
         /// The application has no client of that identifier.
         public static let clientNotFound = Code(name: .clientNotFound)
-        /// A file is not what was written.
+        /// A file's content isn't what was written.
         public static let corrupt = Code(name: .corrupt)
-        /// This client was removed from the application, or the application was made anew; it must be set up again.
+        /// This client was removed from the application, or the application was recreated: set the client up again.
         public static let deregistered = Code(name: .deregistered)
-        /// Several uploaded stores hold edits that none of the others holds.
+        /// Several uploaded stores hold edits that the others don't.
         public static let diverged = Code(name: .diverged)
         /// The document was deleted.
         public static let documentDeleted = Code(name: .documentDeleted)
-        /// The document's info is gone from the remote, and nothing authentic says that the document was deleted.
+        /// The document's info is missing from the remote, and no authentic note says that the document was deleted.
         public static let documentMissing = Code(name: .documentMissing)
         /// No document of that name is registered.
         public static let documentNotFound = Code(name: .documentNotFound)
-        /// The document was deleted and made anew; the local store belongs to the former one.
+        /// The document was deleted and recreated; the local store belongs to the former document.
         public static let documentReplaced = Code(name: .documentReplaced)
         /// The application was encrypted when this device last saw it, and isn't now.
         public static let encryptionDowngraded = Code(name: .encryptionDowngraded)
-        /// The caller's decision on encryption isn't what the application has.
+        /// The caller's decision on encryption doesn't match the application.
         public static let encryptionMismatch = Code(name: .encryptionMismatch)
-        /// Nobody said whether to encrypt.
+        /// The caller hasn't decided whether to encrypt.
         public static let encryptionUndecided = Code(name: .encryptionUndecided)
         /// An identifier that can't be one path component on every storage.
         public static let invalidIdentifier = Code(name: .invalidIdentifier)
-        /// A message that can't be read: what was to be its JSON isn't of its form.
+        /// A message can't be read: its JSON doesn't have the expected form.
         public static let invalidMessage = Code(name: .invalidMessage)
-        /// What was given can't be a password.
+        /// The given text can't be a password.
         public static let invalidPassword = Code(name: .invalidPassword)
-        /// This device's keychain doesn't open: its secret is missing, or isn't kept from others.
+        /// This device's keychain can't be opened: its secret is missing, or isn't protected from other users.
         public static let keychainLocked = Code(name: .keychainLocked)
-        /// The local store was changed since it was last pushed or pulled; replacing it would lose that.
+        /// The local store was changed since it was last pushed or pulled; replacing it would lose these changes.
         public static let localChanges = Code(name: .localChanges)
-        /// Nobody has uploaded a store of the document, or none has arrived whole.
+        /// No client has uploaded a store of the document, or none has arrived completely.
         public static let noUploadedStore = Code(name: .noUploadedStore)
-        /// An access group of a keychain isn't the caller's.
+        /// The caller isn't entitled to an access group of a keychain.
         public static let notEntitled = Code(name: .notEntitled)
-        /// A setup was asked for something that it doesn't take in its present state.
+        /// A setup received a request that it doesn't accept in its present state.
         public static let notExpected = Code(name: .notExpected)
-        /// A sealed file belongs to another epoch of the application: it's left over, or the application was made anew.
+        /// A sealed file belongs to another epoch of the application: it's left over, or the application was recreated.
         public static let orphan = Code(name: .orphan)
         /// The application is encrypted, and this device has neither its keys nor a password.
         public static let passwordRequired = Code(name: .passwordRequired)
@@ -85,11 +86,11 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let storeChanged = Code(name: .storeChanged)
         /// The local store doesn't exist or isn't a file that can be read.
         public static let storeNotFound = Code(name: .storeNotFound)
-        /// A sealed file isn't what was sealed for its place: somebody or something changed, moved or exchanged it.
+        /// A sealed file isn't what was sealed for its path: it was changed, moved or exchanged.
         public static let tampered = Code(name: .tampered)
         /// The local store descends from no upload of the document that this device knows.
         public static let unrelatedStore = Code(name: .unrelatedStore)
-        /// A file was written by a program, or a version, that this one doesn't know.
+        /// A file was written by a program, or a version of it, that this program doesn't know.
         public static let unsupportedFormat = Code(name: .unsupportedFormat)
         /// The storage lacks a capability without which the operation isn't safe.
         public static let unsupportedStorage = Code(name: .unsupportedStorage)
@@ -101,13 +102,12 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
     public var code: Code
     /// What went wrong and what to do about it, in a sentence or two.
     public var message: String
-    /// The error underneath, where there is one.
+    /// The underlying error, if there is one.
     public var cause: (any Error)?
-    /// Of ``Code/deregistered``, where the application was made anew: whether it's proven that somebody did it who had
-    /// the former application's keys.
+    /// For ``Code/deregistered`` after the application was recreated: whether its creator provably had the former keys.
     ///
-    /// `false` is what a person does who had lost every key, and what a storage does that plays tricks: ask before you
-    /// give such an application a password. `nil` for every other error.
+    /// `false` can mean that a user who had lost every key recreated the application. It can also mean an attack by the
+    /// storage: ask the user before you give such an application a password. `nil` for every other error.
     public internal(set) var isSuccessorProven: Bool?
 
     /// Creates an error.

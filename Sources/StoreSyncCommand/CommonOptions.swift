@@ -5,7 +5,7 @@ import RemoteStorage
 import StoreSync
 import SyncCryptography
 
-/// What every command that talks to a remote takes.
+/// The options of every command that uses a remote.
 struct CommonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -29,7 +29,7 @@ struct CommonOptions: ParsableArguments {
     @Option(help: ArgumentHelp("A file that holds the password. Or STORESYNC_PASSWORD.", valueName: "file"))
     var passwordFile: String?
 
-    @Option(help: ArgumentHelp("What people call this device.", valueName: "text"))
+    @Option(help: ArgumentHelp("A human-readable description of this device.", valueName: "text"))
     var description: String?
 
     @Option(
@@ -45,7 +45,7 @@ struct CommonOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The region of an S3 bucket. Or AWS_REGION.", valueName: "name"))
     var region: String?
 
-    @Option(help: ArgumentHelp("A certificate in PEM form that is trusted too.", valueName: "file"))
+    @Option(help: ArgumentHelp("A certificate in PEM form to trust in addition.", valueName: "file"))
     var certificate: String?
 
     @Flag(help: "Send credentials to another machine without TLS.")
@@ -53,7 +53,7 @@ struct CommonOptions: ParsableArguments {
 
     @OptionGroup var output: OutputOptions
 
-    /// The password that was given, which means that encryption is wanted; `nil` if none was.
+    /// The given password, which means that the user wants encryption; `nil` if none was given.
     func password() throws -> Password? {
         if let passwordFile { return try Password(file: passwordFile) }
         return try ProcessInfo.processInfo.environment["STORESYNC_PASSWORD"].map {
@@ -62,7 +62,7 @@ struct CommonOptions: ParsableArguments {
     }
 }
 
-/// What every command takes.
+/// The options of every command.
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print exactly one JSON object on standard output, also for errors.")
     var json = false
@@ -70,7 +70,7 @@ struct OutputOptions: ParsableArguments {
     @Flag(help: "Print nothing but errors.")
     var quiet = false
 
-    @Flag(help: "Print what happens on standard error.")
+    @Flag(help: "Print details to standard error.")
     var verbose = false
 
     var logger: Logger {
@@ -85,7 +85,7 @@ struct EncryptionOptions: ParsableArguments {
     @Flag(
         inversion: .prefixedNo,
         exclusivity: .exclusive,
-        help: "Encrypt a new application, or don't; --no-encrypt also joins an unencrypted one."
+        help: "Encrypt a new application, or leave it unencrypted; --no-encrypt also joins an unencrypted one."
     )
     var encrypt: Bool?
 }
@@ -122,7 +122,7 @@ extension CommonOptions {
         func directory(_ variable: String) -> URL? {
             environment[variable].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
         }
-        // HOME first: what Foundation calls the home is the one in the user database.
+        // HOME first: Foundation takes the home directory from the user database.
         let home = directory("HOME") ?? FileManager.default.homeDirectoryForCurrentUser
         let base = directory("XDG_STATE_HOME") ?? home.appending(path: ".local/state")
         return try StateDirectory(url: base.appending(path: "storesync", directoryHint: .isDirectory))

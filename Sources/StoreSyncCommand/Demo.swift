@@ -6,13 +6,13 @@ import RemoteStorage
 import StoreSync
 import SyncCryptography
 
-/// `storesync demo`: the whole job, between two devices that are two folders.
+/// `storesync demo`: shows the whole job between two devices, which are two folders.
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Shows the whole job in a temporary folder: one device pushes a store, another pulls it."
     )
 
-    @Flag(help: "Leave everything where it was made, to look at.")
+    @Flag(help: "Keep all files for inspection.")
     var keep = false
 
     @OptionGroup var output: OutputOptions
@@ -68,7 +68,7 @@ struct Demo: AsyncParsableCommand {
         defer { try? open.close() }
         let upload = try await interruption.value(of: laptop.document.upload(storeAt: world.laptopStore))
         report.step(
-            "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, sealed by a password; \(ByteCount(upload.bytes)) take \(ByteCount(upload.storedBytes))."
+            "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, sealed by a password; \(ByteCount(upload.bytes)) are stored as \(ByteCount(upload.storedBytes))."
         )
         let request = WholeStoreDownloadRequest(url: world.desktopStore)
         let download = try await interruption.value(of: desktop.document.download(request))
@@ -90,12 +90,12 @@ private struct DemoWorld: Sendable {
     static let rows = 20_000
 
     let folder: URL
-    /// Both devices are given the same.
+    /// The password that both devices use.
     let password: Password
     var laptopStore: URL { folder.appending(path: "laptop/notes.sqlite") }
     var desktopStore: URL { folder.appending(path: "desktop/notes.sqlite") }
 
-    /// A device: its manager for the document, and who answers for it.
+    /// A device: its manager for the document, and the delegate that answers its questions.
     struct Device {
         let document: DocumentSyncManager
         let delegate: CommandDelegate
@@ -126,7 +126,7 @@ private struct DemoWorld: Sendable {
         return Device(document: manager.document(try RemoteIdentifier("notes")), delegate: delegate)
     }
 
-    /// Makes the store and leaves it open, with pages that are in the write-ahead log only.
+    /// Creates the store and leaves it open, with pages that exist only in the write-ahead log.
     func makeStore() throws -> DatabasePool {
         let pool = try DatabasePool(path: laptopStore.path)
         try pool.write { db in

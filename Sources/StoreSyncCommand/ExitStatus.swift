@@ -4,7 +4,7 @@ import Operations
 import RemoteStorage
 import StoreSync
 
-/// The exit statuses of sysexits.h, by what went wrong.
+/// The exit statuses of sysexits.h, by error code.
 enum ExitStatus {
     static let usage: Int32 = 64
     static let data: Int32 = 65
@@ -51,7 +51,7 @@ struct Failure {
             self.init(
                 StoreSyncError(
                     .cannotWrite,
-                    "No temporary directory can be made in \(directory). Make it writable, or set TMPDIR to another directory.",
+                    "No temporary directory can be created in \(directory). Make it writable, or set TMPDIR to another directory.",
                     cause: error
                 ),
                 signal: signal

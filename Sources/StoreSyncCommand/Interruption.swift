@@ -3,16 +3,16 @@ import Foundation
 import Operations
 import ThreadSupport
 
-/// Turns SIGINT and SIGTERM into a cancellation of everything that runs; a second one ends the process at once.
+/// Cancels all operations on SIGINT or SIGTERM; a second signal ends the process at once.
 final class Interruption: Sendable {
     private let received = Locked<Int32?>(nil)
-    // Sendable: made in `init` and never changed; dispatch sources are thread-safe.
+    // Sendable: created in `init` and never changed; dispatch sources are thread-safe.
     private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
 
-    /// What runs the operations that are cancelled.
+    /// Runs the operations that a signal cancels.
     let supervisor: OperationSupervisor
 
-    /// The signal that came, if one did.
+    /// The first signal that was received, if there was one.
     var signal: Int32? { received.withLock { $0 } }
 
     init(cancelling supervisor: OperationSupervisor) {
@@ -35,9 +35,10 @@ final class Interruption: Sendable {
         }
     }
 
-    /// Waits for an operation, which is cancelled too if the signal came before it was added.
+    /// Waits for an operation, and cancels it too if a signal was received before it was added.
     func value<Output: Sendable>(of handle: OperationHandle<Output>) async throws -> Output {
-        // The signal is noted before everything is cancelled, so a handler that came too early for `handle` shows here.
+        // The handler notes the signal before it cancels, so a handler that ran too early for `handle` is detected
+        // here.
         if signal != nil { supervisor.cancelAll() }
         return try await handle.value
     }

@@ -3,7 +3,7 @@ import StoreSync
 import SyncCryptography
 
 extension Password {
-    /// Reads a file, which may be a pipe.
+    /// Reads a password from a file, which may be a pipe.
     init(file path: String) throws {
         let data: Data
         do {
@@ -16,7 +16,7 @@ extension Password {
         try self.init(data, from: "The password file \(path)")
     }
 
-    /// Takes a password that comes from `source`, as people are told.
+    /// Creates a password from data; error messages name its `source`.
     init(_ data: Data, from source: String) throws {
         do {
             try self.init(utf8: data)

@@ -5,7 +5,7 @@ import RemoteStorage
 import StoreSync
 import SyncCryptography
 
-/// `storesync password`: what can be done with an application's password.
+/// `storesync password`: changes an application's password.
 struct PasswordCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "password",
@@ -16,10 +16,10 @@ struct PasswordCommand: AsyncParsableCommand {
     /// `storesync password change`.
     struct Change: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Changes the password. Encrypts nothing anew: devices that have the keys go on.",
+            abstract: "Changes the password. Re-encrypts nothing: devices that have the keys keep working.",
             discussion: """
-                Whoever kept the former key file and knows the former password can still read what is there. Only a new \
-                application keeps them out.
+                A person who kept the former key file and knows the former password can still read the data. Only a new \
+                application prevents that.
                 """
         )
 
@@ -46,7 +46,7 @@ struct PasswordCommand: AsyncParsableCommand {
                 session.report.result(
                     Result(application: application, passwords: count),
                     lines: [
-                        "\(application) has another password. New devices are asked for it; those that have the keys go on."
+                        "\(application) has a new password. New devices are asked for it; devices that have the keys keep working."
                     ]
                 )
             }
@@ -62,7 +62,7 @@ struct PasswordCommand: AsyncParsableCommand {
         private func askedPassword() async throws -> Password {
             guard Terminal.isInteractive else {
                 throw UsageError(
-                    "There is no new password, and nobody to be asked: give --new-password-file or STORESYNC_NEW_PASSWORD."
+                    "The new password is missing, and there is no terminal: give --new-password-file or STORESYNC_NEW_PASSWORD."
                 )
             }
             return try await Terminal.newPassword("New password")

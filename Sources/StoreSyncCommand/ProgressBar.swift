@@ -1,7 +1,7 @@
 import Foundation
 import Operations
 
-/// Shows how far an operation has come: phase, bytes, rate and the time left, on a terminal's standard error.
+/// Shows an operation's progress on a terminal's standard error: phase, bytes, rate and the time left.
 struct ProgressBar: Sendable {
     private let isShown: Bool
     private static let width = 24

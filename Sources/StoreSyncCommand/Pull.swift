@@ -4,15 +4,15 @@ import Operations
 import RemoteStorage
 import StoreSync
 
-/// `storesync pull`: downloads the newest store and puts it in the local one's place.
+/// `storesync pull`: downloads the newest store and replaces the local one.
 struct Pull: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Downloads the newest store of a document and replaces the local one.",
         discussion:
-            "Makes neither application nor document. A local store with changes is not replaced unless you say so."
+            "Creates neither application nor document. A local store with changes is replaced only with --overwrite."
     )
 
-    @Argument(help: "Where the store goes.")
+    @Argument(help: "The path of the local store.")
     var store: String
 
     @Option(help: ArgumentHelp("The document's identifier.", valueName: "id"))
@@ -23,16 +23,16 @@ struct Pull: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Take this generation of that client, also if a newer one was seen. Needs --from.",
+            "Take this generation of that client, even if a newer one was seen. Needs --from.",
             valueName: "n"
         )
     )
     var generation: String?
 
-    @Flag(help: "Lose local changes that were never pushed.")
+    @Flag(help: "Discard local changes that were never pushed.")
     var overwrite = false
 
-    @Flag(help: "Take a store older than one that this device has seen.")
+    @Flag(help: "Take a store even if this device has seen a newer one.")
     var acceptRollback = false
 
     @OptionGroup var encryption: EncryptionOptions
@@ -41,7 +41,7 @@ struct Pull: AsyncParsableCommand {
     func run() async throws {
         try await Session.run(options.output) { interruption in
             let start = ContinuousClock.now
-            // Before the session, which makes the state directory: bad arguments leave no trace.
+            // Before the session, which creates the state directory: bad arguments leave no trace.
             let document = try RemoteIdentifier(document)
             let upload = try wantedUpload()
             let session = try await Session(options, encryption: encryption, interruption: interruption)
@@ -81,11 +81,13 @@ struct Pull: AsyncParsableCommand {
         }
     }
 
-    /// The upload that the options name: a generation, and after it, where a client has two of that, a hyphen and the beginning
-    /// of the upload's identifier.
+    /// The upload that the options name.
+    ///
+    /// If a client has two uploads of a generation, a hyphen and the beginning of an upload's identifier may follow the
+    /// number.
     private func wantedUpload() throws -> WholeStoreDownloadRequest.Upload? {
         guard let from else {
-            guard generation == nil else { throw UsageError("--generation needs --from: the client whose it is.") }
+            guard generation == nil else { throw UsageError("--generation needs --from: name its client.") }
             return nil
         }
         var upload = WholeStoreDownloadRequest.Upload(of: try RemoteIdentifier(from))

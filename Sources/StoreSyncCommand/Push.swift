@@ -4,12 +4,12 @@ import Operations
 import RemoteStorage
 import StoreSync
 
-/// `storesync push`: registers what isn't registered, and uploads a store.
+/// `storesync push`: registers device, application and document if they aren't registered, and uploads a store.
 struct Push: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Uploads a store as the next generation of a document.",
         discussion:
-            "The store may be open and written to meanwhile. Makes application and document where there are none."
+            "The store may be open and written to during the push. Creates application and document if they don't exist."
     )
 
     @Argument(help: "The store: an SQLite database, or any other file.")
@@ -23,13 +23,13 @@ struct Push: AsyncParsableCommand {
 
     @Flag(
         help: """
-            Take the place of every newest store, also of those whose edits this one doesn't have. With --whole also of one \
-            whose files are lost.
+            Replace every newest store, even if this store doesn't have its edits. With --whole, even if its files are \
+            lost.
             """
     )
     var resolves = false
 
-    @Flag(help: "Upload a whole copy that relies on nothing on the remote, to mend what was lost or damaged there.")
+    @Flag(help: "Upload a whole copy that relies on nothing on the remote, to repair what was lost or damaged there.")
     var whole = false
 
     @OptionGroup var encryption: EncryptionOptions
@@ -38,7 +38,7 @@ struct Push: AsyncParsableCommand {
     func run() async throws {
         try await Session.run(options.output) { interruption in
             let start = ContinuousClock.now
-            // Before the session, which makes the state directory: bad arguments leave no trace.
+            // Before the session, which creates the state directory: bad arguments leave no trace.
             let document = try RemoteIdentifier(document)
             let session = try await Session(
                 options,
@@ -79,7 +79,7 @@ struct Push: AsyncParsableCommand {
     }
 }
 
-/// What push and pull print.
+/// The result that push and pull print.
 struct TransferResult: Encodable {
     let command: String
     let application: String

@@ -6,10 +6,10 @@ import StoreSync
 /// `storesync register`: registers this device with an application.
 struct Register: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Registers this device with an application, and makes the application where there is none."
+        abstract: "Registers this device with an application, and creates the application if it doesn't exist."
     )
 
-    @Flag(help: "Set this device up anew, as another client, after it was deregistered.")
+    @Flag(help: "Set up this device again, as another client, after it was deregistered.")
     var again = false
 
     @OptionGroup var encryption: EncryptionOptions
@@ -39,7 +39,7 @@ struct Register: AsyncParsableCommand {
                 ),
                 lines: [
                     "Registered with \(registration.application) as client \(registration.client)"
-                        + (registration.didCreateApplication ? ", which is new." : ".")
+                        + (registration.didCreateApplication ? ", and created the application." : ".")
                 ]
             )
         }

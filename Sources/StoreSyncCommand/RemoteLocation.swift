@@ -15,15 +15,15 @@ struct RemoteLocation {
         self.url = url
     }
 
-    /// How a server is talked to.
+    /// How to access a server.
     struct Access {
-        /// Where an S3 server is that isn't Amazon's.
+        /// The address of an S3 server other than Amazon's.
         var endpoint: String?
         /// The region of a bucket.
         var region: String?
-        /// Where a WebDAV share's password is; else in `STORESYNC_WEBDAV_PASSWORD`.
+        /// The file with a WebDAV share's password; `nil` if it's in `STORESYNC_WEBDAV_PASSWORD`.
         var passwordFile: String?
-        /// A certificate to trust besides those of the system.
+        /// The file with a certificate to trust besides the system's.
         var certificate: String?
         /// Whether credentials may travel without TLS.
         var isInsecure = false
@@ -53,8 +53,8 @@ struct RemoteLocation {
 
     private func webDAVBackend(_ access: Access) throws -> WebDAVBackend {
         guard url.password() == nil else {
-            // Without the URL: what is printed may be kept.
-            throw UsageError("A remote's URL holds no password. Give it in STORESYNC_WEBDAV_PASSWORD or in a file.")
+            // The message omits the URL: printed text may be stored, and the URL contains the password.
+            throw UsageError("A remote's URL can't hold a password. Give it in STORESYNC_WEBDAV_PASSWORD or in a file.")
         }
         var credentials: WebDAVCredentials?
         if let user = url.user(percentEncoded: false), !user.isEmpty {
@@ -88,7 +88,7 @@ struct RemoteLocation {
         }
     }
 
-    /// The server's password: a file's first line, or the environment's.
+    /// The server's password: the file's text without its last line end, or the environment variable's value.
     private func password(_ file: String?) throws -> String? {
         guard let file else { return ProcessInfo.processInfo.environment["STORESYNC_WEBDAV_PASSWORD"] }
         guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
@@ -98,7 +98,7 @@ struct RemoteLocation {
     }
 }
 
-/// Bad arguments, found after they were parsed.
+/// Invalid arguments that parsing didn't detect.
 struct UsageError: Error {
     let message: String
 

@@ -3,7 +3,7 @@ import Operations
 import RemoteStorage
 import StoreSync
 
-/// `storesync remove`: what can be removed from the remote.
+/// `storesync remove`: removes clients.
 struct Remove: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Removes a client from an application.",
@@ -15,10 +15,10 @@ struct Remove: AsyncParsableCommand {
 struct RemoveClient: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "client",
-        abstract: "Removes a client that is gone.",
+        abstract: "Removes a client that is no longer in use.",
         discussion: """
-            What it has uploaded stays until another client's upload includes it. If the client comes back, it has to be set up \
-            again, as another one.
+            Its uploads stay until another client's upload includes them. If the client comes back, it has to be set up again, \
+            as another client.
             """
     )
 
@@ -62,7 +62,7 @@ struct RemoveClient: AsyncParsableCommand {
 
     private func confirm(_ question: String) async throws {
         guard Terminal.isInteractive else {
-            throw UsageError("\(question) There is no terminal to answer on: say so with --yes.")
+            throw UsageError("\(question) There is no terminal to answer on: confirm with --yes.")
         }
         guard try await Terminal.confirm(question) else {
             throw UsageError("The answer was no, so nothing was removed.")

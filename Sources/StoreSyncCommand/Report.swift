@@ -1,11 +1,11 @@
 import Foundation
 
-/// What the command prints: one JSON object, or sentences.
+/// Prints the output of a command: one JSON object, or sentences.
 struct Report: Sendable {
     let isJSON: Bool
     let isQuiet: Bool
 
-    /// For errors that come before the options are known.
+    /// The report for errors that occur before the options are known.
     static let standard = Report(isJSON: true, isQuiet: false)
 
     init(isJSON: Bool, isQuiet: Bool) {
@@ -17,7 +17,7 @@ struct Report: Sendable {
         self.init(isJSON: options.json, isQuiet: options.quiet)
     }
 
-    /// The result: an object for scripts, or lines for people.
+    /// Prints the result: an object for scripts, or lines for people.
     func result(_ object: some Encodable, lines: @autoclosure () -> [String]) {
         if isJSON {
             print(object)
@@ -26,14 +26,14 @@ struct Report: Sendable {
         }
     }
 
-    /// A step on the way, for people only.
+    /// Prints a step of the work, for people only.
     func step(_ line: String) {
         guard !isJSON, !isQuiet else { return }
         Swift.print(line)
         fflush(nil)
     }
 
-    /// Something that people should know; on standard error, so that it never gets between JSON.
+    /// Prints a warning to standard error, so that it never mixes with JSON.
     func warning(_ line: String) {
         guard !isQuiet else { return }
         Self.standardError("warning: \(line)")

@@ -5,7 +5,7 @@ import RemoteStorage
 import StoreSync
 import SyncCryptography
 
-/// One run of a command: the manager, who answers its questions, and how it ends.
+/// One run of a command: the manager, the delegate that answers its questions, and the report.
 struct Session: Sendable {
     let manager: ApplicationSyncManager
     let backend: any RemoteBackend
@@ -23,7 +23,7 @@ struct Session: Sendable {
         let password = try options.password()
         let wanted = encryption?.encrypt ?? (password != nil ? true : nil)
         if encryption?.encrypt == false, password != nil {
-            throw UsageError("A password and --no-encrypt contradict each other. Give one of them.")
+            throw UsageError("A password and --no-encrypt contradict each other. Give only one of them.")
         }
         delegate = await CommandDelegate(encrypts: wanted, password: password, recreates: recreates)
         backend = try options.backend()
@@ -49,21 +49,21 @@ struct Session: Sendable {
         return try await interruption.value(of: handle)
     }
 
-    /// Waits for the keychain, whose items travel beside what the command is for, and fails it no more.
+    /// Waits for the keychain's synchronization, whose failure is only a warning: the command's own work is complete.
     func finish(_ keychain: OperationHandle<KeychainSynchronization>) async {
         do {
             for warning in try await interruption.value(of: keychain).warnings { report.warning(warning) }
         } catch let error as StoreSyncError where error.code == .busy {
-            // Another command is just doing it.
+            // Another command is synchronizing the keychain.
         } catch is CancellationError {
-            // Interrupted after the commit.
+            // Interrupted after the commit: the command has succeeded.
         } catch {
             let failure = Failure(error, signal: nil)
-            report.warning("The keychain's items did not travel: \(failure.message) [\(failure.code)]")
+            report.warning("The keychain's items were not synchronized: \(failure.message) [\(failure.code)]")
         }
     }
 
-    /// Runs a command's body with a supervisor that signals cancel, reports what goes wrong and exits with its status.
+    /// Runs a command's body with a supervisor that signals cancel, and exits with the status of a reported error.
     static func run(
         _ output: OutputOptions,
         _ body: @Sendable (Interruption) async throws -> Void
@@ -83,7 +83,7 @@ struct Session: Sendable {
     }
 }
 
-/// Answers the manager's questions by the options, or asks whoever sits at the terminal.
+/// Answers the manager's questions from the options, or asks the user at the terminal.
 @MainActor
 final class CommandDelegate: ApplicationSyncDelegate {
     private let encrypts: Bool?
@@ -120,7 +120,7 @@ final class CommandDelegate: ApplicationSyncDelegate {
             return .encrypted(try await Terminal.password(prompt))
         case .joiningUnencrypted:
             guard encrypts == nil, Terminal.isInteractive else { throw undecided(isUnencrypted(application)) }
-            guard try await Terminal.confirm("\(application) is not encrypted. Join it all the same?") else {
+            guard try await Terminal.confirm("\(application) is not encrypted. Join it anyway?") else {
                 throw undecided(isUnencrypted(application))
             }
             return .unencrypted
@@ -130,12 +130,12 @@ final class CommandDelegate: ApplicationSyncDelegate {
     private func passwordRequired(_ application: RemoteIdentifier) -> StoreSyncError {
         StoreSyncError(
             .passwordRequired,
-            "\(application) needs a password, and nobody is there to be asked: give --password-file or STORESYNC_PASSWORD."
+            "\(application) needs a password, and there is no terminal: give --password-file or STORESYNC_PASSWORD."
         )
     }
 
     private func wrongPassword(_ application: RemoteIdentifier) -> StoreSyncError {
-        StoreSyncError(.wrongPassword, "The password that was given isn't that of \(application). Nothing was written.")
+        StoreSyncError(.wrongPassword, "The given password isn't that of \(application). Nothing was written.")
     }
 
     private func undecided(_ words: String) -> StoreSyncError { StoreSyncError(.encryptionUndecided, words) }
@@ -145,12 +145,12 @@ final class CommandDelegate: ApplicationSyncDelegate {
     }
 
     private func isUnencrypted(_ application: RemoteIdentifier) -> String {
-        "\(application) is not encrypted. Join it with --no-encrypt; --encrypt needs another application."
+        "\(application) is not encrypted. Join it with --no-encrypt, or encrypt another application."
     }
 
     func shouldRecreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool {
         if recreates { return true }
-        if Terminal.isInteractive, try await Terminal.confirm("\(document) was deleted. Make it anew?") { return true }
-        throw StoreSyncError(.documentDeleted, "\(document) was deleted. Push with --recreate to make it anew.")
+        if Terminal.isInteractive, try await Terminal.confirm("\(document) was deleted. Recreate it?") { return true }
+        throw StoreSyncError(.documentDeleted, "\(document) was deleted. Push with --recreate to create it again.")
     }
 }

@@ -5,10 +5,10 @@ import RemoteStorage
 import StoreSync
 import SyncCryptography
 
-/// `storesync status`: what is on the remote.
+/// `storesync status`: shows what is on the remote.
 struct Status: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Lists the application's clients, documents and stores. Registers nobody."
+        abstract: "Lists the application's clients, documents and stores. Registers no client."
     )
 
     @OptionGroup var options: CommonOptions
@@ -17,7 +17,7 @@ struct Status: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, interruption: interruption)
             let status = try await session.value(of: session.manager.status())
-            // Asked last: what can't be reached has said so by now.
+            // Asked last: a remote that can't be reached has failed by now.
             let remote = Remote(session.backend.identity, try await session.backend.knownCapabilities())
             session.report.result(Result(status, remote), lines: lines(status, remote))
             guard !options.output.json else { return }
@@ -25,10 +25,10 @@ struct Status: AsyncParsableCommand {
         }
     }
 
-    /// The storage, and what can be relied on there.
+    /// The storage, and what it guarantees.
     private struct Remote: Encodable {
         let identity: String
-        /// `nil` where it would have to be tried out.
+        /// `nil` if the storage would have to be tested first.
         let capabilities: [String]?
 
         init(_ identity: String, _ capabilities: RemoteCapabilities?) {
@@ -37,7 +37,7 @@ struct Status: AsyncParsableCommand {
         }
 
         var line: String {
-            guard let capabilities else { return "remote \(identity)  is tried out by the first push" }
+            guard let capabilities else { return "remote \(identity)  is tested by the first push" }
             return "remote \(identity)  "
                 + (capabilities.isEmpty ? "guarantees nothing" : capabilities.joined(separator: ", "))
         }
@@ -156,7 +156,7 @@ struct Status: AsyncParsableCommand {
             }
         }
 
-        // Not the synthesized one, which would leave out what there isn't: a client, an encryption.
+        // The synthesized method would leave out a client or an encryption that is `nil`.
         func encode(to encoder: any Encoder) throws {
             var container = encoder.container(keyedBy: CodingKeys.self)
             try container.encode(application, forKey: .application)

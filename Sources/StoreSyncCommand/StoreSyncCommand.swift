@@ -5,12 +5,12 @@ import Foundation
 import Glibc
 #endif
 
-/// `storesync`: store files on several devices, through any storage that holds files.
+/// `storesync`: synchronizes store files between devices, through any storage that holds files.
 @main
 struct StoreSyncCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "storesync",
-        abstract: "Keeps a store file in step between devices, through any storage that holds files.",
+        abstract: "Keeps a store file synchronized between devices, through any storage that holds files.",
         discussion: """
             Two --state directories are two devices. See what it does with `storesync demo`.
             """,
@@ -20,7 +20,7 @@ struct StoreSyncCommand: AsyncParsableCommand {
         ]
     )
 
-    /// Parses and runs, so that errors too are one JSON object where that is asked for.
+    /// Parses the arguments and runs the command; with `--json`, a usage error is one JSON object too.
     static func main() async {
         keepFreedMemory()
         let arguments = Array(CommandLine.arguments.dropFirst())
@@ -39,13 +39,13 @@ struct StoreSyncCommand: AsyncParsableCommand {
         }
     }
 
-    /// Has the allocator keep some megabytes that were freed.
+    /// Makes the allocator keep some megabytes of freed memory.
     ///
-    /// Chunks of 1 MiB come and go. By default glibc gives each back to the system, which then clears its pages anew: an eighth of
-    /// the time of a pull.
+    /// Chunks of 1 MiB are allocated and freed all the time. By default glibc returns each to the system, which then
+    /// clears its pages again. That takes an eighth of the time of a pull.
     private static func keepFreedMemory() {
         #if canImport(Glibc)
-        // Swift's Glibc module shows neither mallopt(3) nor its parameters M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
+        // Swift's Glibc module exports neither mallopt(3) nor its parameters M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
         typealias Mallopt = @convention(c) (CInt, CInt) -> CInt
         guard let mallopt = dlsym(nil, "mallopt").map({ unsafeBitCast($0, to: Mallopt.self) }) else { return }
         _ = mallopt(-1, 64 << 20)

@@ -2,24 +2,24 @@ import Foundation
 import SyncCryptography
 import ThreadSupport
 
-/// The person in front of the terminal, if there is one.
+/// Asks the user at the terminal, if there is one.
 enum Terminal {
-    /// Whether somebody can be asked.
+    /// Whether the user can be asked.
     static var isInteractive: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
-    // Written to when the command is interrupted, so that a question ends that nobody answers.
+    // The command writes to this pipe when it is interrupted, so that a question without an answer ends.
     private static let wakeUp: (read: Int32, write: Int32) = {
         var descriptors: [Int32] = [-1, -1]
         _ = pipe(&descriptors)
         return (descriptors[0], descriptors[1])
     }()
 
-    /// Ends a question that is being asked.
+    /// Ends a question that is waiting for an answer.
     static func interrupt() {
         _ = write(wakeUp.write, [0], 1)
     }
 
-    /// Asks a question that is answered by yes or no.
+    /// Asks a yes-or-no question.
     ///
     /// - Throws: `CancellationError` when the command is interrupted or the input ends.
     static func confirm(_ question: String) async throws -> Bool {
@@ -35,9 +35,9 @@ enum Terminal {
         }
     }
 
-    /// Asks for a password, which doesn't show.
+    /// Asks for a password without echo.
     ///
-    /// What was typed before it's asked for did show, so it's thrown away.
+    /// Input typed before the prompt was visible, so it's discarded.
     ///
     /// - Throws: `CancellationError` when the command is interrupted or the input ends.
     static func password(_ prompt: String) async throws -> Password {
@@ -57,16 +57,16 @@ enum Terminal {
         }
     }
 
-    /// Asks twice for a password that is new.
+    /// Asks for a new password twice, until both entries are the same.
     static func newPassword(_ prompt: String) async throws -> Password {
         while true {
             let first = try await password(prompt)
             if try await password("The same again") == first { return first }
-            FileHandle.standardError.write(Data("These were two different ones. Once more.\n".utf8))
+            FileHandle.standardError.write(Data("These were two different passwords. Try again.\n".utf8))
         }
     }
 
-    /// Runs `body` while the terminal doesn't show what is typed; what was typed before or is left over is thrown away.
+    /// Runs `body` without echo on the terminal; discards input typed before and input left over.
     private static func withoutEcho<Result>(_ body: () throws -> Result) throws -> Result {
         var settings = termios()
         guard tcgetattr(STDIN_FILENO, &settings) == 0 else { return try body() }

@@ -2,10 +2,10 @@ import ArgumentParser
 import Operations
 import StoreSync
 
-/// `storesync verify`: reads every file and says what is wrong.
+/// `storesync verify`: reads every file and reports problems.
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Reads and checks every file of the application. Registers nobody."
+        abstract: "Reads and checks every file of the application. Registers no client."
     )
 
     @Flag(help: "Finish what this device left unfinished, and remove what it left behind.")

@@ -1,18 +1,18 @@
-/// The digests of a file's blocks, by which those that changed are found again.
+/// The digests of a file's blocks, by which changed blocks are found.
 ///
-/// A block is a page of the ``ContentRoot``, which has the page's digest, or several, whose digests' digest it has then. What is in
-/// a store may come from strangers: nobody can make two blocks with the same digest.
+/// A block is one page of the ``ContentRoot`` or several pages. The digest of one page is the block's digest; for several pages,
+/// it's the digest of their digests. The content of a store may be untrusted, so the digests are collision-resistant.
 package struct BlockDigests: Hashable, Sendable {
-    /// How many bytes a block has; the last one may be shorter.
+    /// The size of a block in bytes; the last block may be shorter.
     package let blockSize: Int
-    /// How many bytes the file has.
+    /// The size of the file, in bytes.
     package private(set) var byteCount: Int64 = 0
     /// The digests, in order.
     package private(set) var bytes: [UInt8] = []
-    /// What says fast which pages are the same, if there is any; only where a block is a page.
+    /// The fingerprints, by which unchanged pages are found fast; only if a block is a page.
     package private(set) var fingerprints: Fingerprints?
 
-    /// Begins with an empty file, without fingerprints.
+    /// Creates the digests of an empty file, without fingerprints.
     ///
     /// - Parameter blockSize: A power of two from 4 KiB to 1 MiB.
     package init(blockSize: Int) {
@@ -20,16 +20,16 @@ package struct BlockDigests: Hashable, Sendable {
         self.blockSize = blockSize
     }
 
-    /// Begins with an empty file, and with fingerprints that can be compared with those of `former`.
+    /// Creates the digests of an empty file, with fingerprints that can be compared with those of `former`.
     init(blockSize: Int, comparableWith former: BlockDigests?) {
         self.init(blockSize: blockSize)
         guard blockSize == ContentRoot.pageSize else { return }
         fingerprints = former?.fingerprints?.begunAnew ?? Fingerprints()
     }
 
-    /// Takes the digests of a file, as ``bytes`` gave them, and what ``fingerprints`` held.
+    /// Restores the digests of a file from the values of ``bytes`` and ``fingerprints``.
     ///
-    /// Returns `nil` if there aren't as many as the file has blocks.
+    /// Returns `nil` if their number doesn't match the file's size.
     package init?(
         blockSize: Int,
         byteCount: Int64,
@@ -47,7 +47,7 @@ package struct BlockDigests: Hashable, Sendable {
         self.fingerprints = taken
     }
 
-    /// How many bytes the digests have of a file of `byteCount` bytes; `nil` if no block can have `blockSize`.
+    /// Returns the size of the digests of a file of `byteCount` bytes; `nil` if `blockSize` isn't valid.
     package static func byteCount(of byteCount: Int64, blockSize: Int) -> Int? {
         guard isBlockSize(blockSize) else { return nil }
         return Int(byteCount / Int64(blockSize) + (byteCount % Int64(blockSize) == 0 ? 0 : 1)) * Blake2b.byteCount
@@ -57,12 +57,12 @@ package struct BlockDigests: Hashable, Sendable {
         (ContentRoot.pageSize...ContentRoot.blockSize).contains(size) && size.nonzeroBitCount == 1
     }
 
-    /// The next bytes; all that came before must have been whole blocks.
+    /// Appends the next bytes; all former bytes must have been whole blocks.
     package mutating func update(_ chunk: [UInt8]) {
         append(pageDigests: Blake2b.digests(of: chunk, blockSize: ContentRoot.pageSize), byteCount: chunk.count)
     }
 
-    /// The next bytes, whose pages somebody else has digested, and made the fingerprints of if there are to be any.
+    /// Appends the next bytes, by the digests of their pages and their fingerprints, if there are any.
     mutating func append(pageDigests: [UInt8], fingerprints new: [UInt8]? = nil, byteCount count: Int) {
         precondition(byteCount % Int64(blockSize) == 0, "a block can't follow a part of another one")
         bytes += digests(ofPages: pageDigests)
@@ -75,7 +75,7 @@ package struct BlockDigests: Hashable, Sendable {
         return Blake2b.digests(of: pageDigests, blockSize: blockSize / ContentRoot.pageSize * Blake2b.byteCount)
     }
 
-    /// The blocks that aren't the same in `former`, which has blocks of the same size, as runs that don't touch.
+    /// Returns the blocks that differ from `former`, which has the same block size, as runs that don't touch.
     package func blocksChanged(since former: BlockDigests) -> [Range<Int64>] {
         precondition(blockSize == former.blockSize, "blocks of different sizes can't be compared")
         var runs: [Range<Int64>] = []
@@ -90,7 +90,7 @@ package struct BlockDigests: Hashable, Sendable {
         return runs
     }
 
-    /// Whether blocks that stand at an offset of the file, whole ones or the last, have these digests.
+    /// Whether these are the digests of the blocks at an offset of the file, which are whole blocks or include the last.
     package func match(_ blocks: [UInt8], at offset: Int64) -> Bool {
         let first = Int(offset / Int64(blockSize)) * Blake2b.byteCount
         let found = digests(ofPages: Blake2b.digests(of: blocks, blockSize: ContentRoot.pageSize))

@@ -5,16 +5,16 @@ package import Foundation
 /// The file is cut into pages of 4 KiB (the last one may be shorter; an empty file has none). Each page has a digest,
 /// BLAKE2b with 32 bytes and no key. A block is 256 pages, 1 MiB; its digest is the same function of its pages' digests, in
 /// order. The root is the same function of: the 24 bytes of ASCII `swift-store-sync content`, the file's length as 8 bytes,
-/// least significant first, and the blocks' digests in order. So blocks can be digested in parallel, neither a page moved
-/// nor one left out goes unnoticed, and the pages' digests show what changed between two states.
+/// least significant first, and the blocks' digests in order. So blocks can be digested in parallel, a moved or missing page is
+/// detected, and the pages' digests show what changed between two states.
 package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
     /// The root's 32 bytes.
     package let bytes: [UInt8]
 
-    /// How many bytes a block has.
+    /// The size of a block, in bytes.
     package static let blockSize = 1 << 20
 
-    /// How many bytes a page has.
+    /// The size of a page, in bytes.
     package static let pageSize = 1 << 12
 
     fileprivate init(bytes: [UInt8]) {
@@ -65,22 +65,22 @@ package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Digests a file's content as it comes, in pieces of any size.
+/// Digests a file's content as it arrives, in pieces of any size.
 package struct ContentRootHasher: Sendable {
     private var digests: [UInt8] = Array("swift-store-sync content".utf8) + Array(repeating: 0, count: 8)
     private var pending: [UInt8] = []
     private static let lengthOffset = 24
 
-    /// How many bytes have come.
+    /// The number of bytes so far.
     package private(set) var byteCount: Int64 = 0
 
-    /// Begins with an empty file.
+    /// Creates the hasher of an empty file.
     package init() {}
 
-    /// The next bytes.
+    /// Appends the next bytes.
     package mutating func update(_ chunk: [UInt8]) {
         byteCount += Int64(chunk.count)
-        // Files come in chunks of the block's size: those are digested where they are.
+        // Files usually arrive in chunks of the block's size, which are digested without a copy.
         if pending.isEmpty, chunk.count == ContentRoot.blockSize {
             digests += Self.blockDigest(of: chunk)
             return
@@ -100,16 +100,16 @@ package struct ContentRootHasher: Sendable {
         Blake2b.digest(of: Blake2b.digests(of: block, blockSize: ContentRoot.pageSize))
     }
 
-    /// The next block, which somebody else has digested: a whole one, or the last.
+    /// Appends the digest of the next block, which is whole or the last.
     ///
-    /// All that came before must have been whole blocks.
+    /// All former bytes must have been whole blocks.
     mutating func append(blockDigest: [UInt8], byteCount: Int) {
         precondition(pending.isEmpty, "a block can't follow \(pending.count) bytes of another one")
         self.byteCount += Int64(byteCount)
         digests += blockDigest
     }
 
-    /// The root of all that has come.
+    /// Returns the root of all bytes.
     package consuming func finalize() -> ContentRoot {
         if !pending.isEmpty { digests += Self.blockDigest(of: pending) }
         for index in 0..<8 {

@@ -1,12 +1,12 @@
 import Foundation
 
 extension FileHandle {
-    /// Reads the next bytes of a file, by one system call where the system lets it be one.
+    /// Reads the next bytes of a file, with a single system call if the system allows it.
     ///
     /// `read(upToCount:)` reads 2 KiB at a time on Linux, which takes longer than digesting them. Blocks.
     ///
-    /// - Parameter count: How many bytes are wanted.
-    /// - Returns: The bytes; fewer than wanted only at the end of the file.
+    /// - Parameter count: How many bytes to read.
+    /// - Returns: The bytes; fewer than `count` only at the end of the file.
     /// - Throws: `POSIXError`.
     package func readBlock(of count: Int) throws -> [UInt8] {
         try [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in

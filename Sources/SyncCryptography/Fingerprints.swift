@@ -1,19 +1,19 @@
-/// Fingerprints of a file's content, by which what hasn't changed is found several times as fast as by digesting it.
+/// Fingerprints of a file's content, which find unchanged content several times as fast as digests do.
 ///
-/// Every 16 KiB have one: a ``GMAC`` under a key that stays on the device, as the fingerprints do. Nobody who doesn't know them can
-/// make two contents with the same one.
+/// Each 16 KiB have a fingerprint: a ``GMAC`` under a key that stays on the device, as the fingerprints do. An attacker who doesn't
+/// know them can't create two contents with the same fingerprint.
 package struct Fingerprints: Hashable, Sendable {
-    /// How many bytes have one fingerprint; the last one may be of fewer.
+    /// The number of bytes that a fingerprint covers; the last fingerprint may cover fewer.
     static let groupSize = 1 << 14
-    /// How many bytes a key has.
+    /// The size of a key, in bytes.
     package static let keyBytes = GMAC.keyBytes
 
-    /// The key that they were made with.
+    /// The key of the fingerprints.
     package let key: [UInt8]
     /// The fingerprints, in order.
     package private(set) var bytes: [UInt8] = []
 
-    /// Begins with an empty file, and a key of its own; `nil` where this processor can't do it fast.
+    /// Creates the fingerprints of an empty file with a new key; `nil` if this processor doesn't accelerate GMAC.
     init?() {
         guard GMAC.isAvailable else { return nil }
         key = Sodium.randomBytes(GMAC.keyBytes)
@@ -23,39 +23,39 @@ package struct Fingerprints: Hashable, Sendable {
         self.key = key
     }
 
-    /// Takes the fingerprints of a file, as ``bytes`` gave them; `nil` if there can't be as many.
+    /// Restores the fingerprints of a file from ``bytes``; `nil` if their number doesn't match the file's size.
     init?(key: [UInt8], byteCount: Int64, bytes: [UInt8]) {
         guard key.count == GMAC.keyBytes, bytes.count == Self.byteCount(of: byteCount) else { return nil }
         self.key = key
         self.bytes = bytes
     }
 
-    /// How many bytes the fingerprints of a file of `byteCount` bytes have.
+    /// Returns the size of the fingerprints of a file of `byteCount` bytes.
     package static func byteCount(of byteCount: Int64) -> Int {
         let group = Int64(groupSize)
         return Int(byteCount / group + (byteCount % group == 0 ? 0 : 1)) * GMAC.tagBytes
     }
 
-    /// Begins with an empty file and the same key.
+    /// The fingerprints of an empty file, with the same key.
     var begunAnew: Fingerprints { Fingerprints(key: key) }
 
     mutating func append(_ fingerprints: [UInt8]) { bytes += fingerprints }
 }
 
-/// Digests the pages of blocks, but for those that a former state of the file had at the same place.
+/// Digests the pages of blocks, except pages that a former state of the file had at the same offset.
 struct PageDigester: Sendable {
     private let former: BlockDigests?
     private let mac: GMAC?
 
     /// - Parameters:
-    ///   - fingerprints: Where those of the blocks go, so that they're made; `nil` if none are wanted.
-    ///   - former: What was found out of a former state, with the same key.
+    ///   - fingerprints: The fingerprints that those of the blocks are appended to; `nil` to compute none.
+    ///   - former: The digests of a former state, with fingerprints under the same key.
     init(_ fingerprints: Fingerprints?, since former: BlockDigests?) {
         mac = fingerprints.flatMap { GMAC(key: $0.key) }
         self.former = former
     }
 
-    /// The digests of the pages of a block that begins at `offset`, which a page begins at, and the fingerprints.
+    /// Returns the page digests and the fingerprints of a block at `offset`, where a page begins.
     func digests(of block: [UInt8], at offset: Int64) -> (digests: [UInt8], fingerprints: [UInt8]?) {
         guard let mac else { return (Blake2b.digests(of: block, blockSize: ContentRoot.pageSize), nil) }
         let groups = stride(from: 0, to: block.count, by: Fingerprints.groupSize)
@@ -88,7 +88,7 @@ struct PageDigester: Sendable {
 }
 
 extension BlockDigests {
-    /// The digests of pages that have this fingerprint, if it's the one that stands at this place.
+    /// Returns the digests of the pages at an offset if they have this fingerprint, else `nil`.
     fileprivate func pageDigests(
         at offset: Int64,
         _ count: Int,

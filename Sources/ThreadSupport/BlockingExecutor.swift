@@ -1,20 +1,20 @@
 import Dispatch
 
-/// Runs jobs that block (files, SQLite, password hashing) on threads of their own.
+/// Runs jobs that block (files, SQLite, password hashing) on dedicated threads.
 ///
-/// The cooperative pool has as many threads as the machine has cores; a job that waits there for a disk stops the
-/// tasks of the whole process. Everything of ours that blocks goes through ``runBlocking(on:_:)`` with an executor
-/// that is injected, so that a simulation can put its own in this one's place.
+/// The cooperative pool has as many threads as the machine has cores, so a job that waits there for a disk stops the
+/// tasks of the whole process. All blocking work of this package goes through ``runBlocking(on:_:)`` with an injected
+/// executor, so that a simulation can inject its own.
 package final class BlockingExecutor: TaskExecutor {
-    /// The executor that is used where none is injected.
+    /// The executor that is used if none is injected.
     package static let shared = BlockingExecutor()
 
     private let queue: DispatchQueue
 
-    /// Creates an executor with its own threads, made as they are needed.
+    /// Creates an executor with its own threads, which are created on demand.
     ///
     /// - Parameters:
-    ///   - label: What the threads are called in a debugger.
+    ///   - label: The name of the threads in a debugger.
     ///   - isSerial: Whether it runs one job at a time.
     package init(label: String = "swift-store-sync.blocking", isSerial: Bool = false) {
         queue = DispatchQueue(label: label, attributes: isSerial ? [] : .concurrent)
@@ -31,8 +31,8 @@ package final class BlockingExecutor: TaskExecutor {
 /// Runs `body`, which may block, on `executor`.
 ///
 /// - Parameters:
-///   - executor: Where to block; ``BlockingExecutor/shared`` where it is `nil`.
-///   - body: The work. It runs to its end even if the task is cancelled: check inside where that takes long.
+///   - executor: The executor to block on; ``BlockingExecutor/shared`` where this is `nil`.
+///   - body: The work. It runs to its end even if the task is cancelled: long work should check for cancellation.
 /// - Returns: What `body` returns.
 /// - Throws: What `body` throws.
 @concurrent

@@ -6,9 +6,9 @@ public import Glibc
 
 /// A value that is read and changed under a lock.
 ///
-/// It stands where many threads contend for one lock: `Synchronization.Mutex` spins there (18 to 26 µs a lock with
-/// eight threads on two cores, against 0.2) and ThreadSanitizer cannot see it. Keep the body short, never call out of
-/// it, and resume continuations after it.
+/// Use it where many threads contend for one lock: `Synchronization.Mutex` spins there (18 to 26 µs a lock with eight
+/// threads on two cores, against 0.2 µs) and ThreadSanitizer can't see it. Keep the body short, call no foreign code in it,
+/// and resume continuations after it.
 public struct Locked<Value>: @unchecked Sendable {
     // Sendable: the value is touched only between lock and unlock, and `withLock` hands values over as `sending`.
     @usableFromInline let box: Box
@@ -31,7 +31,7 @@ public struct Locked<Value>: @unchecked Sendable {
 
     @usableFromInline
     final class Box {
-        /// Behind a pointer, because the lock already gives what the runtime's check for exclusive access would.
+        /// Behind a pointer, to avoid the runtime's check for exclusive access, which the lock already guarantees.
         @usableFromInline let value: UnsafeMutablePointer<Value>
         @usableFromInline let mutex: UnsafeMutablePointer<NativeLock>
 
@@ -42,7 +42,8 @@ public struct Locked<Value>: @unchecked Sendable {
             mutex = .allocate(capacity: 1)
             mutex.initialize(to: NativeLock())
             #if !canImport(Darwin)
-            // It spins for a moment before it sleeps: what it guards is short, and sleeping costs two switches.
+            // An adaptive mutex spins briefly before it sleeps: critical sections are short, and sleeping costs two
+            // context switches.
             var attributes = pthread_mutexattr_t()
             pthread_mutexattr_init(&attributes)
             pthread_mutexattr_settype(&attributes, CInt(PTHREAD_MUTEX_ADAPTIVE_NP))

@@ -4,10 +4,10 @@ import Darwin
 import Glibc
 #endif
 
-/// An object that a thread knows as its current one.
+/// A thread-local reference to an object.
 ///
-/// It is for what synchronous code must find without being handed it, hooks of the runtime above all; what belongs to a
-/// task is a `TaskLocal`.
+/// Use it for objects that synchronous code can't get as a parameter, mainly in hooks of Swift's runtime. Use a `TaskLocal`
+/// for values that belong to a task.
 package struct ThreadLocal<Object: AnyObject & Sendable>: Sendable {
     private let key: pthread_key_t
 
@@ -24,7 +24,7 @@ package struct ThreadLocal<Object: AnyObject & Sendable>: Sendable {
         pthread_getspecific(key).map { Unmanaged<Object>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// Runs `body` with `object` as the current thread's, and puts the former one back.
+    /// Runs `body` with `object` as the current thread's object, then restores the previous one.
     package func withValue<Result, Failure: Error>(
         _ object: Object,
         _ body: () throws(Failure) -> Result

@@ -1,10 +1,10 @@
-/// Waits until somebody resumes the continuation, or the task is cancelled.
+/// Waits until the continuation is resumed, or the task is cancelled.
 ///
 /// - Parameters:
-///   - reason: What is waited for, as "waits for …" goes on: a simulation that can't go on names it.
-///   - enqueue: Keeps the continuation, to be found by `remove`, and returns `true`; or returns `false` if there is nothing
-///     to wait for.
-///   - remove: Takes the continuation back; `nil` if it isn't kept, because it was resumed or never came.
+///   - reason: What the task waits for, as a continuation of "waits for …". A simulation that is stuck reports it.
+///   - enqueue: Stores the continuation, so that `remove` can find it, and returns `true`; or returns `false` if there is
+///     nothing to wait for.
+///   - remove: Removes and returns the continuation; `nil` if it isn't stored, because it was resumed or not stored yet.
 /// - Throws: `CancellationError` if the task was cancelled before the continuation was resumed.
 package func waitCancellably(
     for reason: @autoclosure () -> String? = nil,
@@ -16,7 +16,7 @@ package func waitCancellably(
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 guard enqueue(continuation) else { return continuation.resume() }
-                // The cancellation may have come when there was nothing to take back yet.
+                // The task may have been cancelled before the continuation was stored.
                 if Task.isCancelled { cancel() }
             }
         } onCancel: {

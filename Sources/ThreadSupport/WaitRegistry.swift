@@ -1,21 +1,21 @@
-/// Knows who waits for what while a simulation runs, so that a deadlock can be told in names.
+/// Records what each party of a simulation waits for, so that the report of a deadlock can name the parties.
 ///
-/// A simulation makes one the current thread's while it runs jobs. Outside simulations there is none, and what registers
-/// here costs one look at a thread-local slot.
+/// A simulation sets its registry as the current thread's while it runs jobs. Outside simulations there is none, and a wait
+/// only costs one read of a thread-local slot.
 package final class WaitRegistry: Sendable {
-    /// Somebody who works, and so either runs or waits: the scenario, or an operation in its `main`.
+    /// A unit of work that either runs or waits: the scenario, or an operation in its `main`.
     package struct Party: Sendable, Hashable {
         fileprivate var number: UInt64
 
-        /// Everything that isn't somebody else's.
+        /// The party of all work that belongs to no other party.
         fileprivate static let scenario = Party(number: 0)
     }
 
-    /// A wait that was begun and isn't over.
+    /// A wait that has begun and isn't over.
     package struct Wait: Sendable {
-        /// Who waits.
+        /// The name of the party that waits.
         package var party: String
-        /// What for, as "waits for …" goes on.
+        /// What the party waits for, as a continuation of "waits for …".
         package var reason: String
     }
 
@@ -31,7 +31,7 @@ package final class WaitRegistry: Sendable {
 
     private let state = Locked(State())
 
-    /// Creates a registry in which only the scenario is known, and it doesn't wait.
+    /// Creates a registry that knows only the scenario, which doesn't wait.
     package init() {}
 
     /// The registry of the simulation that runs on this thread.
@@ -42,9 +42,9 @@ package final class WaitRegistry: Sendable {
         try Self.thread.withValue(self, body)
     }
 
-    /// Runs `body`, which waits for `reason`; a wait that can't say what for isn't registered.
+    /// Runs `body`, which waits for `reason`; a wait without a reason isn't registered.
     ///
-    /// `cancel` ends the wait, if it can be ended, when the simulation is over.
+    /// When the simulation is over, it calls `cancel` to end the wait, if `cancel` isn't `nil`.
     package static func waiting<Result>(
         for reason: @autoclosure () -> String?,
         cancel: (@Sendable () -> Void)? = nil,
@@ -56,7 +56,7 @@ package final class WaitRegistry: Sendable {
         return try await body()
     }
 
-    /// Runs `body` as a party of its own: what waits in it, and in its child tasks, is told to be this one's.
+    /// Runs `body` as a separate party, to which all waits in `body` and its child tasks are attributed.
     package static func working<Result>(
         as name: @autoclosure () -> String,
         _ body: nonisolated(nonsending) () async -> Result
@@ -67,9 +67,7 @@ package final class WaitRegistry: Sendable {
         return await $party.withValue(party) { await body() }
     }
 
-    /// Notes that something was done that must never be done, where it can't be refused.
-    ///
-    /// Whoever simulates finds it in ``faults``.
+    /// Records forbidden behaviour that can't be refused, to be found in ``faults``.
     package static func note(_ fault: @autoclosure () -> String) {
         guard let registry = current else { return }
         let fault = fault()
@@ -80,12 +78,12 @@ package final class WaitRegistry: Sendable {
     package var waits: [Wait] {
         state.withLock { state in
             state.waits.sorted { $0.key < $1.key }.map { _, wait in
-                Wait(party: state.parties[wait.party] ?? "somebody", reason: wait.reason)
+                Wait(party: state.parties[wait.party] ?? "an unknown party", reason: wait.reason)
             }
         }
     }
 
-    /// Who neither ended nor waits for anything that is known here.
+    /// The names of the parties that haven't ended and have no registered wait.
     package var partiesWithoutWaits: [String] {
         state.withLock { state in
             let waiting = Set(state.waits.values.map(\.party))
@@ -94,10 +92,10 @@ package final class WaitRegistry: Sendable {
         }
     }
 
-    /// What was noted, in order.
+    /// The recorded faults, in order.
     package var faults: [String] { state.withLock { $0.faults } }
 
-    /// Ends the waits that can be ended, for nobody else will.
+    /// Cancels all waits that can be cancelled, because nothing else ends them.
     ///
     /// Returns whether there were any.
     package func cancelAll() -> Bool {

@@ -34,7 +34,7 @@ struct DocumentationTests {
             .map { try String(contentsOf: folder.appending(path: $0), encoding: .utf8) }
     }
 
-    @Test("its examples are ones that are compiled", arguments: modules)
+    @Test("its examples are compiled in tests", arguments: modules)
     func examples(module: Module) throws {
         let blocks = try texts(in: "Sources/\(module.name)", ".md").flatMap { text in
             text.components(separatedBy: "```swift\n").dropFirst().map { $0.components(separatedBy: "```")[0] }
@@ -46,10 +46,10 @@ struct DocumentationTests {
         }
         #expect(!blocks.isEmpty)
         for block in blocks { #expect(compiled.contains(block), "\(block)") }
-        for example in compiled { #expect(blocks.contains(example), "it stands nowhere:\n\(example)") }
+        for example in compiled { #expect(blocks.contains(example), "no article contains it:\n\(example)") }
     }
 
-    @Test("its first page names everything that is public", arguments: modules)
+    @Test("its landing page names every public type", arguments: modules)
     func everythingIsNamed(module: Module) throws {
         let declaration = try Regex("(?m)^public (?:actor|class|enum|protocol|struct|typealias) ([A-Za-z0-9]+)")
         let names = try texts(in: "Sources/\(module.name)", ".swift")
@@ -59,7 +59,7 @@ struct DocumentationTests {
         for name in names { #expect(page.contains("- ``\(name)``\n"), "\(name)") }
     }
 
-    /// The lines between two marks without the indentation that they have here.
+    /// The lines between two marks, without their common indentation.
     private func unindented(_ lines: [Substring]) -> String {
         let body = lines.dropFirst().dropLast()
         let margin = body.filter { !$0.isEmpty }.map { $0.prefix { $0 == " " }.count }.min() ?? 0

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.3
 
-// Fuzzes the parsers of what comes from the remote, with libFuzzer. A package of its own, since everything is built with other
-// flags for it: `Tests/Fuzz/run` knows them.
+// Fuzzes the parsers of data from the remote, with libFuzzer. It is a separate package because everything in it is built with
+// other flags, which `Tests/Fuzz/run` sets.
 
 import PackageDescription
 
@@ -18,7 +18,7 @@ let package = Package(
                 .product(name: "StoreSync", package: "swift-store-sync"),
                 .product(name: "SyncCryptography", package: "swift-store-sync"),
             ],
-            // What has `@main` is no script, though it is one file.
+            // Without this flag, a target of one file is compiled as a script, which can't have `@main`.
             swiftSettings: [.unsafeFlags(["-parse-as-library"])],
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address", "-use-ld=lld"])]
         )

@@ -14,7 +14,7 @@ struct ConcurrencyTests {
         fixture = try KeychainFixture()
     }
 
-    @Test("Two that edit at once lose nothing, never deadlock, and give no stamp twice")
+    @Test("Two keychains that edit concurrently lose nothing, never deadlock, and never issue a stamp twice")
     func edits() async throws {
         let keychains = [try await fixture.open(), try await fixture.open()]
         let count = 40
@@ -41,7 +41,7 @@ struct ConcurrencyTests {
         #expect(file.entries.values.map(\.stamp.counter).max() == UInt64(2 * count))
     }
 
-    @Test("Of many who add the same item one succeeds, and the others hear that it's there")
+    @Test("Of many concurrent additions of the same item one succeeds, and the others throw duplicateItem")
     func race() async throws {
         let keychains = [try await fixture.open(), try await fixture.open()]
         let item = KeychainItem(service: "s", account: "a")
@@ -62,7 +62,7 @@ struct ConcurrencyTests {
         #expect(try await keychains[0].copyMatching(KeychainQuery(item)).map(\.secret.text) == winners)
     }
 
-    @Test("One that another program holds is busy, in words, and works afterwards")
+    @Test("A keychain that another program has locked throws busy with a remedy, and works afterwards")
     func busy() async throws {
         let keychain = try await fixture.open(busyTimeout: 0.01)
         let item = KeychainItem(service: "s", account: "a")
@@ -79,7 +79,7 @@ struct ConcurrencyTests {
         #expect(try await keychain.secret(matching: KeychainQuery(item)).text == "2")
     }
 
-    @Test("A change that is interrupted before it's committed has changed nothing")
+    @Test("A change that is interrupted before its commit changes nothing")
     func interruption() async throws {
         struct Crash: Error {}
         let crashes = Locked(false)

@@ -33,7 +33,7 @@ struct EntitlementsTests {
         }
     }
 
-    @Test("K1, K4: the entitlements of a provisioning profile, copied as they are")
+    @Test("K1, K4: the entitlements of a provisioning profile are read exactly as copied")
     func profile() throws {
         let expected = try Entitlements(
             applicationIdentifier: AccessGroupPattern("F3FU372W5M.com.pixolity.ios.cookbook.SecurityApp"),
@@ -52,7 +52,7 @@ struct EntitlementsTests {
         #expect(try Entitlements(propertyList: file) == expected)
     }
 
-    @Test("K2: a path in the source root, by the target's name")
+    @Test("K2: a build setting with the source root and the target's name gives the file's location")
     func location() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "root-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -88,7 +88,7 @@ struct EntitlementsTests {
         }
     }
 
-    @Test("K3: whatever else is wrong with the format is said")
+    @Test("K3: the error names every other fault of the format")
     func malformed() async {
         await expectInvalid("", "isn't an XML property list")
         await expectInvalid("{}", "isn't an XML property list")
@@ -100,7 +100,7 @@ struct EntitlementsTests {
         await expectInvalid("<!DOCTYPE plist [<!ENTITY a \"b\">]><plist><dict/></plist>", "document type of its own")
         await expectInvalid(String(repeating: " ", count: 1 << 17), "64 KiB")
         let wrong = "<plist><dict><key>keychain-access-groups</key><string>TEAM.*</string></dict></plist>"
-        await expectInvalid(wrong, "keychain-access-groups is of another type")
+        await expectInvalid(wrong, "keychain-access-groups has the wrong type")
         let deep = String(repeating: "<array>", count: 5_000) + String(repeating: "</array>", count: 5_000)
         await expectInvalid("<plist><dict><key>deep</key>\(deep.prefix(60_000))</dict></plist>", "tags")
     }
@@ -121,14 +121,14 @@ struct EntitlementsTests {
     }
 
     @Test(
-        "K13: what would entitle to other teams' groups is no pattern",
+        "K13: a text that would cover other teams' groups isn't a valid pattern",
         arguments: ["*", ".*", "TEAM*", "TEAM.*.shared", "*.shared", "TEAM.**", "", "a\u{0}"]
     )
     func badPatterns(text: String) async {
         await expect(.invalidEntitlements, "isn't an access group") { _ = try AccessGroupPattern(text) }
     }
 
-    @Test("Damaged files are refused in words or read, never worse")
+    @Test("Damaged files are read or refused with a typed error, without a crash")
     func mutations() {
         let whole = Self.file(Self.dictionary)
         var refused = 0

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Keychain
 
-/// What every keychain promises, as one suite.
+/// The conformance suite for every keychain.
 ///
-/// The keychain must be empty but for what other services have, unlocked, and entitle to `group` and `otherGroup`.
+/// The keychain must be unlocked, have no items of this service, and entitle to `group` and `otherGroup`.
 struct KeychainConformance {
     let keychain: any KeychainServices
     let group: String
@@ -100,7 +100,7 @@ struct KeychainConformance {
 
 @Suite("Keychain services", .timeLimit(.minutes(60)))
 struct KeychainConformanceTests {
-    @Test("D20: a file keychain does as every keychain")
+    @Test("D20: a file keychain passes the conformance suite")
     func file() async throws {
         let fixture = try KeychainFixture()
         let keychain = try await fixture.open()
@@ -110,12 +110,12 @@ struct KeychainConformanceTests {
             otherGroup: "TEAM.shared",
             foreignGroup: "OTHER.shared"
         ).check()
-        // Nothing is left over.
+        // The suite leaves no items behind.
         await expect(.itemNotFound) { _ = try await keychain.copyMatching(.everything) }
     }
 
     #if canImport(Security)
-    @Test("D20: the system's keychain does as every keychain, where the tests are signed for it")
+    @Test("D20: the system's keychain passes the conformance suite, if the tests are signed for it")
     func system() async throws {
         let keychain = SecurityKeychain()
         let probe = KeychainItem(service: "org.example.conformance", account: "probe")

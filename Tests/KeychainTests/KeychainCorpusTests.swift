@@ -1,13 +1,13 @@
 import Foundation
 import Testing
 
-@Suite("What fuzzing found in the keychain's parsers", .timeLimit(.minutes(60)))
+@Suite("The corpus of inputs that fuzzing found in the keychain's parsers", .timeLimit(.minutes(60)))
 struct KeychainCorpusTests {
     private static let corpus = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "Resources/Corpus")
 
     @Test(
-        "is parsed again, by every parser: no crash, and nothing but our errors",
+        "is parsed by every parser without a crash, with typed errors only",
         arguments: FuzzedKeychainParser.allCases
     )
     func replay(parser: FuzzedKeychainParser) throws {

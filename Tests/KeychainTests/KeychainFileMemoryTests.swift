@@ -3,7 +3,7 @@ import Testing
 
 @testable import Keychain
 
-@Suite("The memory of what was read of the clients' files")
+@Suite("The record of the clients' files that were read")
 struct KeychainFileMemoryTests {
     private static let (own, other, third) = (UUID(), UUID(), UUID())
 
@@ -11,7 +11,7 @@ struct KeychainFileMemoryTests {
         KeychainFile(replica: replica, publication: UUID(), seen: seen, entries: [:])
     }
 
-    @Test("A file that contains less than the one before is older; the same again, or one that contains more, isn't")
+    @Test("A file that contains fewer edits than its predecessor is older; a file with the same or more edits isn't")
     func older() {
         var memory = KeychainFileMemory()
         let file = Self.file(Self.own, [Self.own: 3, Self.other: 5])
@@ -22,28 +22,28 @@ struct KeychainFileMemoryTests {
         ]
         for seen in lesser {
             #expect(memory.isOlder(Self.file(Self.own, seen), of: "a"), "\(seen)")
-            // Of another client nothing was read.
+            // No file of the other client was read.
             #expect(!memory.isOlder(Self.file(Self.own, seen), of: "b"))
         }
         #expect(!memory.isOlder(file, of: "a"))
         #expect(!memory.isOlder(Self.file(Self.own, [Self.own: 3, Self.other: 5, Self.third: 1]), of: "a"))
     }
 
-    @Test("A new life has seen nothing and isn't older; a file of a former life is, even of one that was never read")
+    @Test("A file of a new replica isn't older; a file of a former replica is, even if none of its files was read")
     func lives() throws {
         var memory = KeychainFileMemory()
         memory.note(Self.file(Self.own, [Self.own: 3]), of: "a")
         #expect(!memory.isOlder(Self.file(Self.other, [:]), of: "a"))
         memory.note(Self.file(Self.other, [Self.other: 4, Self.third: 2]), of: "a")
         #expect(memory.isOlder(Self.file(Self.own, [Self.own: 8]), of: "a"))
-        // It was lived in between, as the last file knows.
+        // The last file has seen this replica, so it existed before that file.
         #expect(memory.isOlder(Self.file(Self.third, [Self.third: 2]), of: "a"))
         #expect(!memory.isOlder(Self.file(Self.own, [Self.own: 8, Self.other: 4, Self.third: 2]), of: "a"))
         let copy = try JSONDecoder().decode(KeychainFileMemory.self, from: JSONEncoder().encode(memory))
         #expect(copy == memory && copy.clients == ["a"])
     }
 
-    @Test("An older file that is noted changes nothing, and lives are forgotten only when there were very many")
+    @Test("Noting an older file changes nothing, and former replicas are forgotten only beyond the limit")
     func bounds() {
         var memory = KeychainFileMemory()
         memory.note(Self.file(Self.own, [Self.own: 3]), of: "a")

@@ -34,7 +34,7 @@ struct KeychainFileTests {
         )
     }
 
-    /// A content of this head and these entries.
+    /// Returns a file's content with this head and these entries.
     private static func content(
         version: UInt16 = 1,
         seen: [(UUID, UInt64)] = [],
@@ -74,14 +74,14 @@ struct KeychainFileTests {
         await expect(.corrupt, words, sourceLocation: sourceLocation) { _ = try KeychainFile(content) }
     }
 
-    @Test("is written in one way: what is read is written again, byte for byte")
+    @Test("has a canonical form: content that can be read is written again, byte for byte")
     func roundTrip() throws {
         let file = try Self.file()
         let content = file.content().bytes
         #expect(try KeychainFile(content) == file)
         #expect(try KeychainFile(content).content().bytes == content)
         #expect(file.description == "keychain file with 2 items and 1 tombstones")
-        // As the article says it.
+        // The layout that the article describes.
         var expected = Self.content(seen: [(Self.identifier(1), 3), (Self.identifier(2), 70_000)], count: 3)
         expected.replaceSubrange(34..<50, with: [9] + [UInt8](repeating: 0, count: 14) + [9])
         expected += [6, 0, 0, 0] + Array("TEAM.a".utf8) + [5, 0, 0, 0] + Array("notes".utf8) + [1, 0, 0, 0, 0x61]
@@ -96,14 +96,14 @@ struct KeychainFileTests {
         #expect(content == expected)
     }
 
-    @Test("cut off at every length is corrupt, and so is one that goes on")
+    @Test("is corrupt if it's cut off at any length, or extended")
     func truncations() async throws {
         let content = try Self.file().content().bytes
         for count in content.indices { await expectCorrupt(Array(content.prefix(count)), "") }
-        await expectCorrupt(content + [0], "behind its end")
+        await expectCorrupt(content + [0], "after its end")
     }
 
-    @Test("with counts, orders, counters, texts or kinds that no client writes is corrupt, and takes no memory")
+    @Test("is corrupt, and takes no memory, if it has counts, orders, counters, texts or kinds that no client writes")
     func hostile() async throws {
         await expect(.unsupportedFormat, "version 2") { _ = try KeychainFile(Self.content(version: 2)) }
         await expectCorrupt(Array("storesync sealed".utf8), "doesn't begin")
@@ -141,7 +141,7 @@ struct KeychainFileTests {
         await expectCorrupt(many, "too many items")
     }
 
-    @Test("damaged at random is refused in words, or is one that a client could have written")
+    @Test("is refused with a typed error after random damage, or is a file that a client could have written")
     func mutations() throws {
         let whole = try Self.file().content().bytes
         var read = 0
@@ -159,7 +159,7 @@ struct KeychainFileTests {
         #expect(read > 100 && read < 4_000, "\(read)")
     }
 
-    @Test("opens for its client and application and with their key alone")
+    @Test("opens only for its client and application, and only with the application's key")
     func sealing() throws {
         let file = try Self.file()
         let key = EpochKey(master: MasterKey(), epoch: UUID())

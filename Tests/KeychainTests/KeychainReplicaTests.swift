@@ -30,7 +30,7 @@ struct KeychainReplicaTests {
         key = try ItemKey(service: "s", account: "a", accessGroup: "g")
     }
 
-    @Test("An item that is added anew outlives an old file with the deletion, also where nobody remembers that")
+    @Test("An item that is added again survives an old file with its deletion, even if all clients forgot that")
     func forgottenDeletion() throws {
         var first = Client(name: "first")
         for value in ["1", "2", "3", nil] { try first.set(key, to: value) }
@@ -47,7 +47,7 @@ struct KeychainReplicaTests {
         #expect(first.replica.entries[key]?.secret?.text == "new")
     }
 
-    @Test("An old file with an item that was deleted and forgotten brings it back nowhere")
+    @Test("An old file with an item that was deleted and forgotten doesn't restore it on any client")
     func forgottenItem() throws {
         var first = Client(name: "first")
         try first.set(key, to: "1")
@@ -56,7 +56,7 @@ struct KeychainReplicaTests {
         try first.set(key, to: nil)
         for _ in 0..<2 { try first.synchronize([], registered: ["first"]) }
         #expect(first.replica.entries.isEmpty)
-        // A client that comes new, and sees the old file first.
+        // A new client, which reads the old file first.
         var second = Client(name: "second")
         try second.synchronize([old], registered: ["second", "other0"])
         #expect(second.replica.entries[key] != nil)
@@ -66,20 +66,20 @@ struct KeychainReplicaTests {
         #expect(second.replica.entries.isEmpty)
     }
 
-    @Test("Of two edits with one stamp the same stands whoever looks")
+    @Test("Of two edits with the same stamp, every device chooses the same")
     func sameStamp() throws {
         let stamp = Stamp(counter: 1, replica: UUID())
         let entries = [nil, "", "a", "ab", "b"].map { ItemEntry(stamp: stamp, secret: $0.map { SecretBytes($0) }) }
         for (left, entry) in entries.enumerated() {
             for (right, other) in entries.enumerated() {
-                // A tombstone, then the greater bytes.
+                // A tombstone wins, then the greater bytes.
                 let wins = left != right && (left == 0 || (right != 0 && left > right))
                 #expect(entry.wins(over: other) == wins, "\(left), \(right)")
             }
         }
     }
 
-    @Test("A client that claims to have seen what nobody did makes no edit disappear")
+    @Test("A client that claims to have seen edits that don't exist yet makes no edit disappear")
     func falseClaim() throws {
         var first = Client(name: "first")
         try first.set(key, to: "1")

@@ -36,7 +36,7 @@ struct LockTests {
 
     // MARK: The device secret
 
-    @Test("D20: a device secret opens the keychain without anybody at the device; both files are for their owner alone")
+    @Test("D20: a device secret opens the keychain without a user at the device; only the owner can read both files")
     func deviceSecret() async throws {
         let keychain = try await locked()
         #expect(try await keychain.lockKind() == nil)
@@ -54,7 +54,7 @@ struct LockTests {
         #expect(try await fixture.open().secret(matching: KeychainQuery(Self.item)).text == "s")
     }
 
-    @Test("Many who make the device secret at once have the same")
+    @Test("Concurrent tasks that create the device secret all get the same secret")
     func race() async throws {
         let secrets = try await withThrowingTaskGroup(of: SecretBytes.self) { group in
             for _ in 0..<16 {
@@ -68,7 +68,7 @@ struct LockTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) == [DeviceSecret.name])
     }
 
-    @Test("A device secret that is gone is never made anew for a keychain that needs the old one")
+    @Test("A missing device secret is never created again for a keychain that needs the old secret")
     func missing() async throws {
         _ = try await fixture.open()
         try FileManager.default.removeItem(at: secretFile)
@@ -83,7 +83,7 @@ struct LockTests {
         #expect(await keychain.isLocked)
     }
 
-    @Test("A device secret that others could read or replace isn't used, nor one that is torn")
+    @Test("A device secret isn't used if other users could read or replace it, or if it's incomplete")
     func unsafe() async throws {
         _ = try await fixture.open()
         let keychain = try await locked()
@@ -109,12 +109,12 @@ struct LockTests {
         try FileManager.default.moveItem(at: elsewhere, to: secretFile)
         try await keychain.unlock(with: fixture.deviceSecret)
         let nowhere = KeychainLock.deviceSecret(in: fixture.url("nowhere"))
-        await expect(.cannotWrite, "can't be made") { try await keychain.changeLock(to: nowhere) }
+        await expect(.cannotWrite, "can't be created") { try await keychain.changeLock(to: nowhere) }
     }
 
     // MARK: Passphrases
 
-    @Test("A passphrase opens the keychain, another doesn't; the other kind of lock is told apart from a wrong one")
+    @Test("A passphrase opens the keychain and another doesn't; the wrong kind of lock has a different error")
     func passphrase() async throws {
         let keychain = try await locked()
         try await keychain.unlock(with: Self.passphrase("correct horse"))
@@ -137,7 +137,7 @@ struct LockTests {
     }
 
     @Test(
-        "D19: the passphrase can be changed and the kind of lock, all items stay, and what was the lock opens nothing"
+        "D19: the passphrase and the kind of lock can be changed, all items stay, and the former lock opens nothing"
     )
     func change() async throws {
         let keychain = try await fixture.open()
@@ -152,7 +152,7 @@ struct LockTests {
         for lock in locks {
             try await keychain.changeLock(to: lock)
             #expect(try await keychain.copyMatching(.everything).map(\.secret.text) == ["key", "shared"])
-            // Nobody goes on with the former key.
+            // An unlocked keychain can't continue with the former key.
             await expect(.locked, "by another program") { _ = try await other.copyMatching(.everything) }
             #expect(await other.isLocked)
             await #expect(throws: KeychainError.self) { try await other.unlock(with: former) }
@@ -161,12 +161,12 @@ struct LockTests {
             former = lock
         }
         let again = try await keychain.merge(["a": published], as: "a", registered: ["a", "b"])
-        #expect(again == nil, "another lock changes nothing of what is synchronized")
+        #expect(again == nil, "a change of the lock doesn't change the synchronized content")
         await keychain.lock()
         await expect(.locked) { try await keychain.changeLock(to: former) }
     }
 
-    @Test("Nothing that was sealed by a former key is left in the file, nor what was deleted")
+    @Test("Content that was sealed with a former key, or deleted, isn't left in the file")
     func overwritten() async throws {
         let keychain = try await fixture.open()
         try await keychain.add(SecretBytes(randomCount: 5_000), as: Self.item)
@@ -190,7 +190,7 @@ struct LockTests {
         }
     }
 
-    @Test("Two who set up a new keychain at once share one key")
+    @Test("Two keychains that set up the same new file concurrently share one key")
     func setUpAtOnce() async throws {
         let keychains = [try await locked(), try await locked()]
         let passphrase = try Self.passphrase("same")
@@ -202,7 +202,7 @@ struct LockTests {
         #expect(try await keychains[1].secret(matching: KeychainQuery(Self.item)).text == "s")
     }
 
-    @Test("Nobody waits for a hash when the task is cancelled; the keychain stays locked")
+    @Test("A cancelled task doesn't wait for a hash, and the keychain stays locked")
     func cancellation() async throws {
         let keychain = try await locked()
         let task = Task { try await keychain.unlock(with: Self.passphrase("slow")) }
@@ -213,7 +213,7 @@ struct LockTests {
 
     // MARK: The file
 
-    @Test("A file that is no keychain, or a newer program's, is refused and left as it is")
+    @Test("A file that isn't a keychain, or that a newer program wrote, is refused and not changed")
     func foreignFiles() async throws {
         let database = try DatabaseQueue(path: fixture.url("other.sqlite").path)
         try await database.write { try $0.execute(sql: "CREATE TABLE t (x)") }

@@ -2,7 +2,7 @@ import Testing
 
 @Suite("Synchronizable items on four devices", .timeLimit(.minutes(60)))
 struct ReplicaModelTests {
-    @Test("K8: any order of edits, blitzes, joining, old files and crashes ends alike everywhere, as the model says")
+    @Test("K8: after any order of edits, blitzes, joining, old files and crashes, all devices agree with the model")
     func convergence() throws {
         var collected = 0
         for seed in seeds(300) {
@@ -11,6 +11,6 @@ struct ReplicaModelTests {
             try world.settle()
             collected += world.collected
         }
-        #expect(collected > 1_000, "only \(collected) tombstones went")
+        #expect(collected > 1_000, "only \(collected) tombstones were removed")
     }
 }

@@ -9,7 +9,7 @@ import Testing
 struct SecrecyTests {
     private static let canary = "canary-7f3a"
 
-    /// Everything that can be written about a value.
+    /// Returns all printable representations of a value.
     private static func texts(_ value: Any) -> String {
         var dumped = ""
         dump(value, to: &dumped)
@@ -70,7 +70,7 @@ struct SecrecyTests {
         #expect(printed.count == 9 + 2 * attempts.count)
     }
 
-    @Test("No secret is in clear in any file of a keychain, nor in what is published")
+    @Test("No secret is in the clear in any file of a keychain, or in a published file")
     func files() async throws {
         let fixture = try KeychainFixture()
         let keychain = try await fixture.open()

@@ -7,7 +7,7 @@ import Testing
 @Suite("The keychain as the seed describes it", .timeLimit(.minutes(60)))
 struct SeedTests {
     private let fixture: KeychainFixture
-    /// Two applications of a team, signed for their own identifiers, that share the team's groups.
+    /// Two applications of a team, which share the team's groups and are signed for their own identifiers.
     private let writer: FileKeychain
     private let reader: FileKeychain
 
@@ -39,11 +39,11 @@ struct SeedTests {
         try await writer.add(SecretBytes("Стив Джобс"), as: Self.item())
         let query = KeychainQuery(service: Self.service, account: "Full Name", accessGroup: Self.group)
         #expect(try await reader.secret(matching: query).text == "Стив Джобс")
-        // Without a group, every group that it's entitled to is looked at.
+        // Without a group, the query searches every group that the application is entitled to.
         #expect(try await reader.secret(matching: KeychainQuery(service: Self.service)).text == "Стив Джобс")
     }
 
-    @Test("K5, K13: an application of another team finds nothing and may not ask")
+    @Test("K5, K13: an application of another team finds nothing, and isn't entitled to query the group")
     func otherTeam() async throws {
         try await writer.add(SecretBytes("Steve"), as: Self.item())
         let entitlements = try Entitlements(applicationIdentifier: AccessGroupPattern("OTHERTEAM.app"))
@@ -55,12 +55,12 @@ struct SeedTests {
         #expect(try await reader.copyMatching(.everything).count == 1)
     }
 
-    @Test("K7, K12: locked, missing, not entitled and already there are four errors, each with its code")
+    @Test("K7, K12: locked, missing, not entitled and duplicate are four errors, each with its code")
     func codes() async throws {
         let query = KeychainQuery(Self.item())
         await expect(.itemNotFound, "No item matches") { _ = try await reader.copyMatching(query) }
         try await writer.add(SecretBytes("Steve"), as: Self.item())
-        await expect(.duplicateItem, "there already") { try await writer.add(SecretBytes("Steve"), as: Self.item()) }
+        await expect(.duplicateItem, "already exists") { try await writer.add(SecretBytes("Steve"), as: Self.item()) }
         var foreign = Self.item()
         foreign.accessGroup = "OTHER.group"
         await expect(.notEntitled, "keychain-access-groups") { try await writer.add(SecretBytes("Steve"), as: foreign) }
@@ -73,7 +73,7 @@ struct SeedTests {
         #expect(names == ["locked", "itemNotFound", "notEntitled", "duplicateItem"])
     }
 
-    @Test("K9, K11: a synchronizable item is read and deleted only by a query that says so")
+    @Test("K9, K11: a synchronizable item is read and deleted only by a query that asks for it")
     func synchronizable() async throws {
         let item = try await writer.add(SecretBytes("Steve"), as: Self.item(isSynchronizable: true))
         await expect(.itemNotFound) { _ = try await reader.copyMatching(KeychainQuery(Self.item())) }
@@ -83,7 +83,7 @@ struct SeedTests {
         await expect(.itemNotFound) { _ = try await reader.copyMatching(KeychainQuery(item)) }
     }
 
-    @Test("K10: deleting before adding is possible and not needed, but adding over an existing item fails")
+    @Test("K10: deleting before adding is possible but optional, and adding an item that exists fails")
     func deleteBeforeAdd() async throws {
         let item = Self.item(isSynchronizable: true)
         for value in ["first", "second"] {

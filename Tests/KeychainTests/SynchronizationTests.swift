@@ -13,7 +13,7 @@ struct SynchronizationTests {
 
     private static func query(_ account: String) -> KeychainQuery { KeychainQuery(item(account)) }
 
-    @Test("K8, K9: an item that one device adds is on the others after they synchronize, its update and deletion too")
+    @Test("K8, K9: an item that a device adds reaches the others by synchronization, as do its update and deletion")
     func travel() async throws {
         let devices = try await KeychainDevices(3)
         try await devices.keychains[0].add(SecretBytes("1"), as: Self.item("a"))
@@ -30,7 +30,7 @@ struct SynchronizationTests {
             #expect(try await devices.items(index) == [:])
             #expect(try await devices.tombstones(index) == 0)
         }
-        // It may come again, and what is of one device alone went nowhere.
+        // The item can be added again, and the item of one device alone stayed there.
         try await devices.keychains[1].add(SecretBytes("3"), as: Self.item("a"))
         try await devices.synchronizeAll(2)
         for index in 0..<3 { #expect(try await devices.items(index) == ["a": "3"]) }
@@ -55,7 +55,7 @@ struct SynchronizationTests {
         #expect(try await devices.items(2) == [:])
     }
 
-    @Test("R4, R15: a blitz empties one device and takes nothing from the others, not even what they haven't seen yet")
+    @Test("R4, R15: a blitz empties one device and removes nothing from the others, not even items new to them")
     func blitz() async throws {
         let devices = try await KeychainDevices(2)
         try await devices.keychains[0].add(SecretBytes("1"), as: Self.item("a"))
@@ -71,7 +71,7 @@ struct SynchronizationTests {
         for index in 0..<2 { #expect(try await devices.items(index) == ["a": "1", "published": "2"]) }
     }
 
-    @Test("R15: a new client's blitz after registration takes nothing either, and a deletion made before it is kept")
+    @Test("R15: a new client's blitz removes nothing from other devices, and keeps a deletion that was made before it")
     func blitzKeepsDeletions() async throws {
         let devices = try await KeychainDevices(2)
         for account in ["a", "b"] { try await devices.keychains[1].add(SecretBytes(account), as: Self.item(account)) }
@@ -84,7 +84,7 @@ struct SynchronizationTests {
     }
 
     @Test(
-        "Edits at the same time end alike: of two the same one stands everywhere, and a later one than a deletion too"
+        "Concurrent edits converge: every device chooses the same edit, also if a later edit competes with a deletion"
     )
     func conflicts() async throws {
         let devices = try await KeychainDevices(3)
@@ -102,7 +102,7 @@ struct SynchronizationTests {
         #expect(try await devices.items(2) == items)
     }
 
-    @Test("A copied device, or one restored from a backup, loses no edit and takes none back")
+    @Test("A device that was copied, or restored from a backup, loses no edit and reverts none")
     func copiedDevice() async throws {
         let devices = try await KeychainDevices(2)
         let fixture = devices.fixture
@@ -110,7 +110,7 @@ struct SynchronizationTests {
         try await devices.synchronizeAll(2)
         try FileManager.default.copyItem(at: fixture.url("0.sqlite"), to: fixture.url("copy.sqlite"))
         let copy = try await fixture.open("copy.sqlite")
-        // Both make an edit that would have the same stamp, and both publish as the same client.
+        // Both do an edit that would have the same stamp, and both publish as the same client.
         try await devices.keychains[0].add(SecretBytes("2"), as: Self.item("b"))
         try await devices.synchronizeAll()
         try await copy.add(SecretBytes("3"), as: Self.item("c"))
@@ -122,7 +122,7 @@ struct SynchronizationTests {
         for index in 0..<2 { #expect(try await devices.items(index) == ["a": "1", "b": "2", "c": "3"]) }
     }
 
-    @Test("A keychain that was lost and made anew under the same client keeps what was published and what it adds")
+    @Test("A keychain that was lost and created again for the same client keeps published items and its own new items")
     func lostKeychain() async throws {
         let devices = try await KeychainDevices(2)
         for account in ["a", "b", "c"] {
@@ -137,7 +137,7 @@ struct SynchronizationTests {
         #expect(try await devices.items(1) == ["a": "a", "b": "b", "c": "c", "d": "d"])
     }
 
-    @Test("A file that doesn't open or isn't one changes nothing; one client's lost file is made whole again")
+    @Test("An unreadable or foreign file changes nothing, and a client's lost file is written again")
     func badFiles() async throws {
         let devices = try await KeychainDevices(2)
         try await devices.keychains[0].add(SecretBytes("1"), as: Self.item("a"))
@@ -149,7 +149,7 @@ struct SynchronizationTests {
             await #expect(throws: CryptographyError.self) { try await devices.synchronize(1) }
             #expect(try await devices.keychains[1].replica() == before)
         }
-        // One client's file in another's place.
+        // A client's file at another client's path.
         await devices.replace(file: 1, by: good)
         await devices.replace(file: 0, by: good)
         await #expect(throws: CryptographyError.self) { try await devices.synchronize(1) }
@@ -160,7 +160,7 @@ struct SynchronizationTests {
         #expect(await devices.remote.count == 2)
     }
 
-    @Test("More than a keychain holds, or a counter at its end, is an error, and changes nothing")
+    @Test("Exceeding a keychain's limits, or the limit of its counter, is an error and changes nothing")
     func limits() async throws {
         let devices = try await KeychainDevices(1)
         let keychain = devices.keychains[0]
@@ -182,12 +182,12 @@ struct SynchronizationTests {
         #expect(try await keychain.replica() == before)
         let last = try file([ReplicaClock.end - 1])
         _ = try await keychain.merge(["b": last], as: "a", registered: ["a", "b"])
-        await expect(.full, "Make a new keychain") { try await keychain.update(Self.query("a"), to: SecretBytes("2")) }
+        await expect(.full, "a new keychain") { try await keychain.update(Self.query("a"), to: SecretBytes("2")) }
         #expect(try await devices.items(0)["a"] == "1")
     }
 
     @Test(
-        "Any order of edits, blitzes and crashes on four files of keychains ends alike, and nothing is left to publish"
+        "After any order of edits, blitzes and crashes, four keychains converge and have nothing to publish"
     )
     func programs() async throws {
         for seed in seeds(6) {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Keychain
 
-@Suite("A keychain's file in somebody else's hands", .timeLimit(.minutes(60)))
+@Suite("A keychain's file that an attacker can change", .timeLimit(.minutes(60)))
 struct TamperingTests {
     private let fixture: KeychainFixture
     private let keychain: FileKeychain
@@ -26,7 +26,7 @@ struct TamperingTests {
         try await keychain.delete(KeychainQuery(service: "s", account: "b", synchronizable: .yes))
     }
 
-    /// What a device reads that opens the file now; throws only typed errors.
+    /// Returns everything that a device reads when it opens the file now; throws only typed errors.
     private func readAll() async throws -> [String] {
         do {
             let keychain = try await fixture.open()
@@ -48,7 +48,7 @@ struct TamperingTests {
         }
     }
 
-    @Test("Every byte of everything sealed, changed in turn, is a typed error")
+    @Test("Changing any byte of sealed content is a typed error")
     func everyByte() async throws {
         let places = try await database.read { db in
             let items = try Row.fetchAll(db, sql: "SELECT account, isSynchronizable, sealed FROM item").map { row in
@@ -86,7 +86,7 @@ struct TamperingTests {
         #expect(cases > 800, "\(cases)")
     }
 
-    @Test("Every byte of a key that a passphrase wraps, changed in turn, is a typed error")
+    @Test("Changing any byte of a key that a passphrase wraps is a typed error")
     func passphraseKey() async throws {
         let lock = KeychainLock.passphrase(try Password("correct horse"), parameters: .interactive)
         try await keychain.changeLock(to: lock)
@@ -106,12 +106,12 @@ struct TamperingTests {
     @Test(
         "Rows whose sealed secrets, versions or attributes were exchanged don't open",
         arguments: [
-            // Secrets of two items.
+            // The secrets of two items.
             """
             UPDATE item SET sealed = (SELECT sealed FROM item AS o WHERE o.isSynchronizable = 0 AND o.account != item.account)
             WHERE isSynchronizable = 0
             """,
-            // Of an item and its synchronizable namesake, with their versions too.
+            // The secrets and versions of an item and of the synchronizable item with equal names.
             """
             UPDATE item SET (sealed, counter, replica) =
             (SELECT sealed, counter, replica FROM item AS o WHERE o.account = 'a' AND o.isSynchronizable != item.isSynchronizable)
@@ -122,7 +122,7 @@ struct TamperingTests {
             "UPDATE item SET service = 'S' WHERE account = 'a' AND isSynchronizable = 1",
             "UPDATE item SET accessGroup = 'TEAM.mine' WHERE account = 'a' AND isSynchronizable = 0",
             "DELETE FROM item WHERE account = 'b'; UPDATE item SET account = 'b' WHERE isSynchronizable = 0",
-            // A deletion that nobody made, and one that nobody made undone.
+            // A forged deletion, and a forged undoing of a deletion.
             "UPDATE item SET isTombstone = 1 WHERE account = 'a' AND isSynchronizable = 1",
             "UPDATE item SET isTombstone = 0 WHERE account = 'b' AND isSynchronizable = 1",
             "UPDATE item SET replica = '' WHERE isSynchronizable = 1",
@@ -141,7 +141,7 @@ struct TamperingTests {
         #expect(try await isDetected(), "\(sql)")
     }
 
-    @Test("A file that is damaged anywhere opens as it was, or is a typed error: nothing else, and no crash")
+    @Test("A file that is damaged anywhere opens with its former content or throws a typed error, without a crash")
     func damagedFile() async throws {
         let whole = try await readAll()
         try database.close()

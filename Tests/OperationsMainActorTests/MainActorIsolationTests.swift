@@ -20,7 +20,7 @@ actor Develop: Operation {
 }
 // DOC: end
 
-/// A view's model, on the main actor without saying so.
+/// A view's model, on the main actor by default isolation.
 final class Album {
     private(set) var photos: [Photo] = []
     private(set) var isAsking = false
@@ -44,7 +44,7 @@ extension Album: PaperChoosing {
     }
 }
 
-/// An operation that asks something on the main actor, and has a phase there.
+/// An operation that asks a question on the main actor, and has a phase there.
 actor Print: Operation {
     weak let chooser: (any PaperChoosing)?
     init(_ chooser: any PaperChoosing) { self.chooser = chooser }
@@ -59,7 +59,7 @@ actor Print: Operation {
 
 @Suite("Operations in a module whose default isolation is the main actor", .timeLimit(.minutes(60)))
 nonisolated struct MainActorIsolationTests {
-    @Test("an output is used in the operation and on the main actor") @MainActor
+    @Test("an output can be used in the operation and on the main actor") @MainActor
     func output() async throws {
         let album = Album()
         try await album.develop()
@@ -74,7 +74,7 @@ nonisolated struct MainActorIsolationTests {
         #expect(album.isAsking)
     }
 
-    @Test("a phase on the main actor is the operation's own") @MainActor
+    @Test("a phase on the main actor counts as implemented") @MainActor
     func phases() async {
         let album = Album()
         #expect(await phasesImplemented(by: Print(album), output: "A4") == [.completion])

@@ -6,14 +6,14 @@ import ServiceLifecycle
 import ServiceLifecycleTestKit
 import Testing
 
-/// Runs until it's cancelled.
+/// An operation that runs until it's cancelled.
 private actor Obedient: OperationActor {
     func main(_ context: OperationContext) async throws {
         try await context.clock.sleep(for: .seconds(1_000_000))
     }
 }
 
-/// Doesn't hear of cancellation until it's let go.
+/// An operation that ignores cancellation until `letGo()` is called.
 private actor Deaf: OperationActor {
     private let released: AsyncStream<Void>
     private let release: AsyncStream<Void>.Continuation
@@ -23,7 +23,7 @@ private actor Deaf: OperationActor {
 
     func main(_ context: OperationContext) async throws {
         let released = released
-        // An unstructured task isn't cancelled with the one that waits for it.
+        // An unstructured task isn't cancelled with the task that waits for it.
         await Task(executorPreference: context.executorOfTests) { for await _ in released {} }.value
     }
 }
@@ -32,7 +32,7 @@ extension OperationContext {
     fileprivate var executorOfTests: (any TaskExecutor)? { userInfo["executor"] as? any TaskExecutor }
 }
 
-/// Runs until it's shut down gracefully, and tells when it begins.
+/// A service that runs until it's shut down gracefully, and reports when it starts.
 private struct Neighbour: Service {
     let begins: AsyncStream<Void>.Continuation
 
@@ -44,7 +44,7 @@ private struct Neighbour: Service {
 
 @Suite("A supervisor as a service", .timeLimit(.minutes(60)))
 struct OperationSupervisorServiceTests {
-    /// A supervisor in a simulation, and the options with which operations find their way back into it.
+    /// A supervisor in a simulation, and options that give operations the simulation's executor.
     private func supervisor(in simulation: Simulation) -> (OperationSupervisor, OperationOptions) {
         let configuration = OperationSupervisor.Configuration(
             clock: simulation.clock,
@@ -58,7 +58,7 @@ struct OperationSupervisorServiceTests {
         SimulatedClock().now.duration(to: simulation.clock.now)
     }
 
-    @Test("it runs until a graceful shutdown, and returns when everything has ended")
+    @Test("the service runs until a graceful shutdown, and returns when all operations have ended")
     func gracefulShutdown() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -72,14 +72,14 @@ struct OperationSupervisorServiceTests {
                     try await run
                 }
                 #expect(handle.state == .cancelled)
-                #expect(elapsed(in: simulation) == .seconds(60), "nobody needed the grace")
+                #expect(elapsed(in: simulation) == .seconds(60), "no operation needed the grace period")
                 let late = supervisor.add(Obedient(), options: options)
                 #expect((late.error as? OperationError)?.code == .shutDown)
             }
         }
     }
 
-    @Test("the grace bounds it, also with an operation that ignores its cancellation")
+    @Test("the grace period bounds the shutdown, even with an operation that ignores its cancellation")
     func grace() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -100,7 +100,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("cancelling its task ends the operations too, in the grace, and isn't swallowed")
+    @Test("cancelling its task ends the operations within the grace period too, and throws CancellationError")
     func cancellation() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -122,7 +122,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("a shutdown that was triggered before it runs ends it at once")
+    @Test("a shutdown that was triggered before the service runs ends it at once")
     func stopBeforeStart() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let (supervisor, options) = supervisor(in: simulation)
@@ -136,7 +136,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("a task that was cancelled before it runs ends it at once")
+    @Test("a task that was cancelled before the service runs ends it at once")
     func cancelBeforeStart() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let (supervisor, options) = supervisor(in: simulation)
@@ -151,7 +151,7 @@ struct OperationSupervisorServiceTests {
         }
     }
 
-    @Test("in a group it goes with the others")
+    @Test("in a group the service shuts down with the others")
     func group() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let handle = supervisor.add(Obedient())

@@ -3,7 +3,7 @@ import ThreadSupport
 
 @testable import OperationsTesting
 
-/// An actor with an executor of its own.
+/// An actor with a custom executor.
 private actor Separate {
     private let executor: any SerialExecutor
     private var order: [Int] = []
@@ -48,9 +48,9 @@ private final class Screen {
     }
 }
 
-@Suite("Simulations take in what a scenario starts", .timeLimit(.minutes(60)))
+@Suite("Simulations adopt the work that a scenario starts", .timeLimit(.minutes(60)))
 struct AdoptionTests {
-    /// Runs a scenario under some seeds; every run must be the seed's alone.
+    /// Runs a scenario under some seeds; every run must depend on its seed alone.
     private func explore(
         _ seeds: Range<UInt64> = 0..<50,
         _ scenario: @escaping @Sendable (Simulation) async throws -> Void
@@ -60,12 +60,12 @@ struct AdoptionTests {
         return exploration
     }
 
-    @Test("this platform can do everything")
+    @Test("this platform has no limitations")
     func capabilities() {
         #expect(SimulationCapabilities.current.limitations == [])
     }
 
-    @Test("Task {} and Task.detached, in any order")
+    @Test("Task {} and Task.detached are adopted and run in any order")
     func unstructuredTasks() async throws {
         let orders = Locked<Set<[Int]>>([])
         _ = try await explore { _ in
@@ -81,7 +81,7 @@ struct AdoptionTests {
         #expect(orders.withLock { $0.count } == 6)
     }
 
-    @Test("Task {} started by an actor, and tasks that nobody waits for")
+    @Test("Task {} in an actor, and tasks that are never awaited, are adopted")
     func nobodyWaits() async throws {
         _ = try await explore { _ in
             let counter = Counter()
@@ -91,7 +91,7 @@ struct AdoptionTests {
         }
     }
 
-    @Test("@MainActor code, whose jobs keep their order")
+    @Test("@MainActor code is adopted, and its jobs keep their order")
     func mainActor() async throws {
         let exploration = try await explore { _ in
             let screen = Screen()
@@ -109,7 +109,7 @@ struct AdoptionTests {
         #expect(exploration.distinctOrders > 1)
     }
 
-    @Test("Task.sleep, wherever it is called: hours take no time, and the shorter sleep ends first")
+    @Test("Task.sleep is simulated wherever it is called: hours take no time, and shorter sleeps end first")
     func sleep() async throws {
         let begin = ContinuousClock.now
         _ = try await explore { simulation in
@@ -136,11 +136,11 @@ struct AdoptionTests {
             #expect(order.withLock { $0 } == ["main", "minute", "90 seconds", "hour"])
             #expect(simulation.clock.now == SimulatedClock().now.advanced(by: .seconds(3600)))
         }
-        // Less than one of the hours, however busy the machine is.
+        // Less than one simulated hour, however busy the machine is.
         #expect(ContinuousClock.now - begin < .seconds(3000))
     }
 
-    @Test("sleep that is cancelled ends at once")
+    @Test("a cancelled sleep ends at once")
     func cancelledSleep() async throws {
         _ = try await explore { simulation in
             let task = Task { try await Task.sleep(for: .seconds(1_000_000)) }
@@ -151,7 +151,7 @@ struct AdoptionTests {
         }
     }
 
-    @Test("async let, task groups, streams and cancellation handlers")
+    @Test("async let, task groups, streams and cancellation handlers are simulated")
     func structuredConcurrency() async throws {
         let orders = Locked<Set<[Int]>>([])
         _ = try await explore(0..<200) { _ in
@@ -188,7 +188,7 @@ struct AdoptionTests {
         #expect(orders.withLock { $0.count } == 6)
     }
 
-    @Test("actors with an executor of their own, which keeps the order of its jobs")
+    @Test("actors with a custom executor are simulated, and it keeps the order of its jobs")
     func serialExecutors() async throws {
         _ = try await explore { simulation in
             let separate = Separate(simulation.executor.makeSerialExecutor())
@@ -202,7 +202,7 @@ struct AdoptionTests {
         }
     }
 
-    @Test("executors driven by hand, several at a time on threads of their own, keep to themselves")
+    @Test("executors that are driven manually, several at a time on different threads, don't affect each other")
     func byHand() async throws {
         @Sendable func trace(_ seed: UInt64) -> SimulationTrace {
             let executor = SimulatedExecutor(seed: seed)
@@ -231,7 +231,7 @@ struct AdoptionTests {
         }
     }
 
-    @Test("real delays are taken for the roundest number they can mean")
+    @Test("a real delay is taken for the roundest number that it can mean")
     func roundest() {
         func meant(_ lower: Double, _ upper: Double) -> Duration {
             .roundest(from: .nanoseconds(Int64(lower * 1e9)), to: .nanoseconds(Int64(upper * 1e9)))
@@ -245,7 +245,7 @@ struct AdoptionTests {
         #expect(Duration.roundest(from: .seconds(Int64.max), to: .seconds(Int64.max)) > .seconds(1_000_000))
     }
 
-    @Test("code beside simulations stays outside: its tasks, its main actor and its sleep are real")
+    @Test("code that runs concurrently with simulations stays outside: its tasks, main actor and sleep are real")
     func outside() async throws {
         async let simulations: Void = {
             for _ in 0..<20 {

@@ -3,7 +3,7 @@ import OperationsTesting
 import Testing
 import ThreadSupport
 
-// The article's examples, between the marks, as they stand there.
+// The code between the marks must be the same as the article's examples.
 
 // ARTICLE: actor
 actor Bank {
@@ -52,10 +52,10 @@ actor CorrectBoxOffice {
 
 @Suite("The article on reentrancy", .timeLimit(.minutes(60)))
 struct ArticleTests {
-    @Test("its test finds the bug, and says how to see it again")
+    @Test("its test finds the bug, and the error has a command to replay it")
     func findsTheBug() async throws {
         let failure = Locked<SimulationError?>(nil)
-        // A requirement that isn't met is an issue of the test too; here it has to be.
+        // The failed requirement is also recorded as an issue of this test, which is expected here.
         await withKnownIssue {
             do {
                 try await neverSellsASeatTwice()
@@ -70,7 +70,7 @@ struct ArticleTests {
         #expect(error.escapes.isEmpty)
     }
 
-    @Test("the bug is one of the order: some seeds show it, always, and others never")
+    @Test("the bug depends on the order: some seeds always show it, others never")
     func dependsOnTheOrder() async throws {
         var seats: [[Int]] = []
         for _ in 0..<2 {
@@ -92,7 +92,7 @@ struct ArticleTests {
         #expect(Set(seats[0]) == [0, -1])
     }
 
-    @Test("its cure holds in every order")
+    @Test("its fix works in every order")
     func cure() async throws {
         let exploration = try await Simulation.explore(seeds: 0..<1000) { _ in
             let office = CorrectBoxOffice()
@@ -106,7 +106,7 @@ struct ArticleTests {
         #expect(exploration.distinctOrders > 10)
     }
 
-    @Test("its examples are the ones that are compiled here")
+    @Test("its examples are the code that is compiled here")
     func examplesAreTheSame() throws {
         let here = URL(filePath: #filePath)
         let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -8,7 +8,7 @@ private struct Refused: Error {
     var cause: any Error
 }
 
-/// An operation that keeps its promises with everything an operation can do.
+/// An operation that does everything an operation can do, and keeps all promises.
 private actor Exemplary: Operation {
     private var log: [String] = []
 
@@ -49,7 +49,7 @@ private actor Exemplary: Operation {
 
 @Suite("The conformance suite of operations", .timeLimit(.minutes(60)))
 struct ConformanceTests {
-    /// The error with which an operation that does `body` doesn't pass.
+    /// Checks an operation with the main `body`, which must not pass, and returns the error.
     private func failure(
         seeds: Range<UInt64> = 0..<2,
         _ body: @escaping @Sendable (OperationContext) async throws -> Void
@@ -65,7 +65,7 @@ struct ConformanceTests {
         }
     }
 
-    @Test("an operation that keeps its promises passes, cancelled everywhere")
+    @Test("an operation that keeps its promises passes, wherever it is cancelled")
     func exemplary() async throws {
         let report = try await OperationConformance.check { _ in Exemplary() }
         #expect(report.undisturbedRuns == 5)
@@ -74,7 +74,7 @@ struct ConformanceTests {
         #expect(report.endings[.failed] == nil, "\(report)")
     }
 
-    @Test("an operation that fails by itself passes")
+    @Test("an operation that fails with its own error passes")
     func failing() async throws {
         let report = try await OperationConformance.check { _ in
             Work<Void> { context in
@@ -85,7 +85,7 @@ struct ConformanceTests {
         #expect(report.endings[.failed] ?? 0 > 4, "\(report)")
     }
 
-    @Test("one that ignores its cancellation is caught, whether it spins, waits or sleeps")
+    @Test("an operation that ignores its cancellation is caught, whether it spins, waits or sleeps")
     func ignoresCancellation() async throws {
         let spins = await failure { context in
             repeat { try? await context.clock.sleep(for: .seconds(1)) } while context.isCancelled
@@ -108,7 +108,7 @@ struct ConformanceTests {
         #expect(sleeps?.message.contains("of simulated time to end") == true, "\(String(describing: sleeps))")
     }
 
-    @Test("one that wraps its cancellation in another error is caught")
+    @Test("an operation that wraps its CancellationError in another error is caught")
     func wrapsCancellation() async throws {
         let error = await failure { context in
             do {
@@ -125,13 +125,13 @@ struct ConformanceTests {
         #expect(error?.message.contains("Refused") == true)
     }
 
-    @Test("one that ends as cancelled although it wasn't is caught")
+    @Test("an operation that ends as cancelled although it wasn't cancelled is caught")
     func cancelsItself() async throws {
         let error = await failure { _ in throw CancellationError() }
         #expect(error?.message.hasPrefix("left alone, it ended as cancelled") == true, "\(String(describing: error))")
     }
 
-    @Test("one that leaves a file beside its temporary directory is caught")
+    @Test("an operation that leaves a file beside its temporary directory is caught")
     func leavesFiles() async throws {
         let error = await failure { context in
             let directory = try await context.temporaryDirectory()
@@ -140,11 +140,11 @@ struct ConformanceTests {
             try await context.clock.sleep(for: .seconds(1))
             try FileManager.default.removeItem(at: beside)
         }
-        #expect(error?.message.contains("it left left-behind in the place") == true, "\(String(describing: error))")
+        #expect(error?.message.contains("it left left-behind in the") == true, "\(String(describing: error))")
         #expect(error?.message.contains("cancelled before its job") == true)
     }
 
-    @Test("one whose task outlives it and reports progress, or sleeps on, is caught")
+    @Test("an operation whose task outlives it and reports progress, or sleeps, is caught")
     func outlivesItself() async throws {
         let late = await failure { context in
             Task {
@@ -162,7 +162,7 @@ struct ConformanceTests {
         #expect(sleeper?.message.contains("sleeps on after its end") == true, "\(String(describing: sleeper))")
     }
 
-    @Test("what making the operation throws comes through")
+    @Test("an error from creating the operation is rethrown")
     func makingFails() async {
         await #expect(throws: Refused.self) {
             try await OperationConformance.check { _ -> Exemplary in throw Refused(cause: CancellationError()) }

@@ -4,7 +4,7 @@ import OperationsTesting
 import Testing
 import ThreadSupport
 
-/// A scenario with a bit of everything whose order could depend on more than the seed.
+/// A scenario with a mixture of features whose order could depend on more than the seed.
 private enum Mixture {
     static func explore() async throws -> Exploration {
         try await Simulation.explore(seeds: 0..<60) { simulation in
@@ -13,7 +13,7 @@ private enum Mixture {
                 supervisor.add(
                     Work { context in
                         context.reportProgress(0.5)
-                        // Far apart: a real clock decides how long it is taken to be.
+                        // Far apart, because the delay is derived from a real clock.
                         try await Task.sleep(for: .seconds([0, 3, 10, 50][number]))
                         return number
                     }
@@ -36,7 +36,7 @@ private enum Mixture {
 
 @Suite("Replaying simulations", .timeLimit(.minutes(60)))
 struct ReplayTests {
-    @Test("the same seed gives the same trace, another one another")
+    @Test("the same seed gives the same trace, another seed a different one")
     func sameSeed() async throws {
         func trace(_ seed: UInt64) async throws -> SimulationTrace {
             try await Simulation.run(seed: seed) { simulation in
@@ -53,7 +53,7 @@ struct ReplayTests {
         #expect(first.choices.allSatisfy { $0.index < $0.candidates })
     }
 
-    @Test("other processes see the same orders, whatever their hash seed")
+    @Test("other processes run the same orders, whatever their hash seed")
     func otherProcess() async throws {
         let here = try await Mixture.explore()
         #expect(here.escapes.isEmpty)
@@ -70,7 +70,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("the environment's seed takes the place of a test's own")
+    @Test("the seed in the environment overrides the test's own seeds")
     func seedVariable() async throws {
         try await #require(processExitsWith: .success) {
             setenv(Simulation.seedVariable, "7", 1)
@@ -83,7 +83,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("a run is cancelled at every one of its points")
+    @Test("a run can be cancelled at each of its points")
     func cancellationPoints() async throws {
         var endings: [String] = []
         for step in 0... {

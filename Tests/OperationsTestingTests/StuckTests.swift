@@ -6,7 +6,7 @@ import ThreadSupport
 
 typealias Operation = Operations.Operation
 
-/// An operation that does what it's given.
+/// An operation that runs a given closure.
 actor Work<Output: Sendable>: Operation {
     private let body: @Sendable (OperationContext) async throws -> Output
 
@@ -17,9 +17,9 @@ actor Work<Output: Sendable>: Operation {
     func main(_ context: OperationContext) async throws -> Output { try await body(context) }
 }
 
-@Suite("Simulations that can't go on, and work that leaves them", .timeLimit(.minutes(60)))
+@Suite("Stuck simulations, and work that leaves them", .timeLimit(.minutes(60)))
 struct StuckTests {
-    /// The error with which a scenario fails.
+    /// Returns the error with which a scenario fails.
     private func failure(
         of scenario: @escaping @Sendable (Simulation) async throws -> Void,
         limits: Simulation.Limits = .init()
@@ -32,7 +32,7 @@ struct StuckTests {
         }
     }
 
-    @Test("a deadlock names each wait, and who waits")
+    @Test("the error for a deadlock names each wait and the operation that waits")
     func deadlock() async throws {
         let error = await failure { simulation in
             let supervisor = OperationSupervisor(.init(simulation: simulation, width: 1, isSuspended: true))
@@ -49,7 +49,7 @@ struct StuckTests {
         #expect(report.description.contains("--filter 'OperationsTestingTests.*"), "\(report)")
     }
 
-    @Test("a pause that nobody answers, and a supervisor that waits to drain, are named")
+    @Test("the error for a deadlock names an unanswered pause and a pending drain")
     func pauseAndDrain() async throws {
         let waiting = Locked<CheckedContinuation<Void, any Error>?>(nil)
         let error = await failure { simulation in
@@ -73,11 +73,11 @@ struct StuckTests {
         #expect(report.waits.contains { $0.contains("waits for the password") })
         #expect(report.waits.contains { $0.contains("waits for a key") })
         #expect(report.waits.contains { $0.contains("the scenario waits for the end of every operation") })
-        // The waits of a run that can't go on are cancelled with it.
+        // The waits of a stuck run are cancelled when it ends.
         #expect(waiting.withLock { $0 == nil })
     }
 
-    @Test("a wait for something that isn't simulated is told from a deadlock")
+    @Test("a wait for something that isn't simulated is distinguished from a deadlock")
     func waitingOutside() async throws {
         let continuation = Locked<CheckedContinuation<Void, Never>?>(nil)
         let bare = await failure { _ in
@@ -101,14 +101,14 @@ struct StuckTests {
         continuation.withLock { $0.take() }?.resume()
     }
 
-    /// What comes back from a real thread may take its time on a machine that is busy.
+    /// A long grace period, because work on a real thread may come back late on a busy machine.
     private let patient = Simulation.Limits(grace: .seconds(60))
 
-    @Test("work that left and comes back is an escape, told with its step; the run goes on")
+    @Test("work that left and comes back is reported as an escape with its step, and the run continues")
     func escape() async throws {
         let exploration = try await Simulation.explore(seeds: 0..<3, limits: patient) { _ in
             let waiting = Locked<CheckedContinuation<Void, Never>?>(nil)
-            // Another job finds the continuation only when the one that made it is over and so waits for it.
+            // Another job finds the continuation only after the job that created it is over and so waits for it.
             async let resumption: Void = {
                 while true {
                     if let continuation = waiting.withLock({ $0.take() }) {
@@ -126,7 +126,7 @@ struct StuckTests {
         #expect(exploration.description.contains("can't be replayed: with seed 0"))
     }
 
-    @Test("an executor that isn't simulated is an escape too")
+    @Test("work on an executor that isn't simulated is an escape too")
     func otherExecutor() async throws {
         let exploration = try await Simulation.explore(seeds: 0..<1, limits: patient) { _ in
             _ = try await runBlocking(on: BlockingExecutor.shared) { 5 }
@@ -134,7 +134,7 @@ struct StuckTests {
         #expect(exploration.escapes.count == 1)
     }
 
-    @Test("a scenario that never ends is given up")
+    @Test("a scenario that never ends is stopped")
     func tooManySteps() async {
         let error = await failure(
             of: { _ in while !Task.isCancelled { await Task.yield() } },
@@ -144,7 +144,7 @@ struct StuckTests {
         #expect(error?.step == 500)
     }
 
-    @Test("what a run leaves behind ends with it, however long it wanted to sleep")
+    @Test("tasks that a run leaves behind end with it, however long they would sleep")
     func leftovers() async throws {
         let ended = Locked(0)
         try await Simulation.explore(seeds: 0..<10) { simulation in

@@ -2,7 +2,7 @@ import Operations
 import OperationsTesting
 import Testing
 
-// The parts between the marks stand in the documentation.
+// The code between the marks is also in the documentation.
 
 private struct Offline: Error {}
 
@@ -24,7 +24,7 @@ private actor Cleanup: Operation {
 
 @Suite("Coming from OperationQueue", .timeLimit(.minutes(60)))
 struct ComingFromOperationQueueTests {
-    @Test("adding, dependencies and their outputs")
+    @Test("the examples of adding, dependencies and outputs work")
     func adding() async throws {
         // DOC: adding
         let supervisor = OperationSupervisor(width: 2)
@@ -40,7 +40,7 @@ struct ComingFromOperationQueueTests {
         #expect(try await pages[1].value == "page 3")
     }
 
-    @Test("control")
+    @Test("the example of controlling a supervisor works")
     func control() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: control
@@ -55,7 +55,7 @@ struct ComingFromOperationQueueTests {
         #expect(urgent.state == .finished)
     }
 
-    @Test("observing")
+    @Test("the example of observing an operation works")
     func observing() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: observing
@@ -71,7 +71,7 @@ struct ComingFromOperationQueueTests {
         #expect(delivery.isFinished)
     }
 
-    @Test("what a queue doesn't have")
+    @Test("the example of options that a queue doesn't have works")
     func more() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: options
@@ -87,7 +87,7 @@ struct ComingFromOperationQueueTests {
         #expect(delivery.userInfo["month"] as? String == "May")
     }
 
-    @Test("shutting down")
+    @Test("the example of shutting down works")
     func shutdown() async throws {
         let supervisor = OperationSupervisor(width: 2)
         // DOC: shutdown

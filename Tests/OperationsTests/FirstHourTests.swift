@@ -5,7 +5,7 @@ import OperationsTesting
 import Testing
 import ThreadSupport
 
-// What people run into in their first hour, and the answers. The parts between the marks stand in the documentation.
+// The problems of the first hour, and their solutions. The code between the marks is also in the documentation.
 
 // DOC: WordCount
 actor WordCount: Operation {
@@ -101,7 +101,7 @@ extension Recording {
 
 @Suite("The first hour", .timeLimit(.minutes(60)))
 struct FirstHourTests {
-    @Test("1: in a file with Foundation, an alias settles the name, and OperationActor does without")
+    @Test("1: in a file that imports Foundation, an alias resolves the name, and OperationActor needs no alias")
     func nameClash() async throws {
         #expect(try await WordCount("one two").run() == 2)
         try await NewUpload().run()
@@ -110,7 +110,7 @@ struct FirstHourTests {
         #expect(old.isFinished)
     }
 
-    @Test("2: a misspelt phase is missing from the list of those that are implemented")
+    @Test("2: a misspelt phase is missing from the list of implemented phases")
     func misspeltPhase() async throws {
         // DOC: phases
         let phases = await phasesImplemented(by: Upload())
@@ -120,11 +120,11 @@ struct FirstHourTests {
         #expect(await phasesImplemented(by: Probe { _ in 1 }, output: 1) == Set(OperationPhase.allCases))
         let operation = Upload()
         _ = await phasesImplemented(by: operation)
-        // It hasn't run: it can be.
+        // The operation hasn't run yet, so it can be run.
         try await operation.run()
     }
 
-    @Test("3: dependencies with different outputs fit in one array, with and without their success")
+    @Test("3: dependencies with different outputs fit in one array, whether or not they must succeed")
     func dependencies() async throws {
         // DOC: dependencies
         let supervisor = OperationSupervisor(width: 2)
@@ -139,14 +139,14 @@ struct FirstHourTests {
         #expect(all.allSatisfy { $0.isFinished })
     }
 
-    @Test("4: awaiting another operation at width 1 gives it the place; waits that would never end are refused")
+    @Test("4: awaiting another operation at width 1 releases the slot to it; waits that would never end are refused")
     func awaiting() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let outer = supervisor.add(Probe { _ in try await supervisor.add(WordCount("a b")).value })
         #expect(try await outer.value == 2)
         let first = supervisor.add(
             Probe { context in
-                // It waits for everything that was added before it, and so for this operation too.
+                // It waits for all operations that were added before it, including this one.
                 let second = supervisor.add(WordCount("a"), after: supervisor.operations)
                 // DOC: deadlock
                 do {
@@ -178,7 +178,7 @@ struct FirstHourTests {
         withExtendedLifetime(sheet) {}
     }
 
-    @Test("8: a task made in main isn't cancelled with it and outlives it; a child operation is, and doesn't")
+    @Test("8: a task created in main isn't cancelled with it and outlives it; a child is cancelled and doesn't")
     func unstructuredTasks() async throws {
         #expect(try await Album(["one two", "three"]).run() == 3)
         let (gate, never) = (Gate(), Gate())
@@ -210,14 +210,14 @@ struct FirstHourTests {
         #expect(await recording.isTidy)
     }
 
-    @Test("10: expectations within an operation are of the running test, in main and in every phase")
+    @Test("10: expectations in an operation belong to the running test, in main and in every phase")
     func expectations() async throws {
         // DOC: inheriting
         let options = OperationOptions(inheritsTaskLocals: true)
         let handle = OperationSupervisor(width: 1).add(WordCount("one two"), options: options)
         // DOC: end
         #expect(try await handle.value == 2)
-        // A failure is a known issue here only if it's told to be of this test.
+        // A failure is a known issue here only if it is attributed to this test.
         let heard = Locked<Set<String>>([])
         for (fails, gate) in [(true, nil), (false, Gate())] {
             await withKnownIssue {

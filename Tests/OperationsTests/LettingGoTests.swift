@@ -4,10 +4,10 @@ import ThreadSupport
 
 @testable import Operations
 
-/// What an operation's user info holds, to see whether the record is kept.
+/// An object in an operation's user info, to see whether the record is kept alive.
 private final class Payload: Sendable {}
 
-/// What a record keeps for others.
+/// The numbers of objects that a record keeps for others.
 extension OperationHandle {
     fileprivate var listenerCount: Int { record.core.withBoard { _ in record.extras?.listeners.count ?? 0 } }
     fileprivate var foreignDependentCount: Int {
@@ -18,7 +18,7 @@ extension OperationHandle {
     }
 }
 
-@Suite("What an operation that runs keeps for listeners and dependents that have gone", .timeLimit(.minutes(60)))
+@Suite("A running operation keeps nothing for former listeners and dependents", .timeLimit(.minutes(60)))
 struct LettingGoTests {
     /// Runs `body` with an operation that runs until `body` returns.
     private func withRunningOperation(
@@ -43,7 +43,7 @@ struct LettingGoTests {
 
     // MARK: Events
 
-    @Test("A loop over events that breaks lets its listener go")
+    @Test("A loop over events that breaks releases its listener")
     func breaking() async throws {
         try await withRunningOperation { _, _, running in
             for _ in 0..<10 {
@@ -57,7 +57,7 @@ struct LettingGoTests {
         }
     }
 
-    @Test("A task that reads events and is cancelled lets its listener go")
+    @Test("A cancelled task that reads events releases its listener")
     func cancelledReader() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await withRunningOperation(seed: seed) { _, _, running in
@@ -72,7 +72,7 @@ struct LettingGoTests {
         }
     }
 
-    @Test("Events that are dropped unread let their listener go, and others hear of the end")
+    @Test("Releasing unread events releases their listener, and other listeners get the end")
     func dropped() async throws {
         let events = Locked<AsyncStream<OperationEvent>?>(nil)
         try await withRunningOperation { _, _, running in
@@ -90,7 +90,7 @@ struct LettingGoTests {
         #expect(await kept.reduce(into: []) { $0.append($1) } == [.started, .ended(.finished)])
     }
 
-    @Test("Events that are read to the end let their listener go")
+    @Test("Reading events to the end releases their listener")
     func readToTheEnd() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -101,7 +101,7 @@ struct LettingGoTests {
         }
     }
 
-    @Test("Of an operation that others joined, the events of each let their listener go everywhere")
+    @Test("The events of a joined handle release their listener in the handle and in the operation")
     func joinedEvents() async throws {
         try await Simulation.run(seed: 0) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, isSuspended: true))
@@ -114,7 +114,7 @@ struct LettingGoTests {
             do { _ = second.events }
             #expect(second.listenerCount == 0)
             #expect(count() == 1)
-            // The handle that is cancelled alone hears of its end, and the operation forgets it.
+            // The cancelled handle gets its own end, and the operation forgets its listener.
             first.cancel()
             #expect(await events.reduce(into: []) { $0.append($1) } == [.ended(.cancelled)])
             #expect(count() == 0)
@@ -173,9 +173,9 @@ struct LettingGoTests {
         }
     }
 
-    @Test("A dependent that is cancelled while it is being added is forgotten")
+    @Test("A dependent that is cancelled while it is added is forgotten")
     func cancelledWhileAdded() async throws {
-        // Real threads: between the two supervisors' locks no simulation can step in.
+        // Real threads, because a simulation can't run anything between the two supervisors' locks.
         let (gate, supervisor, other) = (Gate(), OperationSupervisor(), OperationSupervisor())
         let running = supervisor.add(Probe { _ in try await gate.wait() })
         await gate.arrival()
@@ -190,12 +190,12 @@ struct LettingGoTests {
             }
         }
         #expect(running.foreignDependentCount == 0)
-        #expect(supervisor.operations.count == 1, "it still runs")
+        #expect(supervisor.operations.count == 1, "the operation still runs")
         gate.open()
         try await running.value
     }
 
-    @Test("Dependencies that have ended are let go by a dependent that still waits, and its explanation omits them")
+    @Test("A dependent that still waits releases dependencies that have ended, and its explanation omits them")
     func endedDependencies() async throws {
         try await withRunningOperation { simulation, supervisor, running in
             let other = OperationSupervisor(.init(simulation))

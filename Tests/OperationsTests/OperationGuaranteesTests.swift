@@ -5,9 +5,9 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The guarantees of a run, over seeded orders", .timeLimit(.minutes(60)))
+@Suite("The guarantees of a run, in many seeded orders", .timeLimit(.minutes(60)))
 struct OperationGuaranteesTests {
-    /// Checks the journal of one run against the promised order; `nil` is a good one.
+    /// Checks the journal of one run against the promised order; returns `nil` if it is as promised.
     private func violation(in journal: [String], ended state: OperationState) -> String? {
         var open: String?
         var last = 0.0
@@ -31,14 +31,14 @@ struct OperationGuaranteesTests {
             }
             if ["a complete", "a fail", "a cancel"].contains(phase) { endings += 1 }
         }
-        if let open { return "\(open) never came to its end" }
-        if journal.isEmpty { return state == .cancelled ? nil : "no phases, yet \(state)" }
+        if let open { return "\(open) never ended" }
+        if journal.isEmpty { return state == .cancelled ? nil : "no phases, but \(state)" }
         guard journal[0] == "a start", endings == 1 else { return "\(endings) endings: \(journal)" }
         let expected: [OperationState: String] = [.finished: "a complete", .failed: "a fail", .cancelled: "a cancel"]
         return journal.contains(expected[state] ?? "") ? nil : "\(state), but \(journal)"
     }
 
-    @Test("D1: start, progress, exactly one ending, nothing overlaps or follows it: in every order, cancelled anywhere")
+    @Test("D1: in every order, cancelled anywhere: start, progress, exactly one ending; nothing overlaps or follows it")
     func guarantees() async throws {
         var outcomes: [OperationState: Int] = [:]
         let seeds = seeds(20_000)
@@ -81,13 +81,13 @@ struct OperationGuaranteesTests {
                 return
             }
         }
-        // A search that never reaches one of the endings would have shown nothing.
+        // A search that never reaches one of the endings proves nothing about it.
         for state in [OperationState.finished, .failed, .cancelled] { #expect(outcomes[state, default: 0] > 100) }
         let rate = Double(seeds.count) / (start.duration(to: .now) / .seconds(1))
         print("\(seeds.count) orders of a run, \(Int(rate)) a second")
     }
 
-    @Test("F17: cancelled at each of its steps, an operation ends once and the supervisor goes on")
+    @Test("F17: an operation that is cancelled at any step ends once, and the supervisor continues")
     func cancelEverywhere() async throws {
         for cancelAt in 0..<40 {
             let journal = Journal()

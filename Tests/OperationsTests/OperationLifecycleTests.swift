@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The lifecycle of an operation, as a value")
 struct OperationLifecycleTests {
-    @Test("P12 P20 P21: waiting, ready, executing, ending, ended are seen from outside as they happen")
+    @Test("P12 P20 P21: the public state shows waiting, ready, executing, paused and the outcome as they happen")
     func theWholeWay() {
         var life = OperationLifecycle()
         #expect(life.publicState(isReady: false) == .waiting)
@@ -23,7 +23,7 @@ struct OperationLifecycleTests {
         #expect(life.finalOutcome == .finished)
     }
 
-    @Test("cancelling waiting work withdraws it, once")
+    @Test("cancelling waiting work withdraws it once")
     func cancelWaiting() {
         var life = OperationLifecycle()
         #expect(life.cancel() == .withdraw)
@@ -44,7 +44,7 @@ struct OperationLifecycleTests {
         #expect(life.publicState(isReady: false) == .cancelled)
     }
 
-    @Test("D1: work that finished in spite of a late cancel is finished")
+    @Test("D1: work that finishes in spite of a late cancellation is finished")
     func lateCancel() {
         var life = OperationLifecycle()
         life.begin()
@@ -56,7 +56,7 @@ struct OperationLifecycleTests {
         #expect(life.cancel() == .nothing)
     }
 
-    @Test("a second pause inside a pause is none")
+    @Test("a second pause within a pause has no effect")
     func nestedPause() {
         var life = OperationLifecycle()
         life.begin()
@@ -64,7 +64,7 @@ struct OperationLifecycleTests {
         #expect(life.pause() == false)
     }
 
-    @Test("P5: ending twice traps, naming what happened and when")
+    @Test("P5: ending twice traps with a message that names both states")
     func endingTwice() async {
         await #expect(processExitsWith: .failure) {
             var life = OperationLifecycle()
@@ -87,7 +87,7 @@ struct ProgressMailboxTests {
     }
 
     @Test(
-        "D7: a value that falls, exceeds one or isn't a number never shows",
+        "D7: a value that falls, exceeds one or isn't a number is never shown",
         arguments: [-1, 0.2, 1, 7, .infinity, .nan]
     )
     func odd(fraction: Double) {
@@ -98,7 +98,7 @@ struct ProgressMailboxTests {
         #expect(mailbox.current.fractionCompleted < 1)
     }
 
-    @Test("takes nothing once it's closed, and shows all done only for finished work")
+    @Test("accepts nothing once it's closed, and shows completion only for finished work")
     func closed() {
         var mailbox = ProgressMailbox()
         _ = mailbox.report(OperationProgress(completedUnitCount: 3, totalUnitCount: 4))

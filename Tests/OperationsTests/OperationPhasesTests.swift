@@ -7,7 +7,7 @@ import ThreadSupport
 
 @Suite("The phases and the context of an operation", .timeLimit(.minutes(60)))
 struct OperationPhasesTests {
-    @Test("P1 P2 P3 P5 P7 P8: start, main, complete; returning ends it, no method has to be called")
+    @Test("P1 P2 P3 P5 P7 P8: start, main, complete; returning ends the operation, and no method has to be called")
     func finishing() async throws {
         let journal = Journal()
         let value = try await Probe("a", journal) { _ in 42 }.run()
@@ -15,7 +15,7 @@ struct OperationPhasesTests {
         #expect(journal.all == ["a start", "a start over", "a main", "a complete", "a complete over"])
     }
 
-    @Test("P9 P22: an error fails the operation, and is its error")
+    @Test("P9 P22: an error that main throws fails the operation, whose handle has the error")
     func failing() async {
         let journal = Journal()
         let handle = OperationSupervisor().add(Probe("a", journal) { _ in throw ProbeError() })
@@ -25,7 +25,7 @@ struct OperationPhasesTests {
         #expect(journal.all.suffix(2) == ["a fail", "a fail over"])
     }
 
-    @Test("P10: an operation that is cancelled midway is told so, in a task that isn't cancelled itself")
+    @Test("P10: operationWasCancelled is called for an operation cancelled midway, in a task that isn't cancelled")
     func cancelling() async {
         actor Careful: Operation {
             let gate: Gate
@@ -45,7 +45,7 @@ struct OperationPhasesTests {
         #expect(journal.all == ["cancelled, cleanup can await: true"])
     }
 
-    @Test("P2 P6 P13: whoever listens hears of the start, progress and the end, in this order")
+    @Test("P2 P6 P13: a listener gets the start, progress and the end, in this order")
     func events() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { context in context.reportProgress(0.5) })
@@ -61,7 +61,7 @@ struct OperationPhasesTests {
         #expect(late == [.ended(.finished)])
     }
 
-    @Test("F18: whoever is told of the end finds the operation ended")
+    @Test("F18: in the ending phase the handle already shows the outcome")
     func endedBeforeTold() async throws {
         actor Nosy: Operation {
             let seen = Locked<OperationState?>(nil)
@@ -82,7 +82,7 @@ struct OperationPhasesTests {
         nosy.handle.withLock { $0 = nil }
     }
 
-    @Test("P11 P26: progress arrives, the latest value at the latest when main is over, and 1 is reached by finishing")
+    @Test("P11 P26: progress is delivered, the last value at the latest when main is over; only finishing reaches 1")
     func progress() async throws {
         let journal = Journal()
         let handle = OperationSupervisor().add(
@@ -96,11 +96,11 @@ struct OperationPhasesTests {
         #expect(handle.progress.fractionCompleted == 1)
     }
 
-    @Test("P4 P19: main runs on the main actor where it says @MainActor")
+    @Test("P4 P19: main runs on the main actor if it is declared @MainActor")
     func mainThread() async throws {
         actor Painter: Operation {
             @MainActor func main(_ context: OperationContext) async throws -> Bool { paint() }
-            // Asked from a synchronous function: the check isn't to be had in an asynchronous one.
+            // In a synchronous function, because the check isn't available in an asynchronous one.
             @MainActor private func paint() -> Bool {
                 MainActor.preconditionIsolated()
                 return true
@@ -109,7 +109,7 @@ struct OperationPhasesTests {
         #expect(try await OperationSupervisor().add(Painter()).value)
     }
 
-    @Test("P18 P25 P28: the context carries user info, the client's identifier and the word on the background")
+    @Test("P18 P25 P28: the context has the user info, the client's identifier and the background option")
     func options() async throws {
         let options = OperationOptions(
             name: "named",
@@ -129,7 +129,7 @@ struct OperationPhasesTests {
         #expect(handle.userInfo["answer"] as? Int == 42)
     }
 
-    @Test("P23 P24: the temporary directory is the run's own, private, lazy, and gone whichever way the run ends")
+    @Test("P23 P24: the temporary directory is the run's own, private, lazy, and removed however the run ends")
     func temporaryDirectory() async throws {
         for ending in ["finish", "fail", "cancel"] {
             let place = Locked<URL?>(nil)
@@ -152,7 +152,7 @@ struct OperationPhasesTests {
         }
     }
 
-    @Test("P17: an operation that has ended is let go; the handle keeps only its output")
+    @Test("P17: an operation that has ended is released; the handle keeps only its output")
     func noCycle() async throws {
         weak var weakOperation: Probe<Int>?
         let handle: OperationHandle<Int>
@@ -184,7 +184,7 @@ struct OperationPhasesTests {
         await #expect(throws: CancellationError.self) { try await task.value }
     }
 
-    @Test("the same operation added twice traps with words")
+    @Test("adding the same operation twice traps with a message")
     func addedTwice() async {
         await #expect(processExitsWith: .failure) {
             let supervisor = OperationSupervisor(.init(isSuspended: true))

@@ -10,7 +10,7 @@ struct ProbeError: Error, Equatable {
     var name = "probe"
 }
 
-/// What happened, in order, written by operations and read by tests.
+/// A log of events in order, written by operations and read by tests.
 final class Journal: Sendable {
     private let entries = Locked<[String]>([])
 
@@ -21,7 +21,7 @@ final class Journal: Sendable {
     }
 }
 
-/// An operation that writes every phase it's told of into a journal and does what it's given in between.
+/// An operation that writes each of its phases into a journal, and runs a given closure as its `main`.
 actor Probe<Output: Sendable>: Operation {
     let name: String
     let journal: Journal
@@ -50,7 +50,7 @@ actor Probe<Output: Sendable>: Operation {
     func operationDidFail(_ error: any Error) async { await phase("fail") }
     func operationWasCancelled() async { await phase("cancel") }
 
-    /// Every phase suspends once, so that whatever could overlap it gets the chance.
+    /// Records a phase, and suspends once, to give other phases the chance to overlap it.
     private func phase(_ phase: String) async {
         journal.write("\(name) \(phase)")
         await Task.yield()
@@ -58,9 +58,9 @@ actor Probe<Output: Sendable>: Operation {
     }
 }
 
-/// Closed until somebody opens it.
+/// A gate that tasks wait at until it is opened.
 ///
-/// Waiting at it can be cancelled.
+/// The wait can be cancelled.
 final class Gate: Sendable {
     private struct State {
         var isOpen = false
@@ -89,7 +89,7 @@ final class Gate: Sendable {
         }
     }
 
-    /// Returns once somebody waits at the gate, or has waited.
+    /// Returns once a task waits at the gate, or has waited.
     func arrival() async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLock { state in

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Operations
 
-@Suite("The scheduler's rules, against a model of them")
+@Suite("The scheduler's rules, compared with a model")
 struct SchedulerModelTests {
     private func explore(_ seeds: Range<UInt64>, _ shape: SchedulerProgram.Shape) -> (events: Int, grants: Int) {
         var (events, grants) = (0, 0)
@@ -20,20 +20,20 @@ struct SchedulerModelTests {
         return (events, grants)
     }
 
-    @Test("D2, D5: random programs do what the rules say, event by event, and every one of them drains")
+    @Test("D2, D5: random programs follow the rules at every event, and all of them drain")
     func programs() {
         let seeds = seeds(20_000)
         let (events, grants) = explore(seeds, SchedulerProgram.Shape())
-        // A search in which little happens would show little.
+        // A search with few events and grants would prove little.
         #expect(events > seeds.count * 15 && grants > seeds.count * 3)
     }
 
-    @Test("random programs do what the rules say when the 32nd grant comes, which takes the oldest")
+    @Test("random programs follow the rules at the 32nd grant, which takes the oldest operation")
     func ageing() {
         _ = explore(seeds(4000), SchedulerProgram.Shape(warmUp: 20...31))
     }
 
-    @Test("nothing starves in long programs: who could have a place has it after a bounded number of grants")
+    @Test("nothing starves in long programs: an eligible operation gets a slot after a bounded number of grants")
     func starvation() {
         _ = explore(seeds(200), SchedulerProgram.Shape(steps: 400...600, most: 25))
     }

@@ -38,7 +38,7 @@ struct SchedulerStateTests {
         _ = scheduler.end(slot, succeeded: true)
     }
 
-    @Test("grants by priority, then by age, and never more than the width")
+    @Test("slots are granted by priority, then by age, and never more than the width")
     func order() {
         var state = scheduler(width: 2)
         let first = add(to: &state)
@@ -72,7 +72,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(third))
     }
 
-    @Test("F15: a pause gives the place away, and who comes back is served before fresh work")
+    @Test("F15: a pause releases the slot, and a resuming operation goes before operations that haven't started")
     func pausing() {
         var state = scheduler(width: 1)
         let slots = (0..<3).map { _ in add(to: &state) }
@@ -87,7 +87,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(slots[2]))
     }
 
-    @Test("suspension and a width of zero hold fresh work back, not what comes back from a pause, nor children")
+    @Test("suspension and width 0 hold back operations that haven't started, but neither resuming ones nor children")
     func suspension() {
         var state = scheduler(width: 1)
         let first = add(to: &state)
@@ -122,7 +122,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(other))
     }
 
-    @Test("of both kinds the more urgent is granted first")
+    @Test("the more urgent operation is granted first, whether or not it may continue in the background")
     func backgroundOrder() {
         var state = scheduler(width: 1)
         let continuing = add(to: &state, traits: .mayContinueInBackground)
@@ -132,7 +132,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(continuing))
     }
 
-    @Test("what was withdrawn is passed over; what runs can't be withdrawn")
+    @Test("a withdrawn operation is skipped; a running one can't be withdrawn")
     func withdrawing() {
         var state = scheduler(width: 1)
         let slots = (0..<3).map { _ in add(to: &state) }
@@ -144,7 +144,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(slots[2]))
     }
 
-    @Test("the slot of one that was withdrawn is another one's, which keeps its own place in the queue")
+    @Test("a withdrawn operation's slot is reused by a later operation, which keeps its own position in the queue")
     func reusedSlot() {
         var state = scheduler(width: 1, isSuspended: true)
         let slots = (0..<3).map { _ in add(to: &state) }
@@ -159,7 +159,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(late))
     }
 
-    @Test("every 32nd grant takes the oldest, however urgent the others are")
+    @Test("every 32nd grant takes the oldest operation, however urgent the others are")
     func ageing() {
         var state = scheduler(width: 1)
         let old = add(to: &state, .veryLow)
@@ -171,7 +171,7 @@ struct SchedulerStateTests {
         }
     }
 
-    @Test("D6: what an urgent operation waits for becomes as urgent, through dependencies and keys")
+    @Test("D6: operations that an urgent one waits for become as urgent, through dependencies and keys")
     func inheritance() {
         var state = scheduler(width: 1, isSuspended: true)
         let rival = add(to: &state)
@@ -186,14 +186,14 @@ struct SchedulerStateTests {
         }
     }
 
-    @Test("operations with a key in common run one at a time, in the order of their age")
+    @Test("operations with a key in common run one at a time, in the order in which they were added")
     func keys() {
         var state = scheduler(width: 4)
         let gate = add(to: &state)
         let first = add(to: &state, after: [gate], keys: ["a"])
         let second = add(to: &state, .veryHigh, keys: ["a", "b"])
         let other = add(to: &state, keys: ["c"])
-        // `second` waits for `first`, which keeps its place while it waits for something else.
+        // `second` waits for `first`, which keeps its position while it waits for something else.
         #expect(state.grant() == fresh(gate))
         #expect(state.grant() == fresh(other))
         #expect(state.grant() == nil)
@@ -205,7 +205,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(second))
     }
 
-    @Test("D2: a parent lends its keys to its children while it waits, and goes on when they are back")
+    @Test("D2: a parent lends its keys to its children while it waits, and resumes when it has them back")
     func lentKeys() {
         var state = scheduler(width: 4)
         let parent = add(to: &state, keys: ["a"])
@@ -223,7 +223,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(stranger))
     }
 
-    @Test("a barrier runs alone: after what was added before it, before what was added after it")
+    @Test("a barrier runs alone: after all earlier operations, before all later ones")
     func barrier() {
         var state = scheduler(width: 4)
         let (first, second) = (add(to: &state), add(to: &state))
@@ -249,7 +249,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(last))
     }
 
-    @Test("a barrier that is taken back holds nothing up, and one behind it still waits for all before")
+    @Test("a withdrawn barrier holds nothing up, and a later barrier still waits for all earlier operations")
     func withdrawnBarrier() {
         var state = scheduler(width: 4)
         let first = add(to: &state)
@@ -266,7 +266,7 @@ struct SchedulerStateTests {
         #expect(state.grant() == fresh(laterBarrier))
     }
 
-    @Test("what is written off gives its place back and keeps its keys until it really ends")
+    @Test("an abandoned operation releases its slot, and keeps its keys until it ends")
     func abandoning() {
         var state = scheduler(width: 1)
         let deaf = add(to: &state, keys: ["a"])

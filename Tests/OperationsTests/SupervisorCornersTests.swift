@@ -4,14 +4,14 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("The supervisor, in its corners", .timeLimit(.minutes(60)))
+@Suite("Corner cases of the supervisor", .timeLimit(.minutes(60)))
 struct SupervisorCornersTests {
     /// Runs `body` to its end even if the current task is cancelled.
     private static func deafly(_ simulation: Simulation, _ body: @escaping @Sendable () async -> Void) async {
         await Task.detached(executorPreference: simulation.executor, operation: body).value
     }
 
-    @Test("an operation without options waits for its children too before it ends")
+    @Test("an operation without options ends after its children too")
     func childrenOfPlainParent() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -31,7 +31,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("a parent that is written off while it waits for a deaf child ends when both do, and is let go")
+    @Test("a parent that is abandoned while it waits for a child that ignores cancellation is released after both end")
     func writtenOffParent() async throws {
         let traces = Traces()
         try await Simulation.run(seed: 1) { simulation in
@@ -53,7 +53,7 @@ struct SupervisorCornersTests {
         #expect(traces.left.isEmpty)
     }
 
-    @Test("D9: failures that come in a shutdown don't cut its grace short")
+    @Test("D9: failures during a shutdown don't cut its grace period short")
     func failuresInShutdown() async throws {
         try await Simulation.run(seed: 1) { simulation in
             var configuration = OperationSupervisor.Configuration(simulation)
@@ -82,7 +82,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("D5: room that an operation leaves by ending as it's added goes to the next who waits for it")
+    @Test("D5: when an operation ends as it is added, its room goes to the next caller that waits")
     func roomOfWhatNeverRan() async throws {
         try await Simulation.run(seed: 1) { simulation in
             var configuration = OperationSupervisor.Configuration(simulation)
@@ -122,7 +122,7 @@ struct SupervisorCornersTests {
         }
         _ = add()
         supervisor.addBarrier(Probe { _ in })
-        // It can't join the first one, across the barrier.
+        // It can't join the first operation, because of the barrier between them.
         _ = add()
         supervisor.isSuspended = false
         try await started.wait()
@@ -135,7 +135,7 @@ struct SupervisorCornersTests {
     private final class Token: Sendable {}
     @TaskLocal private static var token: Token?
 
-    @Test("a child that isn't taken leaves no task of its own behind")
+    @Test("a child that is refused leaves no task of its own behind")
     func refusedChild() async throws {
         let traces = Traces()
         try await Simulation.run(seed: 1) { simulation in
@@ -155,7 +155,7 @@ struct SupervisorCornersTests {
         #expect(traces.left.isEmpty)
     }
 
-    @Test("an operation that may be joined sees its adder's task-local values too, where that is wanted")
+    @Test("an operation with a coalescing key inherits the caller's task-local values too, if its options say so")
     func taskLocalsOfJoined() async throws {
         let traces = Traces()
         try await Simulation.run(seed: 1) { simulation in
@@ -176,7 +176,7 @@ struct SupervisorCornersTests {
     }
 
     @Test(
-        "cancelAll and shutdown start nothing that only waited for the end of what they cancel",
+        "cancelAll and shutdown start no operation that only waited for the end of a cancelled one",
         arguments: [false, true]
     )
     func cancellingAll(shutsDown: Bool) async throws {
@@ -200,7 +200,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("D6: an operation that awaits one of another supervisor lifts it when it becomes more urgent itself")
+    @Test("D6: raising an operation raises the operation of another supervisor that it awaits")
     func liftingAwaitedForeigner() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let here = OperationSupervisor(.init(simulation))
@@ -216,7 +216,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("D5: a task that outlived main and waits for the operation's place goes on when the operation has ended")
+    @Test("D5: a task that outlives main and waits for the operation's slot resumes when the operation has ended")
     func outlivingTask() async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -243,7 +243,7 @@ struct SupervisorCornersTests {
         }
     }
 
-    @Test("what waits when the rest is written off is taken back")
+    @Test("a waiting operation that is abandoned is cancelled")
     func writtenOffWhileWaiting() async {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in })
@@ -252,7 +252,7 @@ struct SupervisorCornersTests {
         _ = await handle.result
     }
 
-    @Test("the operation is cancelled together with the last one that joined it, before anybody else can join")
+    @Test("cancelling the last joined handle cancels the operation before another one can join it")
     func cancellingTheLastJoined() {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in }, options: OperationOptions(coalescingKey: "sync"))
@@ -265,7 +265,7 @@ struct SupervisorCornersTests {
         #expect(handle.state == .cancelled)
     }
 
-    @Test("an operation that isn't taken lets go of what it would have been made from, while its handle is still held")
+    @Test("an operation that is refused releases its factory closure, while its handle still exists")
     func refusedFactory() {
         let traces = Traces()
         var configuration = OperationSupervisor.Configuration()
@@ -281,7 +281,7 @@ struct SupervisorCornersTests {
         #expect(traces.left.isEmpty)
     }
 
-    @Test("D7: progress doesn't fall when an operation ends, however it does", arguments: [false, true])
+    @Test("D7: progress doesn't fall when an operation ends, with any outcome", arguments: [false, true])
     func progressAfterTheEnd(fails: Bool) async throws {
         let supervisor = OperationSupervisor()
         let handle = supervisor.add(

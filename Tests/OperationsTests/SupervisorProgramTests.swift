@@ -6,14 +6,14 @@ import ThreadSupport
 
 @Suite("Random programs of supervisors, in simulations", .timeLimit(.minutes(60)))
 struct SupervisorProgramTests {
-    /// What a program left behind.
+    /// The result of a program.
     struct Outcome: Sendable {
         var complaints: [String]
         var counts: SupervisorWorld.Counts
         var states: [OperationState]
     }
 
-    @Test("D1, D2, D5: whatever operations do to each other, each ends once, keys exclude, nothing is stuck or left")
+    @Test("D1, D2, D5: however operations interact, each ends once, keys exclude, nothing is stuck or left over")
     func programs() async throws {
         var counts = SupervisorWorld.Counts()
         var states: [OperationState: Int] = [:]
@@ -40,7 +40,7 @@ struct SupervisorProgramTests {
             counts.add(outcome.counts)
             for state in outcome.states { states[state, default: 0] += 1 }
         }
-        // Whatever a search never meets, it says nothing about.
+        // The search proves nothing about cases that never occur in it.
         for state in [OperationState.finished, .failed, .cancelled] { #expect(states[state, default: 0] > 1000) }
         #expect(counts.refusedWaits > 100 && counts.refusedChildren > 10 && counts.refusedRoom > 10, "\(counts)")
         #expect(counts.joined > 20 && counts.abandoned > 10, "\(counts)")
@@ -76,7 +76,7 @@ struct SupervisorProgramTests {
                 do {
                     abandoned = try await program.run()
                 } catch {
-                    // A simulation that is stuck cancels its scenario.
+                    // A stuck simulation cancels its scenario.
                     explanations.withLock { $0 = world.explanations }
                     throw error
                 }
@@ -92,7 +92,7 @@ struct SupervisorProgramTests {
 }
 
 extension SupervisorWorld {
-    /// What is left, and why.
+    /// The operations that haven't ended, with explanations.
     fileprivate var explanations: [String] {
         let left = entries.filter { !$0.handle.isFinished }
         let own = left.map { "\($0.addition.number) (operation \($0.handle.id)) is \($0.handle.explain())" }
@@ -100,7 +100,7 @@ extension SupervisorWorld {
     }
 }
 
-/// What the outside does in a program.
+/// The calls from outside the operations in a program.
 struct SupervisorProgram {
     let world: SupervisorWorld
     private var generator: SplitMix64
@@ -110,7 +110,7 @@ struct SupervisorProgram {
         world = SupervisorWorld(simulation, traces, using: &generator)
     }
 
-    /// Returns those that were abandoned.
+    /// Runs the program and returns the operations that were abandoned.
     mutating func run() async throws -> Set<OperationID> {
         let listeners = Locked<[Task<Void, Never>]>([])
         for _ in 0..<Int.random(in: 5...25, using: &generator) { try await step(listeners) }
@@ -119,11 +119,11 @@ struct SupervisorProgram {
             supervisor.width = max(1, supervisor.width)
         }
         let abandoned = await shutDownSomething()
-        // An operation here may wait for one there that waits for one here.
+        // Operations of different supervisors may wait for each other, so all are drained.
         for supervisor in world.supervisors { try await supervisor.drain() }
         for listener in listeners.withLock({ $0 }) { await listener.value }
         for supervisor in world.supervisors { try await supervisor.drain() }
-        // What was written off really ends.
+        // Gives abandoned operations the time to end.
         if !abandoned.isEmpty { try await world.simulation.clock.sleep(for: .seconds(10_000)) }
         return abandoned
     }
@@ -202,23 +202,23 @@ struct SupervisorProgram {
         listeners.withLock { $0.append(task) }
     }
 
-    /// D1: whoever listens is told of the end once, and of nothing after it.
+    /// Checks D1: a listener gets the end once, and nothing after it.
     private func listen(to handle: OperationHandle<Int>, _ number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
         let events = handle.events
         let task = Task.detached(executorPreference: world.simulation.executor) { [world] in
             var last: OperationEvent?
             for await event in events {
-                if case .ended = last { world.complain(number, "tells of \(event) after its end") }
+                if case .ended = last { world.complain(number, "sent \(event) after its end") }
                 last = event
             }
             guard case .ended(let state) = last, state == handle.state else {
-                return world.complain(number, "tells of \(String(describing: last)) last")
+                return world.complain(number, "sent \(String(describing: last)) last")
             }
         }
         listeners.withLock { $0.append(task) }
     }
 
-    /// Shuts down one of the supervisors, perhaps, with operations in it that don't listen.
+    /// Shuts down one of the supervisors in some programs, with operations in it that ignore cancellation.
     private mutating func shutDownSomething() async -> Set<OperationID> {
         guard generator.oneIn(3) else { return [] }
         let number = Int.random(in: world.supervisors.indices, using: &generator)

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-/// Runs `body` with a directory in which supervisors make temporary ones.
+/// Runs `body` with a directory in which supervisors create temporary ones.
 private func withPlace<Result>(
     _ body: nonisolated(nonsending) (URL) async throws -> Result
 ) async throws -> Result {
@@ -28,9 +28,9 @@ private func names(in directory: URL) throws -> Set<String> {
     Set(try FileManager.default.contentsOfDirectory(atPath: directory.path))
 }
 
-/// Lets another process die in the middle of an operation with a temporary directory.
+/// Kills another process in the middle of an operation with a temporary directory.
 ///
-/// - Returns: The directory that the process left.
+/// - Returns: The directory that the process left behind.
 private func leaveDirectory(in place: URL) async throws -> URL {
     let former = try names(in: place)
     await #expect(processExitsWith: .signal(SIGKILL)) { [place = place as URL] in
@@ -58,7 +58,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("What a sweep that was killed halfway left is removed by the next one")
+    @Test("A sweep removes what a killed sweep left behind")
     func halfSwept() async throws {
         try await withPlace { place in
             let left = try await leaveDirectory(in: place)
@@ -68,7 +68,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("An operation leaves nothing whichever way it ends", arguments: ["finish", "fail", "cancel"])
+    @Test("An operation leaves nothing behind, however it ends", arguments: ["finish", "fail", "cancel"])
     func endings(ending: String) async throws {
         try await withPlace { place in
             let handle = supervisor(in: place).add(
@@ -87,7 +87,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("The directory of a living operation stays, whether an operation of this process or of another one sweeps")
+    @Test("The directory of a running operation stays when an operation of this or another process sweeps")
     func living() async throws {
         try await withPlace { place in
             let gate = Gate()
@@ -111,7 +111,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("Operations that make and sweep directories at the same time never take each other's away")
+    @Test("Operations that create and sweep directories concurrently never remove each other's")
     func concurrent() async throws {
         try await withPlace { place in
             try await withThrowingTaskGroup { group in
@@ -135,7 +135,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("A lock that is swept before it is locked is made again")
+    @Test("A lock that is swept before it is locked is created again")
     func sweptWhileMade() async throws {
         try await withPlace { place in
             var sweeps = 0
@@ -153,7 +153,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("A symbolic link in the place of a directory or a lock stays, and what it points to is untouched")
+    @Test("A symbolic link that replaces a directory or a lock stays, and its target is untouched")
     func plantedLinks() async throws {
         try await withPlace { place in
             let precious = try precious(in: place)
@@ -176,7 +176,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("A symbolic link in a directory that is removed isn't followed")
+    @Test("A symbolic link in a removed directory isn't followed")
     func linkInside() async throws {
         try await withPlace { place in
             let precious = try precious(in: place)
@@ -193,7 +193,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("Names that aren't an operation's stay")
+    @Test("Files with other names stay")
     func foreignNames() async throws {
         try await withPlace { place in
             let left = try await leaveDirectory(in: place)
@@ -205,7 +205,7 @@ struct TemporaryDirectoryTests {
                 "\(prefix)\(suffix)", String(prefix), "\(prefix)\(UUID().uuidString)\(suffix).old",
             ]
             for name in foreign { try Data().write(to: place.appending(path: name)) }
-            // A directory without a lock: where it comes from, and whether its operation lives, is unknown.
+            // A directory without a lock: its origin, and whether its operation still runs, are unknown.
             let directory = "\(prefix)\(UUID().uuidString)"
             try FileManager.default.createDirectory(
                 at: place.appending(path: directory),
@@ -218,7 +218,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("What another user owns stays", .enabled(if: geteuid() == 0, "only root can give files to another user"))
+    @Test("Files that another user owns stay", .enabled(if: geteuid() == 0, "only root can give files to another user"))
     func foreignOwner() async throws {
         try await withPlace { place in
             let left = try await leaveDirectory(in: place)
@@ -237,7 +237,7 @@ struct TemporaryDirectoryTests {
         }
     }
 
-    @Test("A directory that can't be made fails with its place and the reason")
+    @Test("The error for a directory that can't be created names the location and the reason")
     func unmakeable() async throws {
         try await withPlace { place in
             let missing = place.appending(path: "missing")
@@ -245,7 +245,7 @@ struct TemporaryDirectoryTests {
             #expect(error?.code == .temporaryDirectoryUnavailable)
             #expect(
                 error?.description == """
-                    No temporary directory could be made in \(missing.path): No such file or directory. Make that \
+                    No temporary directory could be created in \(missing.path): No such file or directory. Make that \
                     directory readable and writable, or set another one as the supervisor's temporaryDirectory.
                     """
             )

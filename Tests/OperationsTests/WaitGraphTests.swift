@@ -2,9 +2,9 @@ import Testing
 
 @testable import Operations
 
-@Suite("Who waits for whom")
+@Suite("The graph of waits")
 struct WaitGraphTests {
-    @Test("D6: an operation that awaited one that has ended doesn't wait for the next one in its slot, nor lifts it")
+    @Test("D6: when an awaited operation has ended, the next operation in its slot is neither awaited nor raised")
     func reusedSlot() {
         var state = SchedulerState(width: 4, isSuspended: false)
         let awaiting = state.add(.init(id: .next()))
@@ -18,7 +18,7 @@ struct WaitGraphTests {
         _ = state.end(awaited.slot, succeeded: true)
         let newcomer = state.add(.init(id: .next()))
         #expect(newcomer == awaited.slot)
-        #expect(state.waits(of: awaiting).isEmpty, "the newcomer, if it awaited this one, would be refused")
+        #expect(state.waits(of: awaiting).isEmpty, "the new operation would be refused if it awaited this one")
         state.raise(awaiting, to: .veryHigh)
         #expect(state.entries[Int(newcomer)].priority == .normal)
         state.endAwait(of: awaiting, for: awaited)

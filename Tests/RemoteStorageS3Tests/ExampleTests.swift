@@ -1,7 +1,7 @@
 import RemoteStorage
 import RemoteStorageS3
 
-// The documentation's example: only compiled, since tests don't ask this machine's environment who they are.
+// The documentation's example. It is only compiled: tests don't read credentials from this machine's environment.
 func documentationExample() async throws {
     // DOC: bucket
     let configuration = try S3Configuration(

@@ -15,7 +15,7 @@ struct PartedDownloadTests {
 
     // MARK: The parts
 
-    /// What was asked for and hasn't come.
+    /// The requests that were sent, and how many of them are running.
     private struct Requests {
         var begun: [Range<Int64>] = []
         var running = 0
@@ -45,11 +45,11 @@ struct PartedDownloadTests {
 
     private static func bytes(_ range: Range<Int64>) -> [UInt8] { range.map { UInt8($0) } }
 
-    @Test("comes in order, whichever part is here first, and is all there is", arguments: [-1, 0, 1, 2, 3, 6, 100])
+    @Test("arrives whole and in order, whichever part arrives first", arguments: [-1, 0, 1, 2, 3, 6, 100])
     func order(parallelParts: Int) async throws {
         let requests = Locked(Requests())
         let download = Self.download(requests, parallelParts: parallelParts) { range in
-            // Later parts come sooner.
+            // Later parts arrive sooner.
             for _ in 0..<(20 - range.lowerBound) { await Task.yield() }
             return Self.bytes(range)
         }
@@ -62,14 +62,14 @@ struct PartedDownloadTests {
         #expect(most <= max(1, parallelParts))
     }
 
-    @Test("whoever stops reading, or is cancelled, leaves no request behind", arguments: [false, true])
+    @Test("A reader that stops, or is cancelled, leaves no request behind", arguments: [false, true])
     func abandoned(isCancelled: Bool) async throws {
         let requests = Locked(Requests())
         let (events, event) = AsyncStream.makeStream(of: Bool.self)
         let reader = Task { () async throws in
             let download = Self.download(requests) { range in
                 event.yield(true)
-                // Nobody answers.
+                // The server never answers.
                 defer { event.yield(false) }
                 try await ContinuousClock().sleep(for: .seconds(3600))
                 return Self.bytes(range)
@@ -79,7 +79,7 @@ struct PartedDownloadTests {
             await #expect(throws: CancellationError.self) { try await download.next() }
             await #expect(throws: CancellationError.self) { try await download.next() }
         }
-        // Two beside the first one; with the next one, for which somebody waits, three.
+        // Two requests in addition to the first one, or three once the reader waits for the next part.
         let count = isCancelled ? 3 : 2
         var (begun, ended) = (0, 0)
         for await isBeginning in events {
@@ -92,7 +92,7 @@ struct PartedDownloadTests {
         #expect(requests.withLock { $0.begun.count } == count)
     }
 
-    @Test("a part that doesn't come is an error, after what is before it")
+    @Test("A failed part is an error after the parts before it")
     func failure() async throws {
         let requests = Locked(Requests())
         let download = Self.download(requests) { range in
@@ -100,17 +100,17 @@ struct PartedDownloadTests {
             return Self.bytes(range)
         }
         for first in [0, 3, 6] as [Int64] { #expect(try await download.next() == Self.bytes(first..<first + 3)) }
-        // Nor does anything come after it, as if it weren't missing.
+        // No part follows, as if the failed one weren't missing.
         for _ in 0..<3 { await #expect(throws: RemoteError.self) { try await download.next() } }
     }
 
     // MARK: A server
 
-    /// One file, at every path, on a server that answers as it's told to.
+    /// A server with one file at every path, whose responses a test can change.
     private struct OneFile: HTTPSending {
         var bytes: [UInt8]
         let ranges = Locked<[String]>([])
-        /// Changes the answer to the request with this number.
+        /// Changes the response to the request with this number.
         var answer: @Sendable (_ number: Int, _ usual: HTTPResponse) -> HTTPResponse = { $1 }
 
         func sendOnceIfPossible(_ request: HTTPRequest) async throws -> HTTPResponse { try await send(request) }
@@ -150,7 +150,7 @@ struct PartedDownloadTests {
         }
     }
 
-    /// Bytes of which no part is like another one.
+    /// Bytes whose parts all differ.
     private static func pattern(_ count: Int) -> [UInt8] {
         let period = (0..<251 * 400).map { UInt8($0 % 251) }
         var bytes: [UInt8] = []
@@ -159,7 +159,7 @@ struct PartedDownloadTests {
     }
 
     @Test(
-        "one request for what fits into a part, more for what doesn't",
+        "needs one request if it fits into a part, and more if it doesn't",
         arguments: [0, 1, partSize - 1, partSize, partSize + 1]
     )
     func requests(count: Int) async throws {
@@ -171,7 +171,7 @@ struct PartedDownloadTests {
         #expect(file.ranges.withLock { $0.count } == (count > Self.partSize ? 2 : 1))
     }
 
-    @Test("a part of a large file is fetched in parts too")
+    @Test("A range of a large file is fetched in parts too")
     func ranges() async throws {
         let file = OneFile(bytes: Self.pattern(3 * Self.partSize))
         let size = Int64(Self.partSize)
@@ -188,7 +188,7 @@ struct PartedDownloadTests {
         }
     }
 
-    /// What a server may do that makes it impossible to read one version whole.
+    /// The server's behavior that makes it impossible to read one version whole.
     enum Offence: CaseIterable, Sendable {
         case replaced, removed, shortened, longer, later, other, whole, tooShort, noTag, failed
 
@@ -224,7 +224,7 @@ struct PartedDownloadTests {
         }
     }
 
-    @Test("a file that is replaced while it is read is an error, never a mixture", arguments: Offence.allCases)
+    @Test("A file that is replaced while it is read is an error, never a mixture", arguments: Offence.allCases)
     func mixtures(offence: Offence) async throws {
         var file = OneFile(bytes: Self.pattern(4 * Self.partSize))
         file.answer = { number, usual in number >= 3 ? offence.apply(usual) : usual }
@@ -239,7 +239,7 @@ struct PartedDownloadTests {
     }
 
     @Test(
-        "all is asked for at once where nothing tells versions from each other",
+        "is fetched in one piece if the server doesn't identify its version",
         arguments: ["", "\"\"", "W/\"1\"", nil]
     )
     func withoutVersions(tag: String?) async throws {
@@ -266,7 +266,7 @@ struct PartedDownloadTests {
         #expect(file.ranges.withLock { $0.count } == 6)
     }
 
-    @Test("an answer that there is nothing isn't believed of a file that has something")
+    @Test("A response that a file is empty isn't trusted if the file isn't")
     func nothing() async throws {
         var file = OneFile(bytes: [1, 2, 3])
         file.answer = { _, _ in HTTPResponse(status: 416, headers: [:], bytes: []) }
@@ -275,7 +275,7 @@ struct PartedDownloadTests {
         #expect(error?.code == .unavailable)
     }
 
-    @Test("a server that sends all at once is read so")
+    @Test("A server that ignores ranges and sends the whole file can be read")
     func withoutRanges() async throws {
         var file = OneFile(bytes: Self.pattern(2 * Self.partSize))
         file.answer = { [bytes = file.bytes] _, _ in
@@ -287,11 +287,11 @@ struct PartedDownloadTests {
         #expect(file.ranges.withLock { $0.count } == 2)
     }
 
-    @Test("a part that looks like a failure's words is a part")
+    @Test("A part that looks like an error document is a part")
     func errorDocument() async throws {
         let document = Array("<Error><Code>InternalError</Code><Message>".utf8)
         let end = Array("</Message></Error>".utf8)
-        // The whole of what one answer holds.
+        // The error document fills the whole part.
         let count = Int(PartedDownload.partSize) - document.count - end.count
         let part = document + [UInt8](repeating: UInt8(ascii: "x"), count: count) + end
         let file = OneFile(bytes: Self.pattern(Self.partSize) + part)
@@ -303,7 +303,7 @@ struct PartedDownloadTests {
     // MARK: Real servers
 
     @Test(
-        "a file that is replaced or removed on a server while it is read is an error",
+        "A file that is replaced or removed on a server while it is read is an error",
         .enabled(if: S3ServerKind.seaweedFS.isInstalled),
         arguments: S3ServerKind.plainInstalled,
         [false, true]
@@ -336,7 +336,7 @@ struct PartedDownloadTests {
     }
 
     @Test(
-        "arrives whole although the connection is cut in each part, and no part that is here is fetched again",
+        "arrives whole although the connection is cut in each part, and no complete part is fetched again",
         .enabled(if: S3ServerKind.seaweedFS.isInstalled),
         arguments: S3ServerKind.plainInstalled
     )
@@ -353,7 +353,7 @@ struct PartedDownloadTests {
                 counts += 1
                 return counts
             }
-            // The beginning is read as it comes, so that what is cut off there is an error.
+            // The first response is streamed, so a cut in it would be an error. It isn't cut.
             return count > 1 && count % 2 == 0 ? .cutReply(after: 1 << 20) : .none
         }
         var configuration = try server.configuration(port: proxy.port, prefix: prefix)
@@ -364,7 +364,7 @@ struct PartedDownloadTests {
         #expect(content.length == Int64(bytes.count))
         let isSame = try await content.bytes(upTo: 1 << 30) == bytes
         #expect(isSame)
-        // The beginning and eleven parts, each of which is cut at most as often as it comes whole.
+        // The beginning and eleven parts. Each request is cut at most as often as it succeeds.
         let count = counts.withLock { $0 }
         #expect(count > 12 && count <= 24, "\(count)")
     }

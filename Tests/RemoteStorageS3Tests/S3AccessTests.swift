@@ -34,7 +34,7 @@ extension S3Tests {
             }
         }
 
-        @Test("is refused without the right key, and nothing that is printed holds a secret")
+        @Test("is refused without the right key, and no printed text holds a secret")
         func keys() async throws {
             let server = try await S3Server.shared(.seaweedFS)
             let prefix = UUID().uuidString
@@ -55,7 +55,7 @@ extension S3Tests {
             #expect(!"\(token)\(token.debugDescription)\(String(reflecting: token))".contains("token"))
         }
 
-        @Test("to a bucket that isn't there, or to nobody, is an error and makes nothing")
+        @Test("to a missing bucket, or to a port without a server, is an error and creates nothing")
         func missing() async throws {
             let server = try await S3Server.shared(.seaweedFS)
             var configuration = try S3Configuration(
@@ -71,7 +71,7 @@ extension S3Tests {
             try await expect(.unavailable, S3Backend(configuration), "can't be reached")
         }
 
-        @Test("by TLS needs a certificate that is trusted, for the right host")
+        @Test("over TLS needs a trusted certificate for the right host")
         func certificates() async throws {
             let server = try await S3Server.shared(.seaweedFSTLS)
             var configuration = try server.configuration()
@@ -90,14 +90,14 @@ extension S3Tests {
             try await expect(.unavailable, S3Backend(configuration), "can't be reached")
         }
 
-        @Test("isn't begun in the clear to another machine")
+        @Test("to another machine without TLS is refused")
         func plaintext() async throws {
             let url = try #require(URL(string: "http://storage.example.invalid"))
             let configuration = try S3Configuration(bucket: "bucket", endpoint: url, credentials: S3Server.credentials)
             try await expect(.notAllowed, S3Backend(configuration), "https")
         }
 
-        @Test("is not taken to where a server redirects, and the region that it names is told")
+        @Test("doesn't follow a server's redirect, and the error names the region that the server names")
         func redirects() async throws {
             let stranger = try FaultProxy(to: 9) { _, _ in .answer(404) }
             for status in [301, 302, 307, 308] {
@@ -121,7 +121,7 @@ extension S3Tests {
             try await expect(.notAllowed, S3Backend(configuration), "in the region eu-south-9")
         }
 
-        @Test("with a clock that is wrong says so", arguments: [-7200.0, 7200])
+        @Test("with a wrong clock is an error that says so", arguments: [-7200.0, 7200])
         func clock(error: Double) async throws {
             let server = try await S3Server.shared(.seaweedFS)
             let signature = SignatureV4(credentials: S3Server.credentials, region: "us-east-1")
@@ -139,7 +139,7 @@ extension S3Tests {
             #expect(told.message.contains(error < 0 ? "behind" : "ahead"), "\(told)")
         }
 
-        @Test("says what the server can be relied on, and writes nothing to find out before it has to")
+        @Test("reports the server's capabilities, and writes nothing to probe them before it has to")
         func capabilities() async throws {
             for kind in S3ServerKind.plainInstalled {
                 let server = try await S3Server.shared(kind)
@@ -156,10 +156,10 @@ extension S3Tests {
                     .exclusiveCreate, .conditionalReplace, .atomicReplace, .consistentRead, .serverSideCopy,
                     .rangedRead, .contentTags,
                 ]
-                // Whether an unknown server takes parts of any size isn't tried.
+                // The probe doesn't test whether an unknown server accepts parts of any size.
                 #expect(capabilities == (kind == .moto ? common : common.union(.resumableWrite)))
                 #expect(proxy.lines.contains { $0.hasPrefix("PUT") } == (kind == .moto))
-                // The probe takes away what it made, and isn't run twice.
+                // The probe removes what it created, and doesn't run twice.
                 let count = proxy.lines.count
                 #expect(try await backend.capabilities() == capabilities)
                 #expect(proxy.lines.count == count)
@@ -172,12 +172,12 @@ extension S3Tests {
         }
 
         @Test(
-            "to a server that keeps no condition is told from one that does",
+            "to a server detects whether the server enforces conditions",
             arguments: ["If-None-Match", "If-Match"]
         )
         func disproof(header: String) async throws {
             let server = try await S3Server.shared(.moto)
-            // As a server does that knows no such header: it doesn't see it.
+            // A server that doesn't know the header: it never sees it.
             let proxy = try FaultProxy(to: server.port, rewriting: { $0.replacing(header, with: "X-Unknown") }) {
                 _,
                 _ in .none

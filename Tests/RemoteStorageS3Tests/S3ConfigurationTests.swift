@@ -22,7 +22,7 @@ struct S3ConfigurationTests {
 
     private static let keys = ["AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"]
 
-    @Test("by variables, which come before every file")
+    @Test("by variables, which override every file")
     func variables() throws {
         let file = "[default]\naws_access_key_id = other\naws_secret_access_key = another\nregion = filed\n"
         let environment = try Self.environment(
@@ -44,7 +44,7 @@ struct S3ConfigurationTests {
         #expect(try plain.credentials().accessKeyID == "other")
     }
 
-    @Test("by the profile of Amazon's files")
+    @Test("by a profile in Amazon's files")
     func profiles() throws {
         let credentials = """
             # comment
@@ -99,7 +99,7 @@ struct S3ConfigurationTests {
         #expect(error?.message.contains("AWS_ACCESS_KEY_ID") == true)
     }
 
-    @Test("by a URL, and has one identity by whatever way it is named")
+    @Test("by a URL, and has one identity however the URL is written")
     func urls() throws {
         let environment = try Self.environment(Self.keys)
         func configuration(_ text: String) throws -> S3Configuration {
@@ -128,7 +128,7 @@ struct S3ConfigurationTests {
         }
     }
 
-    @Test("to be named in the path or in the host's name")
+    @Test("with its name in the path or in the host name")
     func addressing() throws {
         func target(_ bucket: String, _ endpoint: String?, _ addressing: S3Configuration.Addressing) throws -> String {
             var configuration = try S3Configuration(
@@ -149,7 +149,7 @@ struct S3ConfigurationTests {
         #expect(try target("bucket", "https://host:444", .virtualHost) == "https://bucket.host:444" + rest)
     }
 
-    @Test("and its server known by what it says, unless somebody else may say the same")
+    @Test("and its server is recognized by its name, unless a proxy may use the same name")
     func recognition() {
         func profile(_ server: String, isAmazon: Bool = false) -> S3ServerProfile? {
             S3ServerProfile.recognise(["Server": server], isAmazon: isAmazon)
@@ -163,7 +163,7 @@ struct S3ConfigurationTests {
         }
     }
 
-    @Test("and what its server says is read, or refused where it is something else")
+    @Test("and its server's list is read, or refused if it is anything else")
     func answers() throws {
         let list = try ObjectList(
             Array(
@@ -189,12 +189,12 @@ struct S3ConfigurationTests {
     }
 
     @Test(
-        "and what its server refuses is told by a code and a remedy",
+        "and its server's refusal is an error with a code and a remedy",
         arguments: [
             ("RequestTimeTooSkewed", 403, RemoteError.Code.unauthorized, "clock"),
             ("ExpiredToken", 400, .unauthorized, "new credentials"),
             ("SignatureDoesNotMatch", 403, .unauthorized, "secret"), ("AccessDenied", 403, .notAllowed, "rights"),
-            ("NoSuchBucket", 404, .unavailable, "no bucket"), ("NoSuchKey", 404, .notFound, "isn't there"),
+            ("NoSuchBucket", 404, .unavailable, "no bucket"), ("NoSuchKey", 404, .notFound, "doesn't exist"),
             ("KeyTooLongError", 400, .invalidPath, "name"), ("QuotaExceeded", 403, .noSpace, "room"),
             ("SlowDown", 503, .unavailable, "later"), ("InternalError", 200, .unavailable, "later"),
             ("NotImplemented", 501, .unsupported, "can't do"),

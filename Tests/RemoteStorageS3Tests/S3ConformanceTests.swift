@@ -8,7 +8,7 @@ import Testing
 extension S3Tests {
     @Suite("A bucket keeps the promises of every backend")
     struct ConformanceTests {
-        /// Fewer rounds than in memory, since each is many requests; `STORESYNC_RACE_ROUNDS` says how many.
+        /// Fewer rounds than in memory, since each needs many requests; `STORESYNC_RACE_ROUNDS` sets the number.
         private static let effort = BackendCheck.Effort(
             rounds: ProcessInfo.processInfo.environment["STORESYNC_RACE_ROUNDS"].flatMap { Int($0) } ?? 4,
             racers: 8,

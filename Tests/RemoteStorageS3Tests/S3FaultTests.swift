@@ -10,11 +10,11 @@ import ThreadSupport
 extension S3Tests {
     @Suite("D11: A bucket behind a bad network", .enabled(if: S3ServerKind.moto.isInstalled))
     struct FaultTests {
-        /// Whether each request has its accident; else every eleventh.
+        /// Whether every request has an accident, rather than every eleventh.
         private static let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_REQUEST"] != nil
 
         @Test(
-            "does every request right although any one of them had an accident",
+            "gives every request the right result although any of them may have an accident",
             arguments: S3ServerKind.plainInstalled,
             Accident.allCases.filter { $0 != .locked }
         )
@@ -31,7 +31,7 @@ extension S3Tests {
         }
 
         @Test(
-            "doubles nothing where the reply to a completed write was lost, also where others write the same",
+            "recognizes its own write if the reply was lost, and not another client's write of the same bytes",
             arguments: S3ServerKind.plainInstalled
         )
         func lostReplies(kind: S3ServerKind) async throws {
@@ -48,7 +48,7 @@ extension S3Tests {
             let configuration = try server.configuration(port: proxy.port, prefix: UUID().uuidString)
             let backend = S3Backend(configuration)
             try await backend.write([1], to: path, when: .ifAbsent)
-            // It was sent twice: the second time it was refused, and known to be there by the first.
+            // It was sent twice. The second request was refused, and the file was recognized as the first request's.
             #expect(writes.withLock { $0 } == 2)
             #expect(try await backend.bytes(at: path) == [1])
             let tag = try #require(try await backend.status(of: path)?.tag)
@@ -56,7 +56,7 @@ extension S3Tests {
             try await backend.write([2], to: path, when: .ifMatches(tag))
             #expect(writes.withLock { $0 } == 2)
             #expect(try await backend.bytes(at: path) == [2])
-            // Whose request was lost finds another's file, of the same bytes, and doesn't take it for its own.
+            // A client whose request was lost finds another client's file of the same bytes, and doesn't take it for its own.
             try await backend.remove(path)
             writes.withLock { $0 = 0 }
             let other = S3Backend(try server.configuration(prefix: configuration.prefix))
@@ -71,14 +71,14 @@ extension S3Tests {
             meddled.clock = MeddlingClock { try await other.write([3], to: path, when: .ifAbsent) }
             do {
                 try await S3Backend(meddled).write([3], to: path, when: .ifAbsent)
-                Issue.record("another's file was taken for one's own")
+                Issue.record("another client's file was taken for this client's")
             } catch let error as RemoteError {
                 #expect(error.code == .alreadyExists)
             }
             #expect(writes.withLock { $0 } == 2)
         }
 
-        @Test("never takes a torn answer for a whole file", arguments: [0, 1, 200, 50_000, 199_999])
+        @Test("never takes a truncated response for a whole file", arguments: [0, 1, 200, 50_000, 199_999])
         func tornAnswers(count: Int) async throws {
             let server = try await S3Server.shared(.moto)
             let path = try RemotePath("file")
@@ -91,13 +91,13 @@ extension S3Tests {
             let backend = S3Backend(try server.configuration(port: proxy.port, prefix: prefix))
             do {
                 _ = try await backend.read(path)?.bytes(upTo: 1 << 20)
-                Issue.record("a torn answer was taken for whole")
+                Issue.record("a truncated response was taken for a whole file")
             } catch let error as RemoteError {
                 #expect(error.code == .unavailable)
             }
         }
 
-        @Test("reads what comes in trickles, and gives up on what never comes")
+        @Test("reads a response that trickles in, and gives up on a response that never arrives")
         func slowness() async throws {
             let server = try await S3Server.shared(.moto)
             let path = try RemotePath("file")
@@ -116,13 +116,13 @@ extension S3Tests {
             let backend = S3Backend(configuration)
             do {
                 _ = try await backend.status(of: path)
-                Issue.record("a server that says nothing was waited for")
+                Issue.record("the client waited for a silent server")
             } catch let error as RemoteError {
                 #expect(error.code == .unavailable)
             }
         }
 
-        @Test("waits as long as a server asks, and not longer than it may")
+        @Test("waits as long as the server asks, up to a limit")
         func retryAfter() async throws {
             let server = try await S3Server.shared(.moto)
             for (header, isPatient) in [("Retry-After: 7", true), ("Retry-After: 3600", false)] {
@@ -147,7 +147,7 @@ extension S3Tests {
     }
 }
 
-/// A clock on which something else happens instead of waiting, the first time.
+/// A clock whose first wait runs a closure instead.
 struct MeddlingClock: Clock {
     typealias Instant = ContinuousClock.Instant
 

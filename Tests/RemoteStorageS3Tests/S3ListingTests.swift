@@ -8,10 +8,10 @@ import ThreadSupport
 
 @Suite("A bucket whose list has many pages", .timeLimit(.minutes(60)))
 struct S3ListingTests {
-    /// A server whose list is whatever a test says, page by page, and that counts the pages.
+    /// A server whose pages a test defines, and that counts the pages it sends.
     private struct PagedBucket: HTTPSending {
         let pages = Locked(0)
-        /// The keys of a page and the token that leads on, by the page's number from 0.
+        /// The keys of a page and the token of the next page, by the page's number from 0.
         let page: @Sendable (Int) -> (keys: [String], next: String?)
 
         func send(_ request: HTTPRequest) async throws -> HTTPResponse {
@@ -36,7 +36,7 @@ struct S3ListingTests {
     }
 
     @Test(
-        "that never ends is an error that says what to do, whatever leads on",
+        "A list that never ends is an error that says what to do, whatever its continuation tokens are",
         arguments: ["one token", "two tokens in turn", "another token each time", "another token, and no keys"]
     )
     func endless(way: String) async throws {
@@ -54,7 +54,7 @@ struct S3ListingTests {
         #expect(bucket.pages.withLock(\.self) <= 11)
     }
 
-    @Test("is read to its end, also where a few pages name nothing")
+    @Test("is read to its end, even if a few pages are empty")
     func sparse() async throws {
         let bucket = PagedBucket { number in
             (number % 5 == 0 ? ["file-\(number)"] : [], number < 30 ? "token \(number)" : nil)

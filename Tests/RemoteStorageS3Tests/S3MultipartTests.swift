@@ -14,7 +14,7 @@ extension S3Tests {
     struct MultipartTests {
         private static let partSize = S3Configuration.smallestPartSize
 
-        /// Bytes that differ from part to part, as they are asked for.
+        /// Bytes that differ from part to part, created when they are read.
         private static func content(
             parts: Int,
             seed: UInt8 = 0,
@@ -56,7 +56,7 @@ extension S3Tests {
 
         @Test(
             "arrives whole although the connection is cut every few megabytes, and at most a part is sent again for each cut",
-            // moto fails by itself when it is asked several things at once.
+            // moto itself fails on concurrent requests.
             arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
         )
         func cuts(kind: S3ServerKind) async throws {
@@ -73,7 +73,7 @@ extension S3Tests {
                     counts.parts += 1
                     guard counts.parts % interval == interval - 1 else { return .none }
                     counts.cuts += 1
-                    // In turn while it is sent, and when its reply is on the way.
+                    // Alternately cuts the request and loses the reply.
                     return counts.cuts % 2 == 1 ? .cutRequest(after: 3 << 20) : .loseReply
                 }
             }
@@ -94,7 +94,7 @@ extension S3Tests {
             #expect(try await backend.list(RemotePath("directory"))?.map(\.name) == ["large"])
         }
 
-        @Test("goes on where it was cut off when it is written again", arguments: S3ServerKind.plainInstalled)
+        @Test("resumes where it was cut off when it is written again", arguments: S3ServerKind.plainInstalled)
         func resumption(kind: S3ServerKind) async throws {
             let server = try await S3Server.shared(kind)
             let path = try RemotePath("large")
@@ -115,11 +115,11 @@ extension S3Tests {
             #expect(before.contains { $0.contains("partNumber=3&") })
             try await backend.write(content, to: path, when: .ifAbsent)
             let again = proxy.lines.dropFirst(before.count).filter { Self.isPart($0) }
-            // What had arrived isn't sent again.
+            // Parts that had arrived aren't sent again.
             #expect(!again.contains { line in (1...3).contains { line.contains("partNumber=\($0)&") } }, "\(again)")
             #expect(again.count <= 3)
             #expect(try await Self.holds(content, backend, path))
-            // Another content doesn't get any part of the former one.
+            // A write of different content doesn't reuse any part of the former one.
             isBroken.withLock { $0 = true }
             let other = try RemotePath("other")
             await #expect(throws: RemoteError.self) { try await backend.write(content, to: other, when: .always) }
@@ -129,7 +129,7 @@ extension S3Tests {
             #expect(try await Self.holds(changed, backend, other))
         }
 
-        /// A content of so many pieces, each a part and a little.
+        /// Content of one piece for each number in `range`, each slightly larger than a part.
         private static func pieces(_ range: Range<Int>, seed: UInt8 = 0, fails: Bool = false) -> RemoteContent {
             RemoteContent(length: nil) {
                 var index = range.lowerBound
@@ -146,7 +146,7 @@ extension S3Tests {
         private static let pieceSize = partSize + 1000
 
         @Test(
-            "goes on in another process with the parts that had arrived, and only with those that it's to follow",
+            "resumes in another process with the parts that had arrived, and only with those before the new content",
             arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
         )
         func resumptionElsewhere(kind: S3ServerKind) async throws {
@@ -162,7 +162,7 @@ extension S3Tests {
                     return receipts
                 }
             }
-            // Each a backend of its own, as in another process.
+            // Every call uses a new backend, as another process would.
             func resume(
                 _ path: RemotePath,
                 _ condition: WriteCondition = .always,
@@ -181,7 +181,7 @@ extension S3Tests {
                         return RemoteContentRest(Self.pieces(0..<5, fails: true), after: 0)
                     }
                 }
-                // The last piece that was read hadn't become a part.
+                // The last piece was read, but hadn't been sent as a part.
                 #expect(parts(since: before).count == 4)
             }
 
@@ -198,7 +198,7 @@ extension S3Tests {
                 #expect(parts(since: before).count == 3)
                 #expect(try await Self.holds(Self.pieces(0..<7), backend, path))
             }
-            // What follows in the middle of a part follows on the parts before; those after it are gone with it.
+            // Content that begins within a part follows the parts before it. That part and the later ones are dropped.
             let changed = try RemotePath("changed")
             try await cutOff(changed)
             let asked = Locked<[Int64]>([])
@@ -212,7 +212,7 @@ extension S3Tests {
             let expected =
                 try await Self.pieces(0..<2).bytes(upTo: .max) + Self.pieces(2..<3, seed: 7).bytes(upTo: .max)
             #expect(try await backend.read(changed)?.bytes(upTo: 1 << 28) == expected)
-            // Nothing is left to send; and nothing of what had arrived is wanted.
+            // In the first case no content remains to be sent. In the second, no kept part is wanted.
             let whole = try RemotePath("whole")
             try await cutOff(whole)
             try await resume(whole) { kept in RemoteContentRest(RemoteContent([]), after: kept) }
@@ -221,7 +221,7 @@ extension S3Tests {
             try await cutOff(other)
             try await resume(other) { _ in RemoteContentRest(Self.pieces(0..<2, seed: 9), after: 0) }
             #expect(try await Self.holds(Self.pieces(0..<2, seed: 9), backend, other))
-            // Without receipts nothing counts, whatever the server has kept.
+            // Without receipts no part counts, whatever the server has kept.
             let forgotten = try RemotePath("forgotten")
             try await cutOff(forgotten)
             let identifier = try #require(UploadReceipts(await receipts(forgotten).read())?.identifier)
@@ -234,7 +234,7 @@ extension S3Tests {
             #expect(try await Self.uploads(server, prefix) == ["\(prefix)/forgotten"])
             await backend.abort(identifier, "\(prefix)/forgotten")
             #expect(try await Self.uploads(server, prefix) == [])
-            // Who cancels gives it up.
+            // A cancelled write aborts its upload.
             await #expect(throws: CancellationError.self) {
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
@@ -259,7 +259,7 @@ extension S3Tests {
             #expect(try await Self.uploads(server, prefix) == [])
         }
 
-        @Test("is written from the beginning, and leaves nothing, where the key may not list uploads")
+        @Test("is written from the beginning, and leaves no parts behind, if the key may not list uploads")
         func withoutListing() async throws {
             let server = try await S3Server.shared(.seaweedFS)
             let (prefix, path) = (UUID().uuidString, try RemotePath("large"))
@@ -287,7 +287,7 @@ extension S3Tests {
             #expect(try await Self.uploads(server, prefix) == [])
         }
 
-        @Test("isn't taken with other bytes than were sent, in one piece or in a part that is kept")
+        @Test("is rejected if its bytes changed on the way, in one piece or in a kept part")
         func comparison() async throws {
             let server = try await S3Server.shared(.seaweedFS)
             let backend = S3Backend(try server.configuration())
@@ -297,7 +297,7 @@ extension S3Tests {
             let checks = try await backend.serverProfile()
             #expect(checks.checks == .checksum && checks.checksOfKeptParts == .checksum)
             for query in [[:], ["partNumber": "1", "uploadId": identifier]] {
-                // As if a byte had changed on the way: SeaweedFS doesn't compare what is signed.
+                // As if a byte had changed on the way. SeaweedFS doesn't verify the signed digest.
                 let response = try await backend.perform(
                     .PUT,
                     key,
@@ -312,7 +312,7 @@ extension S3Tests {
         }
 
         @Test(
-            "whose completion's reply was lost is there once, and refused if another was first",
+            "exists once if its completion's reply was lost, and is refused if another client was first",
             arguments: S3ServerKind.plainInstalled
         )
         func completion(kind: S3ServerKind) async throws {
@@ -338,7 +338,7 @@ extension S3Tests {
             }
             try await backend.remove(path)
             let late = Self.content(parts: 2) { part in
-                // After it was looked whether the file is there, and before it is.
+                // After the check that the file is absent, and before the upload is completed.
                 if part == 2, try await backend.status(of: path) == nil {
                     try await backend.write([1], to: path, when: .ifAbsent)
                 }
@@ -353,7 +353,7 @@ extension S3Tests {
         }
 
         @Test(
-            "is the one of a single writer of all who create it at once",
+            "is written by exactly one of several clients that create it at the same time",
             arguments: [S3ServerKind.seaweedFS].filter(\.isInstalled)
         )
         func race(kind: S3ServerKind) async throws {
@@ -381,7 +381,7 @@ extension S3Tests {
             #expect(try await Self.holds(Self.content(parts: 2, seed: winners[0] * 16), backend, path))
         }
 
-        @Test("is read no further than its parts are sent, so that few of them are in memory")
+        @Test("is read only as far as its parts are sent, so that few of them are in memory")
         func memory() async throws {
             let server = try await S3Server.shared(.seaweedFS)
             let prefix = UUID().uuidString
@@ -393,11 +393,11 @@ extension S3Tests {
                 furthest.withLock { $0 = max($0, part - sent) }
             }
             try await backend.write(content, to: RemotePath("large"), when: .always)
-            // The one that is read, two that are sent, and one that tells whether another follows.
+            // The part being read, two parts being sent, and the part that shows whether another one follows.
             #expect(furthest.withLock { $0 } <= 4)
         }
 
-        @Test("leaves nothing behind when its content fails or it is cancelled, and others' parts when they are old")
+        @Test("leaves nothing behind if its content fails or it is cancelled, and removes other clients' old parts")
         func aborting() async throws {
             struct Failure: Error {}
             let server = try await S3Server.shared(.seaweedFS)
@@ -429,7 +429,7 @@ extension S3Tests {
             #expect(try await backend.status(of: path) == nil)
             #expect(try await Self.uploads(server, prefix) == [])
 
-            // A device that vanished leaves its parts; who comes later removes them when they are old enough.
+            // A device that vanished leaves its parts. A later client removes them once they are old enough.
             let dying = try FaultProxy(to: server.port) { _, line in
                 line.contains("partNumber=3&") || line.hasPrefix("DELETE") ? .loseRequest : .none
             }
@@ -449,7 +449,7 @@ extension S3Tests {
             #expect(try await Self.uploads(server, prefix) == [])
         }
 
-        /// The keys of uploads that aren't over, as the server lists them.
+        /// The keys of unfinished uploads, as the server lists them.
         private static func uploads(_ server: S3Server, _ prefix: String) async throws -> [String] {
             let response = try await S3Backend(server.configuration(prefix: "")).perform(.GET, query: ["uploads": ""])
             let list = try S3Element(response.bytes, named: "ListMultipartUploadsResult")

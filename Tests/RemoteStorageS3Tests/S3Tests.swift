@@ -1,5 +1,5 @@
 import Testing
 
-/// What starts servers: one after the other, since each is several processes.
+/// The tests that start servers, one after the other, since each server is several processes.
 @Suite("S3", .serialized, .timeLimit(.minutes(60)))
 enum S3Tests {}

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import RemoteStorageS3
 
-@Suite("What is known of a bucket's directories without asking")
+@Suite("The cache of a bucket's directories")
 struct SeenDirectoriesTests {
     private let clock = SteppedClock()
 
@@ -18,17 +18,17 @@ struct SeenDirectoriesTests {
 
     private func file(_ name: String) -> RemoteItem { RemoteItem(name: name, kind: .file, size: 1) }
 
-    @Test("nothing is known of what wasn't listed")
+    @Test("knows nothing about paths that weren't listed")
     func unlisted() throws {
         let seen = try seen(["a/b": []])
         #expect(try !seen.isAbsent(RemotePath("a/c")) && !seen.isNoFile(RemotePath("a/c")))
         #expect(try !seen.isAbsent(RemotePath("c")) && !seen.isNoFile(RemotePath("c/d")))
-        // What leads to something that is there is a directory.
+        // The parents of an existing path are directories.
         #expect(try seen.contains(RemotePath("a/b")) && seen.contains(RemotePath("a")) && seen.contains(.root))
         #expect(try !seen.isAbsent(RemotePath("a/b")) && seen.isNoFile(RemotePath("a")))
     }
 
-    @Test("what a list doesn't have isn't there, nor anything below it; what it has isn't absent")
+    @Test("treats a name that a list lacks as absent, with everything below it, and a listed name as not absent")
     func listed() throws {
         let seen = try seen(["a": [file("f"), RemoteItem(directory: "d")]])
         #expect(try seen.isAbsent(RemotePath("a/x")) && seen.isNoFile(RemotePath("a/x")))
@@ -38,7 +38,7 @@ struct SeenDirectoriesTests {
         #expect(try !seen.isAbsent(RemotePath("a/d/e")) && !seen.isNoFile(RemotePath("a/d/e")))
     }
 
-    @Test("a list is believed for a minute, that something is a directory for good")
+    @Test("trusts a list for a minute, and the existence of a directory for good")
     func age() throws {
         let seen = try seen(["a": [file("f")]])
         clock.advance(by: .seconds(59))
@@ -51,7 +51,7 @@ struct SeenDirectoriesTests {
         #expect(try seen.contains(RemotePath("a")))
     }
 
-    @Test("what is about to be put somewhere isn't taken for absent, whether or not it arrives; what is beside it is")
+    @Test("doesn't treat a path as absent once a write to it starts, and still treats its siblings as absent")
     func expected() throws {
         var seen = try seen(["a": []])
         seen.expect(try RemotePath("a/n/s/file"))
@@ -64,7 +64,7 @@ struct SeenDirectoriesTests {
         )
         clock.advance(by: .seconds(60))
         #expect(try !seen.isAbsent(RemotePath("a/n/s/other")))
-        // Of a directory that may be there already nothing is known.
+        // Nothing is known about the contents of a directory that may already exist.
         seen = try self.seen(["a": [RemoteItem(directory: "n")]])
         seen.expect(try RemotePath("a/n/file"))
         #expect(try !seen.isAbsent(RemotePath("a/n/other")))
@@ -72,7 +72,7 @@ struct SeenDirectoriesTests {
         #expect(try seen.isAbsent(RemotePath("a/m/file")) && !seen.isAbsent(RemotePath("a/m")))
     }
 
-    @Test("a list that was asked for before something was changed says nothing")
+    @Test("ignores a list that was requested before a change")
     func outdated() throws {
         var seen = SeenDirectories()
         let before = seen.changeCount
@@ -83,7 +83,7 @@ struct SeenDirectoriesTests {
         #expect(try seen.isAbsent(RemotePath("a/g")))
     }
 
-    @Test("what is removed is forgotten, with what is below it")
+    @Test("forgets a removed path, with everything below it")
     func forgotten() throws {
         var seen = try seen(["a": [RemoteItem(directory: "b")], "a/b": [RemoteItem(directory: "c")], "a/b/c": []])
         seen.forget(try RemotePath("a/b"))
@@ -98,7 +98,7 @@ struct SeenDirectoriesTests {
     }
 }
 
-/// A clock that somebody sets.
+/// A clock that the tests advance.
 private struct SteppedClock: Clock {
     private let passed = Locked(Duration.zero)
     private let start = ContinuousClock.now

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("AWS Signature Version 4")
 struct SignatureTests {
-    /// The examples of “Signature Calculations for the Authorization Header”, in Amazon's documentation of S3.
+    /// An example from “Signature Calculations for the Authorization Header”, in Amazon's documentation of S3.
     private struct Example {
         var method = "GET"
         var target: String
@@ -37,7 +37,7 @@ struct SignatureTests {
         ),
     ]
 
-    @Test("is what Amazon's documentation of S3 shows")
+    @Test("matches the examples in Amazon's documentation of S3")
     func published() {
         let credentials = S3Credentials(
             accessKeyID: "AKIAIOSFODNN7EXAMPLE",
@@ -61,7 +61,7 @@ struct SignatureTests {
         }
     }
 
-    /// Of the test suite that Amazon publishes for Signature Version 4.
+    /// Examples from the test suite that Amazon publishes for Signature Version 4.
     private static let suite = [
         Example(target: "/", signature: "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
         Example(
@@ -81,7 +81,7 @@ struct SignatureTests {
     ]
 
     @Test(
-        "is what Amazon's test suite expects: get-vanilla, post-vanilla, get-vanilla-query-order, get-header-value-trim"
+        "matches Amazon's test suite: get-vanilla, post-vanilla, get-vanilla-query-order, get-header-value-trim"
     )
     func testSuite() {
         let credentials = S3Credentials(

@@ -21,13 +21,13 @@ struct UploadReceiptsTests {
     }
 
     @Test(
-        "keep the parts that the server lists as it acknowledged them, up to the first that it doesn't",
+        "keep the parts that the server lists as acknowledged, up to the first part that is missing or differs",
         arguments: [
             ([(1, size, "a"), (2, size, "b"), (3, size, "c")], 3), ([(2, size, "b"), (1, size, "a")], 2),
             ([(1, size, "a"), (3, size, "c")], 1), ([(2, size, "b"), (3, size, "c")], 0), ([], 0),
             // Another attempt's part under the same number, of the same size.
             ([(1, size, "a"), (2, size, "other"), (3, size, "c")], 1), ([(1, size + 1, "a"), (2, size, "b")], 0),
-            // A part of which there is no receipt; one that was sent twice, as SeaweedFS lists it.
+            // A part without a receipt, then parts that were sent twice, as SeaweedFS lists them.
             ([(1, size, "a"), (2, size, "b"), (3, size, "c"), (4, size, "d")], 3),
             ([(1, size, "other"), (1, size, "a"), (2, size, "b"), (2, size, "other")], 2),
             ([(1, size, "\"a\""), (0, size, "a"), (-1, size, "a")], 1),
@@ -42,13 +42,13 @@ struct UploadReceiptsTests {
         #expect(kept.allSatisfy { number, part in part.tag == ["\"a\"", "\"b\"", "\"c\""][number - 1] })
     }
 
-    @Test("hold nothing that could be part of no file", arguments: [-1, 0, size - 1, Int64.max] as [Int64])
+    @Test("ignore a part whose size no file can have", arguments: [-1, 0, size - 1, Int64.max] as [Int64])
     func sizes(size: Int64) throws {
         let receipts = try #require(UploadReceipts(Array("upload\n1 \(size) \"a\"\n".utf8)))
         #expect(receipts.keptParts(try Self.list([(1, size, "a")])).isEmpty)
     }
 
-    @Test("that are damaged or cut off anywhere keep nothing that wasn't acknowledged")
+    @Test("keep no unacknowledged part if they are damaged or cut off anywhere")
     func damage() throws {
         let noted = Array("upload\n1 \(Self.size) \"a\"\n2 \(Self.size) \"b\"\n".utf8)
         let listed = try Self.list([(1, Self.size, "a"), (2, Self.size, "b")])
@@ -67,12 +67,12 @@ struct UploadReceiptsTests {
 }
 
 extension S3Tests {
-    @Suite("A part that a request of an earlier attempt replaces")
+    @Suite("A part that a request of an earlier attempt replaces after it was acknowledged")
     struct ReplacedPartTests {
         private static let piece = S3Configuration.smallestPartSize
 
         @Test(
-            "after it was acknowledged, is never in the file",
+            "never gets into the file",
             arguments: S3ServerKind.plainInstalled
         )
         func late(kind: S3ServerKind) async throws {
@@ -88,7 +88,7 @@ extension S3Tests {
                 return {
                     number += 1
                     if number == 4, let identifier = UploadReceipts(await receipts.read())?.identifier {
-                        // As if the network had held back the request until now.
+                        // As if the network had delayed the request until now.
                         _ = try await backend.perform(
                             .PUT,
                             backend.location.key(path),

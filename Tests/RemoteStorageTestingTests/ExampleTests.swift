@@ -5,13 +5,13 @@ import Testing
 @Suite("The documentation's examples", .timeLimit(.minutes(60)))
 struct ExampleTests {
     // DOC: conformance
-    @Test("a backend of mine", arguments: BackendCheck.all)
+    @Test("My backend keeps every promise", arguments: BackendCheck.all)
     func keepsItsPromises(check: BackendCheck) async throws {
         try await check.run(on: InMemoryBackend())
     }
     // DOC: end
 
-    @Test("two devices at one storage")
+    @Test("Two simulated devices share one storage, and only one has faults")
     func devices() async throws {
         // DOC: devices
         let place = InMemoryBackend()

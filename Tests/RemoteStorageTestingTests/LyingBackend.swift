@@ -1,8 +1,8 @@
 import RemoteStorage
 
-/// A place in memory that breaks one promise.
+/// A storage in memory that breaks one promise.
 actor LyingBackend: RemoteBackend {
-    /// What it does wrong.
+    /// The ways to break a promise.
     enum Lie: String, Sendable, CaseIterable {
         case writesInTwoSteps, showsUnfinishedFiles, keepsUnfinishedFiles, twoWinners, twoDirectoryWinners
         case ignoresVersions, comparesThenReplaces, keepsTagOfSameSize, listsAThousand, listsTwice, listsWithoutSizes
@@ -13,7 +13,7 @@ actor LyingBackend: RemoteBackend {
 
     private let base = InMemoryBackend()
     private let lie: Lie
-    /// What all attempts to write a file have sent, where it was sent last.
+    /// The bytes that all attempts to write a file have sent; at each position, the byte that was sent last.
     private var attempts: [RemotePath: [UInt8]] = [:]
     private var busy = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
@@ -220,7 +220,7 @@ actor LyingBackend: RemoteBackend {
 }
 
 extension WriteCondition {
-    /// What a backend of another module has to write itself.
+    /// Checks the condition, which a backend of another module has to implement itself.
     fileprivate func verify(_ item: RemoteItem?, _ path: RemotePath) throws {
         switch self {
         case .always: return

@@ -3,10 +3,10 @@ import RemoteStorage
 import RemoteStorageTesting
 import Testing
 
-/// A suite that can't fail shows nothing: each lie is found, by the promise that it breaks.
-@Suite("A backend that lies", .timeLimit(.minutes(60)))
+/// A conformance suite that can't fail proves nothing: each broken promise must be found by its check.
+@Suite("A backend that breaks a promise", .timeLimit(.minutes(60)))
 struct LyingBackendTests {
-    /// The promise by which each lie is found; others may find it too.
+    /// The check that finds each lie; other checks may find it, too.
     static let lies: [(LyingBackend.Lie, BackendCheck)] = [
         (.writesInTwoSteps, .atomicReplace), (.showsUnfinishedFiles, .unfinishedWrites),
         (.keepsUnfinishedFiles, .failingContent), (.twoWinners, .exclusiveCreate),
@@ -23,10 +23,10 @@ struct LyingBackendTests {
         (.mixesAttempts, .changedResumption),
     ]
 
-    @Test("is found, by the name of the promise that it breaks", arguments: lies)
+    @Test("fails the check of that promise", arguments: lies)
     func isFound(lie: LyingBackend.Lie, check: BackendCheck) async throws {
         do {
-            // In a simulation, so that races come out the same way every time.
+            // In a simulation, so that races have the same outcome every time.
             try await Simulation.run(seed: 1) { _ in try await check.run(on: LyingBackend(lie)) }
             Issue.record("\(lie) wasn't found")
         } catch let error as BrokenPromise {
@@ -35,7 +35,7 @@ struct LyingBackendTests {
         }
     }
 
-    @Test("and does one thing after the other comes to no end, which a simulation says")
+    @Test("by serializing its requests never finishes, and the simulation reports that")
     func oneAtATime() async throws {
         await #expect(throws: SimulationError.self) {
             try await Simulation.run(seed: 1, limits: Simulation.Limits(grace: .milliseconds(100))) { _ in
@@ -44,7 +44,7 @@ struct LyingBackendTests {
         }
     }
 
-    @Test("in every other way is covered: each lie is one of those above")
+    @Test("is covered: every lie has a check that finds it")
     func complete() {
         #expect(Set(Self.lies.map(\.0)).union([.oneAtATime]) == Set(LyingBackend.Lie.allCases))
     }

@@ -15,7 +15,7 @@ struct SimulatedBackendTests {
         }
     }
 
-    /// What happens to a fixed series of requests: the answers, the faults, and the time that passes.
+    /// Runs a fixed series of requests, and returns the answers, the faults, and the time that passed.
     private static func story(_ server: SimulatedServer, seed: UInt64, chance: Double) async throws -> [String] {
         try await Simulation.run(seed: seed) { simulation in
             let backend = SimulatedBackend(server, faults: server.faults(chance), seed: seed, clock: simulation.clock)
@@ -35,7 +35,7 @@ struct SimulatedBackendTests {
         }
     }
 
-    @Test("does the same under the same seed, and another thing under another", arguments: SimulatedServer.all)
+    @Test("behaves the same with the same seed, and differently with another seed", arguments: SimulatedServer.all)
     func replays(server: SimulatedServer) async throws {
         var stories: Set<[String]> = []
         for seed in 0..<5 as Range<UInt64> {
@@ -46,14 +46,14 @@ struct SimulatedBackendTests {
         #expect(stories.count == 5)
     }
 
-    @Test("of a file that is being replaced some servers mix two versions; who reads all its bytes gets one of them")
+    @Test("may mix two versions of a file that is being replaced, but bytes(at:upTo:) returns one of them")
     func mixedVersions() async throws {
         let path = try RemotePath("file")
         let all = [[UInt8](repeating: 1, count: 10), [UInt8](repeating: 2, count: 20)]
         let (streams, seen) = (Locked<Set<[UInt8]>>([]), Locked<Set<[UInt8]>>([]))
         let brokenOffCount = Locked(0)
         for seed in 0..<50 as Range<UInt64> {
-            // The new one is longer, or shorter: then it breaks off.
+            // The new version is longer, or shorter; if it is shorter, the read breaks off.
             let versions = seed < 25 ? all : all.reversed()
             try await Simulation.run(seed: seed) { simulation in
                 let place = InMemoryBackend()
@@ -82,7 +82,7 @@ struct SimulatedBackendTests {
         #expect(seen.withLock { $0 } == Set(all))
     }
 
-    @Test("says so when a file is replaced as often as it is read, rather than read for ever")
+    @Test("reports a file that is replaced as often as it is read, instead of reading forever")
     func restlessFile() async throws {
         let path = try RemotePath("file")
         try await Simulation.run(seed: 1) { simulation in
@@ -105,7 +105,7 @@ struct SimulatedBackendTests {
         }
     }
 
-    /// Faults of which every one is seen in some story.
+    /// The faults, each of which occurs in some story.
     private static let expected = [
         "the request was lost", "the reply was lost", "HTTP status 423", "HTTP status 429", "HTTP status 500",
         "HTTP status 503", "Retry-After", "aborted stream", "torn write", "is delivered twice",
@@ -113,7 +113,7 @@ struct SimulatedBackendTests {
         "half a move",
     ]
 
-    @Test("has every fault of its model")
+    @Test("shows every fault of its model")
     func everyFault() async throws {
         var log = ""
         for server in SimulatedServer.all {
@@ -124,7 +124,7 @@ struct SimulatedBackendTests {
         for fault in Self.expected { #expect(log.contains(fault), "\(fault)") }
     }
 
-    @Test("keeps what happened before a reply was lost, and nothing of a request that was")
+    @Test("keeps a change whose reply was lost, and carries out nothing of a lost request")
     func lostReply() async throws {
         let place = InMemoryBackend()
         let path = try RemotePath("file")
@@ -140,7 +140,7 @@ struct SimulatedBackendTests {
         #expect(try await place.bytes(at: path) == [1])
     }
 
-    @Test("shows old answers, repeats changes, and has another year on its clock")
+    @Test("returns stale answers, repeats changes, and has a wrong clock")
     func time() async throws {
         let place = InMemoryBackend()
         var faults = FaultModel.none
@@ -164,7 +164,7 @@ struct SimulatedBackendTests {
         #expect(try await place.bytes(at: RemotePath("file")) == [1])
     }
 
-    @Test("vanishes in two ways, and a device dies after so many requests")
+    @Test("vanishes in two ways, and a device dies after a given number of requests")
     func vanishes() async throws {
         let place = InMemoryBackend()
         let backend = SimulatedBackend(place: place)

@@ -2,7 +2,7 @@ import RemoteStorage
 import RemoteStorageTesting
 import Testing
 
-// The documentation's examples.
+// The examples in the documentation.
 
 // DOC: backend
 actor Subdirectory: RemoteBackend {
@@ -67,13 +67,13 @@ actor Subdirectory: RemoteBackend {
         try RemotePath(components: directory.components + path.components)
     }
 
-    /// What may be changed: anything but the root.
+    /// Returns the whole path of an item that a request changes, which can't be the root.
     private func inside(_ path: RemotePath) throws -> RemotePath {
         guard path != .root else { throw RemoteError.isRoot() }
         return try whole(path)
     }
 
-    /// What was found; nothing is an answer only if the place is there.
+    /// Returns the answer of the base; `nil` is valid only if the directory exists.
     private func found<Answer>(_ answer: Answer?) async throws -> Answer? {
         if answer == nil { try await requirePlace() }
         return answer
@@ -81,16 +81,16 @@ actor Subdirectory: RemoteBackend {
 
     private func requirePlace() async throws {
         guard try await base.status(of: directory) != nil else {
-            throw RemoteError(.unavailable, "\(identity) isn't there. Make the directory first.")
+            throw RemoteError(.unavailable, "\(identity) doesn't exist. Create the directory first.")
         }
     }
 }
 // DOC: end
 
-@Suite("D16: The documentation's examples, a backend among them", .timeLimit(.minutes(60)))
+@Suite("D16: The documentation's examples, including a backend", .timeLimit(.minutes(60)))
 struct ExampleTests {
     // DOC: suite
-    @Test("a directory of another backend", arguments: BackendCheck.all)
+    @Test("A directory of another backend keeps every promise", arguments: BackendCheck.all)
     func keepsItsPromises(check: BackendCheck) async throws {
         let base = InMemoryBackend()
         let directory = try RemotePath("users/ann")
@@ -99,7 +99,7 @@ struct ExampleTests {
     }
     // DOC: end
 
-    @Test("doesn't take a place that isn't there for an empty one")
+    @Test("A missing directory of another backend is an error, not an empty storage")
     func absence() async throws {
         let backend = Subdirectory(try RemotePath("users/ann"), of: InMemoryBackend())
         let requests: [@Sendable () async throws -> Void] = [

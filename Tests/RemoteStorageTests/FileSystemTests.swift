@@ -4,7 +4,7 @@ import Testing
 
 @testable import RemoteStorage
 
-@Suite("The file system that a folder is on", .timeLimit(.minutes(60)))
+@Suite("The file system of a folder", .timeLimit(.minutes(60)))
 struct FileSystemTests {
     private static let mounts = """
         /dev/vda / ext4 rw 0 0
@@ -18,7 +18,7 @@ struct FileSystemTests {
         """
 
     @Test(
-        "is the innermost that is mounted around it, the last of several",
+        "is the innermost mount that contains the folder, and the last of several mounts at one path",
         arguments: [
             ("/", "ext4"), ("/home/x", "ext4"), ("/mnt", "tmpfs"), ("/mntx", "ext4"), ("/mnt/a", "nfs4"),
             ("/mnt/ab", "tmpfs"), ("/mnt/a/x/y", "nfs4"), ("/mnt/a/b/c", "xfs"), ("/mnt/my share/x", "cifs"),
@@ -30,7 +30,7 @@ struct FileSystemTests {
         #expect(Folder.fileSystem(of: path, in: "") == nil)
     }
 
-    @Test("a folder of this device has this device's speed")
+    @Test("A folder on this device has local speed")
     func local() async throws {
         let backend = LocalFolderBackend(root: FileManager.default.temporaryDirectory)
         #expect(try await backend.capabilities().contains(.localSpeed))

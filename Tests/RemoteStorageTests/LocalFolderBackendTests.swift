@@ -7,7 +7,7 @@ import ThreadSupport
 
 @Suite("A folder", .timeLimit(.minutes(60)))
 struct LocalFolderBackendTests {
-    @Test("that isn't there is an error, and isn't made")
+    @Test("that doesn't exist is an error, and isn't created")
     func missingRoot() async throws {
         try await withTemporaryFolder { folder in
             let root = folder.appending(component: "share")
@@ -28,7 +28,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("has one identity, by whatever way it is named")
+    @Test("has the same identity for every path that leads to it")
     func identity() async throws {
         try await withTemporaryFolder { folder in
             let root = folder.appending(component: "a share")
@@ -42,7 +42,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("hides what a crash left, and nothing else")
+    @Test("hides the temporary files of a crash, and nothing else")
     func hidesPendingFiles() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -55,7 +55,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("keeps a write that was cut off even while a program that is being started has a copy of the descriptor")
+    @Test("keeps an interrupted write even while a program that is being started has a copy of the descriptor")
     func copiedDescriptor() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -88,7 +88,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("keeps a write that was cut off for the next one, but not for two at once, and not if it was cancelled")
+    @Test("keeps an interrupted write for one later write, but not for two at once, and not after a cancellation")
     func keptWrites() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -113,7 +113,7 @@ struct LocalFolderBackendTests {
             try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { kept in
                 #expect(kept == 3)
                 try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { kept in
-                    #expect(kept == 0, "the other one has what was kept")
+                    #expect(kept == 0, "the other write owns the kept bytes")
                     return RemoteContentRest(RemoteContent([9]), after: 0)
                 }
                 return RemoteContentRest(RemoteContent([7]), after: 2)
@@ -126,7 +126,7 @@ struct LocalFolderBackendTests {
                 }
             }
             #expect(try names() == ["file"])
-            // Written before the device was started the last time: it may not have reached the medium.
+            // Written before the last restart of the device: the bytes may not have reached the medium.
             let former = ".storesync-\(UUID().uuidString.lowercased())-file.tmp"
             try Data([8, 8]).write(to: folder.appending(path: former))
             try await backend.resumeWrite(to: path, when: .always, receipts: InMemoryReceipts()) { kept in
@@ -135,7 +135,7 @@ struct LocalFolderBackendTests {
             }
             #expect(try await backend.list(.root)?.map(\.name) == ["file"])
             try FileManager.default.removeItem(at: folder.appending(path: former))
-            // A name for which there is no longer one.
+            // The name is so long that the longer temporary name isn't valid.
             let long = try RemotePath(String(repeating: "x", count: 250))
             await #expect(throws: RemoteError.self) {
                 try await backend.resumeWrite(to: long, when: .always, receipts: InMemoryReceipts()) { _ in
@@ -146,7 +146,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("holds no temporary file after any request")
+    @Test("contains no temporary file after any request")
     func noTemporaryFiles() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -156,7 +156,7 @@ struct LocalFolderBackendTests {
             await expect(.alreadyExists) { try await backend.write([3], to: file, when: .ifAbsent) }
             await #expect(throws: BodyFailure.self) { try await backend.write(.failing, to: file, when: .always) }
             try await backend.copy(file, to: copy, when: .ifAbsent)
-            // The copy is the same file by now: rename(2) does nothing then, and leaves both names.
+            // The copy is a hard link to the same file: rename(2) then does nothing, and leaves both names.
             try await backend.copy(file, to: copy, when: .always)
             await expect(.alreadyExists) { try await backend.copy(file, to: copy, when: .ifAbsent) }
             #expect(try names(in: folder) == ["copy", "file"])
@@ -171,7 +171,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("survives names that aren't UTF-8: they aren't listed, and are removed with their directory")
+    @Test("doesn't list names that aren't UTF-8, and removes them with their directory")
     func foreignNames() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -191,7 +191,7 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("never replaces on file systems without exclusive renames either")
+    @Test("never replaces a file by a move, even on file systems without exclusive renames")
     func moveWithoutExclusiveRename() async throws {
         try await withTemporaryFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -215,9 +215,9 @@ struct LocalFolderBackendTests {
         }
     }
 
-    @Test("gets files and directories with the permissions that the umask leaves")
+    @Test("gives files and directories the permissions that the umask leaves")
     func permissions() async {
-        // umask(2) is the process's: only a process of its own can change it without disturbing other tests.
+        // umask(2) applies to the whole process: only a separate process can change it without affecting other tests.
         await #expect(processExitsWith: .success) {
             umask(0o027)
             try await withTemporaryFolder { folder in
@@ -231,9 +231,9 @@ struct LocalFolderBackendTests {
     }
 
     #if os(Linux)
-    @Test("keeps no descriptor open")
+    @Test("leaves no descriptor open")
     func descriptors() async {
-        // Only in a process of its own nobody else opens any.
+        // In a separate process, because other tests open descriptors at the same time.
         await #expect(processExitsWith: .success) {
             try await withTemporaryFolder { folder in
                 let backend = LocalFolderBackend(root: folder)
@@ -241,7 +241,7 @@ struct LocalFolderBackendTests {
                 let before = try names(in: URL(filePath: "/proc/self/fd")).count
                 let rounds = 50
                 for _ in 0..<rounds { try await useEverything(of: backend) }
-                // A reader that is let go closes its file when its thread comes to it: the last ones may be open still.
+                // A released reader closes its file later, on its own thread: the last files may still be open.
                 try #require(names(in: URL(filePath: "/proc/self/fd")).count < before + rounds / 2)
             }
         }
@@ -249,7 +249,7 @@ struct LocalFolderBackendTests {
     #endif
 }
 
-/// Makes requests of every kind, of which some fail, and leaves the place empty.
+/// Sends requests of every kind, of which some fail, and leaves the storage empty.
 private func useEverything(of backend: any RemoteBackend) async throws {
     let (file, copy, moved) = (try RemotePath("a/file"), try RemotePath("a/copy"), try RemotePath("moved"))
     try await backend.write([UInt8](repeating: 1, count: 3000), to: file, when: .always)
@@ -265,7 +265,7 @@ private func useEverything(of backend: any RemoteBackend) async throws {
     try await backend.remove(moved)
 }
 
-/// Expects that no request is answered.
+/// Expects that every request throws this code.
 func expectEveryRequest(of backend: any RemoteBackend, throws code: RemoteError.Code) async throws {
     let (path, other) = (try RemotePath("a/file"), try RemotePath("other"))
     await expect(code) { try await backend.status(of: .root) }
@@ -281,7 +281,7 @@ func expectEveryRequest(of backend: any RemoteBackend, throws code: RemoteError.
     await expect(code) { try await backend.remove(path) }
 }
 
-/// All names in a folder, also those that a backend hides.
+/// Returns all names in a folder, including the hidden ones.
 func names(in folder: URL) throws -> [String] {
     try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
 }

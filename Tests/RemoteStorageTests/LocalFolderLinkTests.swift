@@ -2,9 +2,9 @@ import Foundation
 import RemoteStorage
 import Testing
 
-@Suite("A folder with links in it", .timeLimit(.minutes(60)))
+@Suite("A folder with symbolic links", .timeLimit(.minutes(60)))
 struct LocalFolderLinkTests {
-    /// Runs `body` with a backend and a folder outside its root, which has a file and to which links lead.
+    /// Runs `body` with a backend and a folder outside its root, which contains a file and is the target of links.
     private func withLinks(_ body: (LocalFolderBackend, URL) async throws -> Void) async throws {
         try await withTemporaryFolder { folder in
             let (root, outside) = (folder.appending(component: "root"), folder.appending(component: "outside"))
@@ -26,7 +26,7 @@ struct LocalFolderLinkTests {
         }
     }
 
-    @Test("follows none in the middle of a path")
+    @Test("follows no link in the middle of a path")
     func inTheMiddle() async throws {
         try await withLinks { backend, _ in
             for name in ["up/secret", "up/new", "up/new/deep"] {
@@ -39,7 +39,7 @@ struct LocalFolderLinkTests {
         }
     }
 
-    @Test("follows none at the end of a path, but lists it as what it is", arguments: ["up", "secret", "dangling"])
+    @Test("follows no link at the end of a path, but lists it as special", arguments: ["up", "secret", "dangling"])
     func atTheEnd(name: String) async throws {
         try await withLinks { backend, _ in
             let path = try RemotePath(name)
@@ -53,7 +53,7 @@ struct LocalFolderLinkTests {
         }
     }
 
-    @Test("removes the link, never what it leads to")
+    @Test("removes the link, never its target")
     func removes() async throws {
         try await withLinks { backend, outside in
             let link = outside.deletingLastPathComponent().appending(path: "root/tree/link")
@@ -64,7 +64,7 @@ struct LocalFolderLinkTests {
         }
     }
 
-    @Test("doesn't wait at a pipe that somebody put there")
+    @Test("never blocks on a pipe that another program created")
     func pipes() async throws {
         try await withLinks { backend, outside in
             let path = try RemotePath("pipe")

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A folder that can't be written", .timeLimit(.minutes(60)))
 struct LocalFolderMountTests {
-    @Test("because it is full: the write leaves nothing, and smaller ones succeed", .enabled(if: canMount))
+    @Test("because it is full leaves no partial file, and accepts smaller files", .enabled(if: canMount))
     func fullDisk() async throws {
         try await withMountedFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -19,7 +19,7 @@ struct LocalFolderMountTests {
         }
     }
 
-    @Test("because it is read-only: nothing changes and all can be read", .enabled(if: canMount))
+    @Test("because it is read-only refuses every change, and stays readable", .enabled(if: canMount))
     func readOnly() async throws {
         try await withMountedFolder { folder in
             let backend = LocalFolderBackend(root: folder)
@@ -36,7 +36,7 @@ struct LocalFolderMountTests {
         }
     }
 
-    @Test("because of its permissions", .enabled(if: geteuid() != 0, "root may write everywhere"))
+    @Test("because of its permissions stays readable", .enabled(if: geteuid() != 0, "root may write everywhere"))
     func permissions() async throws {
         try await withTemporaryFolder { folder in
             try FileManager.default.setAttributes([.posixPermissions: 0o500], ofItemAtPath: folder.path)
@@ -46,7 +46,7 @@ struct LocalFolderMountTests {
         }
     }
 
-    @Test("copies to another file system inside it byte by byte, and can't move there", .enabled(if: canMount))
+    @Test("A folder copies to another file system inside it byte by byte, and can't move there", .enabled(if: canMount))
     func acrossFileSystems() async throws {
         try await withTemporaryFolder { root in
             let backend = LocalFolderBackend(root: root)
@@ -86,12 +86,12 @@ private func withMountedFolder(_ body: (URL) async throws -> Void) async throws 
 private func withMountedFolder(at folder: URL, _ body: (URL) async throws -> Void) async throws {
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     try run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder.path)
-    // Lazily: a descriptor that a failed test left open must not keep it mounted.
+    // A lazy unmount, so that a descriptor left open by a failed test doesn't keep the file system mounted.
     defer { try? run("umount", "-l", folder.path) }
     try await body(folder)
 }
 
-/// Runs a command of the system, and throws where it fails.
+/// Runs a system command, and throws if it fails.
 private func run(_ command: String...) throws {
     let process = Process()
     process.executableURL = URL(filePath: "/usr/bin/env")

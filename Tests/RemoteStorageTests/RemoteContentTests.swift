@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A remote content", .timeLimit(.minutes(60)))
 struct RemoteContentTests {
-    @Test("gives the same bytes again on every pass")
+    @Test("returns the same bytes on every pass")
     func replays() async throws {
         let countdown = RemoteContent(length: 3) {
             var next: UInt8 = 3
@@ -19,19 +19,19 @@ struct RemoteContentTests {
         #expect(try await RemoteContent([]).bytes(upTo: 0) == [])
     }
 
-    @Test("isn't collected beyond the limit")
+    @Test("throws instead of collecting more bytes than the limit")
     func limits() async throws {
         await expect(.wrongLength) { try await RemoteContent([1, 2, 3]).bytes(upTo: 2) }
         #expect(try await RemoteContent([1, 2, 3]).bytes(upTo: 3) == [1, 2, 3])
-        // Not begun where it announces more.
+        // A content that announces more bytes isn't even started.
         let large = RemoteContent(length: 3) {
-            Issue.record("it was begun")
+            Issue.record("the content was started")
             return { nil }
         }
         await expect(.wrongLength) { try await large.bytes(upTo: 2) }
     }
 
-    @Test("of a file has the file's bytes in chunks", arguments: [0, 1, 9, 10, 11, 20, 21])
+    @Test("of a file returns the file's bytes in chunks", arguments: [0, 1, 9, 10, 11, 20, 21])
     func readsFiles(size: Int) async throws {
         try await withTemporaryFolder { folder in
             let url = folder.appending(component: "a file")
@@ -49,7 +49,7 @@ struct RemoteContentTests {
         }
     }
 
-    @Test("of a file keeps to it when another takes its place, and notices when it is cut")
+    @Test("of a file keeps reading that file after its path is replaced, and throws if it is truncated")
     func keepsToTheFile() async throws {
         try await withTemporaryFolder { folder in
             let url = folder.appending(component: "file")
@@ -64,7 +64,7 @@ struct RemoteContentTests {
         }
     }
 
-    @Test("can't be made of what is no file")
+    @Test("can't be created from a missing file or a directory")
     func refusesOthers() async throws {
         try await withTemporaryFolder { folder in
             await expect(.notFound) { try await RemoteContent.file(at: folder.appending(component: "absent")) }

@@ -4,7 +4,7 @@ import Testing
 @Suite("A remote path")
 struct RemotePathTests {
     @Test(
-        "takes any name that is one name",
+        "accepts any single path component",
         arguments: [
             "a", "a b", "%2e%2e", "+", "#?&", "é", "文書", "…", "...", "..a", "a\\b", "-",
             String(repeating: "x", count: 255),
@@ -18,7 +18,7 @@ struct RemotePathTests {
     }
 
     @Test(
-        "refuses whatever could lead elsewhere",
+        "refuses every string that could lead outside the root",
         arguments: [
             "", "/", "a/", "/a", "a//b", ".", "..", "../x", "a/../b", "a/./b", "a/..", "a\0b", "\0",
             String(repeating: "x", count: 256), String(repeating: "é", count: 128), "../\u{301}x",
@@ -36,7 +36,7 @@ struct RemotePathTests {
         #expect(throws: RemoteError.self) { try RemotePath(components: ["a", component]) }
     }
 
-    @Test("knows its parent and what it is inside of")
+    @Test("returns its parent, and detects the directories that contain it")
     func knowsItsParent() throws {
         let path = try RemotePath("a/b/c")
         #expect(path.parent?.description == "a/b")
@@ -51,13 +51,13 @@ struct RemotePathTests {
         #expect(try RemotePath("a/z") < RemotePath("a-"))
     }
 
-    @Test("takes identifiers and our own names as they are")
+    @Test("appends identifiers and literal names unchanged")
     func takesIdentifiers() throws {
         let path = RemotePath.root.appending(try RemoteIdentifier("notes")).appending(literal: "stores")
         #expect(path.components == ["notes", "stores"])
     }
 
-    @Test("traps on a name of our own that is none")
+    @Test("traps on a literal that isn't a path component")
     func trapsOnLiterals() async {
         await #expect(processExitsWith: .failure) {
             _ = RemotePath.root.appending(literal: "a/b")

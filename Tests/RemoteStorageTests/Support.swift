@@ -10,7 +10,7 @@ func withTemporaryFolder(_ body: (URL) async throws -> Void) async throws {
     try await body(folder)
 }
 
-/// A failure that no code of ours knows.
+/// An error that the package doesn't know.
 struct BodyFailure: Error {}
 
 extension RemoteContent {
@@ -23,9 +23,9 @@ extension RemoteContent {
         }
     }
 
-    /// A chunk, then nothing until the task is cancelled, then the end as if all were well.
+    /// Returns a content that is a chunk, then waits until the task is cancelled, and then ends without an error.
     ///
-    /// - Parameter reached: Finished when the chunk was taken.
+    /// - Parameter reached: Finished after the chunk was read.
     /// - Returns: A content without a length.
     static func endless(reached: AsyncStream<Never>.Continuation) -> RemoteContent {
         let never = AsyncStream<Never>.makeStream()

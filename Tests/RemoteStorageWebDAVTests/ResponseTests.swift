@@ -6,13 +6,13 @@ import Testing
 
 @testable import RemoteStorageWebDAV
 
-@Suite("What WebDAV servers answer")
+@Suite("The answer of a WebDAV server")
 struct ResponseTests {
     private func resources(_ xml: String) throws -> [Multistatus.Resource] {
         try Multistatus(Array(xml.utf8)).resources
     }
 
-    @Test("is read whatever prefixes and extras it has")
+    @Test("is read with any namespace prefixes and extra elements")
     func multistatus() throws {
         let found = try resources(
             """
@@ -34,7 +34,7 @@ struct ResponseTests {
     }
 
     @Test(
-        "is refused where it is something else",
+        "is refused if it isn't a multistatus",
         arguments: [
             "", "<", "<html/>", "<multistatus xmlns='DAV:'>", "<multistatus/>", "\u{0}",
             "<multistatus xmlns='DAV:'/>\u{0}",
@@ -45,7 +45,7 @@ struct ResponseTests {
         #expect(throws: Multistatus.Malformed.self) { try resources(xml) }
     }
 
-    @Test("is refused or read, and never crashes, whichever byte is changed or missing")
+    @Test("never crashes the parser, even if any byte is changed or missing")
     func fuzzed() throws {
         let xml = Array(
             """
@@ -65,7 +65,7 @@ struct ResponseTests {
     }
 
     @Test(
-        "leads to paths in the share, and nowhere else",
+        "refers to paths in the share, and to no others",
         arguments: [
             ("/dav/a%20share/x/y%2Fz", nil), ("/dav/a%20share/x/y", "x/y"), ("http://other/dav/a%20share/x", "x"),
             ("/dav/a share/%C3%BC", "ü"), ("/dav/a%20share/", "/"), ("/dav/a%20share/../x", nil), ("/dav/other", nil),
@@ -78,7 +78,7 @@ struct ResponseTests {
         #expect(location.path(of: reference)?.description == expected)
     }
 
-    @Test("is asked for by paths of which nothing is left to be decoded twice")
+    @Test("is requested by paths that are encoded exactly once")
     func targets() throws {
         let location = ShareLocation(try #require(URL(string: "https://host/dav")))
         let path = try RemotePath(components: ["a b", "100%", "%2e", "#?+", "ü"])
@@ -87,7 +87,7 @@ struct ResponseTests {
         #expect(location.path(of: location.target(path)) == path)
     }
 
-    @Test("about dates is read as HTTP writes them")
+    @Test("may contain dates in HTTP's format, which are read correctly")
     func dates() {
         #expect(HTTPDate("Thu, 01 Jan 1970 00:00:00 GMT")?.date.timeIntervalSince1970 == 0)
         #expect(HTTPDate("Thu, 29 Feb 2024 23:59:59 GMT")?.date.timeIntervalSince1970 == 1_709_251_199)
@@ -103,7 +103,7 @@ struct ResponseTests {
         #expect(RetrySchedule.retryAfter(nil, now: now) == nil)
     }
 
-    @Test("that they are busy makes tries rarer, and ends them")
+    @Test("that it is busy makes the delays longer, and finally ends the retries")
     func schedule() {
         var schedule = RetrySchedule(
             WebDAVConfiguration.Retries(attempts: 4, delay: .seconds(1), longestDelay: .seconds(3))
@@ -120,7 +120,7 @@ struct ResponseTests {
         #expect(schedule.delay(retryAfter: .seconds(61), random: 0) == nil)
     }
 
-    @Test("about who asks is answered as RFC 7616 shows, and RFC 2617 before it")
+    @Test("that asks for a digest is answered like the examples of RFC 7616 and RFC 2617")
     func digests() throws {
         let fields =
             #"realm="http-auth@example.org", qop="auth, auth-int", nonce="7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v", opaque="FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS""#
@@ -149,7 +149,7 @@ struct ResponseTests {
         #expect(AuthenticationChallenge.read(["", "=", "Digest =", "Digest nonce=", #"Digest nonce=""#]).count >= 0)
     }
 
-    @Test("by their name and what they can say who they are")
+    @Test("identifies the server by its name and its DAV classes")
     func recognition() {
         #expect(ServerProfile.recognise(["Server": "Apache/2.4.1", "DAV": "1,2"]) == nil)
         #expect(
@@ -161,7 +161,7 @@ struct ResponseTests {
         #expect(ServerProfile.recognise([:]) == nil)
     }
 
-    @Test("of a part of a file says which")
+    @Test("with a part of a file names the range")
     func ranges() {
         #expect(ContentRange("bytes 0-499/1234")?.range == 0..<500)
         #expect(ContentRange("bytes 0-499/*")?.range == 0..<500)

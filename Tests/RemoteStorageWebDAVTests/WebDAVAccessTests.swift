@@ -11,7 +11,7 @@ extension WebDAVTests {
         private static let secret = "correct horse"
 
         @Test(
-            "is refused without the right password, and nothing that is printed holds it",
+            "is refused without the right password, and no error contains the password",
             arguments: [
                 ServerKind.apache, .apacheDigest, .lighttpd, .nginx, .rclone, .apacheTLS,
             ].filter(\.isInstalled)
@@ -25,7 +25,7 @@ extension WebDAVTests {
                 for request in Self.requests {
                     do {
                         try await request(backend)
-                        Issue.record("\(kind) let somebody in")
+                        Issue.record("\(kind) accepted wrong credentials")
                     } catch let error as RemoteError {
                         #expect(error.code == .unauthorized, "\(error)")
                         #expect(!"\(error)".contains("wrong"), "\(error)")
@@ -43,7 +43,7 @@ extension WebDAVTests {
             { try await $0.move(RemotePath("file"), to: RemotePath("d")) },
         ]
 
-        @Test("by a digest never tells the password, and by neither kind before the server asks")
+        @Test("by a digest never sends the password, and sends no credentials before the server asks")
         func digest() async throws {
             let server = try await WebDAVServer(.apacheDigest)
             let proxy = try FaultProxy(to: server.port) { _, _ in .none }
@@ -57,7 +57,7 @@ extension WebDAVTests {
             #expect(!heads.contains { $0.contains(basic) || $0.contains(Self.secret) || $0.contains("Basic") })
         }
 
-        @Test("to a server that asks for a digest, and then for the password, doesn't tell it")
+        @Test("never sends the password to a server that asks for a digest first, and then for the password")
         func downgrade() async throws {
             let proxy = try FaultProxy(to: 9) { number, _ in
                 .answer(
@@ -77,7 +77,7 @@ extension WebDAVTests {
             #expect(proxy.requests.count == 2)
         }
 
-        @Test("isn't begun with credentials in the clear to another machine")
+        @Test("never sends credentials in the clear to another machine")
         func plaintext() async throws {
             let credentials = WebDAVCredentials(user: "user", password: Self.secret)
             let url = try #require(URL(string: "http://share.example.invalid/dav"))
@@ -98,7 +98,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "isn't configured by URLs that can't be a share's",
+            "can't be configured with a URL that isn't valid for a share",
             arguments: [
                 "ftp://host/path", "https:///path", "https://user:password@host/", "https://host/?query",
                 "https://host/#fragment",
@@ -112,7 +112,7 @@ extension WebDAVTests {
             #expect(!error.message.contains("password@"))
         }
 
-        @Test("has one identity, by whatever way it is named")
+        @Test("has the same identity for all URLs of the share")
         func identity() throws {
             let ways = [
                 "https://Host.example/a%20b", "https://host.example:443/a%20b/", "webdavs://user@host.example/a%20b//",
@@ -123,7 +123,7 @@ extension WebDAVTests {
             #expect(Set(identities) == ["webdavs://host.example/a%20b"])
         }
 
-        @Test("to what isn't there, or is no share, is an error and makes nothing")
+        @Test("to a missing share or server is an error, and creates nothing")
         func missing() async throws {
             let server = try await WebDAVServer(.apache)
             var url = server.url
@@ -134,7 +134,7 @@ extension WebDAVTests {
             for request in Self.requests {
                 do {
                     try await request(backend)
-                    Issue.record("a share that isn't there answered")
+                    Issue.record("a missing share answered")
                 } catch let error as RemoteError {
                     #expect(error.code == .unavailable, "\(error)")
                 }
@@ -147,14 +147,14 @@ extension WebDAVTests {
             for request in Self.requests {
                 do {
                     try await request(unreachable)
-                    Issue.record("nobody answered")
+                    Issue.record("a missing server answered")
                 } catch let error as RemoteError {
                     #expect(error.code == .unavailable, "\(error)")
                 }
             }
         }
 
-        @Test("by TLS needs a certificate that is trusted")
+        @Test("by TLS requires a trusted certificate")
         func untrusted() async throws {
             let server = try await WebDAVServer(.apacheTLS)
             var configuration = try server.configuration()

@@ -9,23 +9,23 @@ import WebDAVServers
 extension WebDAVTests {
     @Suite("D14: A WebDAV share keeps the promises of every backend")
     struct ConformanceTests {
-        /// Fewer rounds than in memory, since each is many requests; `STORESYNC_RACE_ROUNDS` says how many.
+        /// Fewer rounds than in memory, because each is many requests; `STORESYNC_RACE_ROUNDS` sets the number.
         private static let effort = BackendCheck.Effort(
             rounds: ProcessInfo.processInfo.environment["STORESYNC_RACE_ROUNDS"].flatMap { Int($0) } ?? 4,
             racers: 8,
             listedFiles: 100
         )
 
-        @Test("on a server", arguments: ServerKind.plainInstalled, BackendCheck.all)
+        @Test("on every kind of server", arguments: ServerKind.plainInstalled, BackendCheck.all)
         func conforms(kind: ServerKind, check: BackendCheck) async throws {
-            // nginx shows no such names; that they can be written and read is among its other checks.
+            // nginx doesn't list such names; other checks write and read them.
             guard kind != .nginx || check != .dottedNames else { return }
             let server = try await WebDAVServer(kind)
             try await check.run(on: server.backend(), effort: Self.effort)
         }
 
         @Test(
-            "with a digest, and by TLS",
+            "with digest authentication, and by TLS",
             arguments: [ServerKind.apacheDigest, .apacheTLS].filter(\.isInstalled),
             [BackendCheck.roundTrip, .plainNames, .moving, .exclusiveCreate, .cancelledWrite]
         )
@@ -34,7 +34,7 @@ extension WebDAVTests {
             try await check.run(on: server.backend(), effort: Self.effort)
         }
 
-        @Test("and lists thousands", arguments: ServerKind.plainInstalled)
+        @Test("and lists thousands of files", arguments: ServerKind.plainInstalled)
         func thousands(kind: ServerKind) async throws {
             let server = try await WebDAVServer(kind)
             let names = (0..<2000).map { "a file with the number \($0)" }
@@ -44,13 +44,13 @@ extension WebDAVTests {
             #expect(items.allSatisfy { $0.kind == .file && $0.size == 2 && $0.modified != nil })
         }
 
-        @Test("and says what it can rely on", arguments: ServerKind.plainInstalled)
+        @Test("and claims the capabilities of its server", arguments: ServerKind.plainInstalled)
         func capabilities(kind: ServerKind) async throws {
             let server = try await WebDAVServer(kind)
             let backend = try server.backend()
             let known = try await backend.knownCapabilities()
             let needed: RemoteCapabilities = [.exclusiveCreate, .exclusiveDirectoryMove, .rangedRead]
-            // rclone doesn't say who it is, so it is tried out; looking alone writes nothing.
+            // rclone doesn't identify itself, so it is probed; asking for known capabilities writes nothing.
             #expect((known == nil) == (kind == .rclone))
             #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
             let capabilities = try await backend.capabilities()
@@ -58,12 +58,12 @@ extension WebDAVTests {
             #expect(capabilities.contains(.atomicReplace) == (kind != .rclone))
             #expect(capabilities.contains(.conditionalReplace) == (kind == .lighttpd))
             #expect(capabilities.contains(.consistentRead) == [.lighttpd, .nginx].contains(kind))
-            // The probe takes away what it made.
+            // The probe removes its files.
             #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
         }
 
         @Test(
-            "and leaves nothing hidden behind after creating and replacing files",
+            "and leaves no hidden files after creating and replacing files",
             arguments: ServerKind.plainInstalled
         )
         func leavesNothing(kind: ServerKind) async throws {
@@ -85,7 +85,7 @@ extension WebDAVTests {
         }
 
         @Test(
-            "and completes what somebody created, and died before it had its name",
+            "and completes the creation of a client that died before its file had its name",
             arguments: [ServerKind.apache, .nginx, .rclone].filter(\.isInstalled)
         )
         func completes(kind: ServerKind) async throws {
@@ -93,8 +93,8 @@ extension WebDAVTests {
             let path = try RemotePath("directory/file")
             let first = try server.backend()
             try await first.write([1], to: path, when: .ifAbsent)
-            // As it was between the two moves: found out by losing the second one, each time it's tried. That a server is
-            // probed by racing requests, which it may answer by errors, takes several tries.
+            // Reproduces the state between the two moves: the proxy loses every attempt of the second move. The requests
+            // are retried, because a server may answer the racing requests of its probe with errors.
             try await first.remove(path)
             let proxy = try FaultProxy(to: server.port) { _, line in
                 line.hasPrefix("MOVE") && line.contains("content") ? .loseRequest : .none
@@ -102,10 +102,10 @@ extension WebDAVTests {
             let dying = WebDAVBackend(try server.configuration(port: proxy.port))
             await #expect(throws: RemoteError.self) { try await dying.write([2], to: path, when: .ifAbsent) }
             #expect(try await first.bytes(at: path) == nil)
-            // Whoever comes next is refused, and what was won is there.
+            // The next client is refused, and completes the winner's file.
             do {
                 try await first.write([3], to: path, when: .ifAbsent)
-                Issue.record("it was created a second time")
+                Issue.record("the file was created a second time")
             } catch let error as RemoteError {
                 #expect(error.code == .alreadyExists)
             }

@@ -10,11 +10,11 @@ import WebDAVServers
 extension WebDAVTests {
     @Suite("D11 D14: A WebDAV share behind a bad network")
     struct FaultTests {
-        /// Whether each request has its accident, on every server; else every eleventh on two of them.
+        /// Whether every request has an accident, on every server; else every eleventh request, on two servers.
         private static let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_REQUEST"] != nil
 
         @Test(
-            "does every request right although any one of them had an accident",
+            "returns the right result of every request, even if any single request has an accident",
             arguments: (isLong ? ServerKind.plain : [.apache, .rclone]).filter(\.isInstalled),
             Accident.allCases.filter { $0 != .failure }
         )
@@ -25,7 +25,7 @@ extension WebDAVTests {
                 isLong: Self.isLong,
                 replacesConditionally: false
             ) { port in
-                // Not behind the server's back: rclone remembers what it has seen.
+                // Removes the files through the server, because rclone caches what it has seen.
                 let janitor = try server.backend()
                 for item in try await janitor.list(.root) ?? [] { try await janitor.remove(RemotePath(item.name)) }
                 return WebDAVBackend(try server.configuration(port: port))
@@ -34,7 +34,7 @@ extension WebDAVTests {
             #expect(report.deviations == [])
         }
 
-        @Test("never takes a torn answer for a whole file", arguments: [0, 1, 200, 50_000, 199_999])
+        @Test("never returns a truncated answer as a whole file", arguments: [0, 1, 200, 50_000, 199_999])
         func tornAnswers(count: Int) async throws {
             let server = try await WebDAVServer(.apache)
             let path = try RemotePath("file")
@@ -45,13 +45,13 @@ extension WebDAVTests {
             let backend = WebDAVBackend(try server.configuration(port: proxy.port))
             do {
                 _ = try await backend.read(path)?.bytes(upTo: 1 << 20)
-                Issue.record("a torn answer was taken for whole")
+                Issue.record("a truncated answer was returned as a whole file")
             } catch let error as RemoteError {
                 #expect(error.code == .unavailable)
             }
         }
 
-        @Test("reads what comes in trickles, and gives up on what never comes")
+        @Test("reads a slow answer, and gives up on a server that never answers")
         func slowness() async throws {
             let server = try await WebDAVServer(.apache)
             let path = try RemotePath("file")
@@ -69,13 +69,13 @@ extension WebDAVTests {
             let backend = WebDAVBackend(configuration)
             do {
                 _ = try await backend.status(of: path)
-                Issue.record("a server that says nothing was waited for")
+                Issue.record("a silent server answered")
             } catch let error as RemoteError {
                 #expect(error.code == .unavailable)
             }
         }
 
-        @Test("asks anew who the server is where that failed, or whoever asked was cancelled")
+        @Test("identifies the server again after that failed, or after the task that asked was cancelled")
         func introduction() async throws {
             let server = try await WebDAVServer(.apache)
             let isBroken = Locked(true)
@@ -86,7 +86,7 @@ extension WebDAVTests {
             configuration.retries = .none
             let backend = WebDAVBackend(configuration)
             let path = try RemotePath("file")
-            // What is there is told without it.
+            // A list doesn't need the identification.
             #expect(try await backend.list(.root) == [])
             await #expect(throws: RemoteError.self) { try await backend.write([1], to: path, when: .ifAbsent) }
             isBroken.withLock { $0 = false }
@@ -105,7 +105,7 @@ extension WebDAVTests {
             #expect(try await other.capabilities().contains(.exclusiveCreate))
         }
 
-        @Test("waits as long as a server asks, and not longer than it may")
+        @Test("waits as long as the server asks, but not longer than the configured limit")
         func retryAfter() async throws {
             let server = try await WebDAVServer(.apache)
             let waits = Locked<[Duration]>([])
@@ -128,7 +128,7 @@ extension WebDAVTests {
             #expect(all.allSatisfy { $0 >= .seconds(7) && $0 < .seconds(8) }, "\(all)")
         }
 
-        @Test("follows redirects on the same server, and takes its credentials nowhere else")
+        @Test("follows redirects on the same server, and never sends credentials to another server")
         func redirects() async throws {
             let server = try await WebDAVServer(.apache)
             let stranger = try FaultProxy(to: server.port) { _, _ in .answer(404) }
@@ -150,7 +150,7 @@ extension WebDAVTests {
             #expect(stranger.lines.isEmpty)
         }
 
-        @Test("uses a connection again, and many at once")
+        @Test("reuses connections, and opens many at the same time")
         func connections() async throws {
             let server = try await WebDAVServer(.lighttpd)
             let backend = try server.backend()

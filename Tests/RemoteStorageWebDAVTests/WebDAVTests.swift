@@ -1,5 +1,5 @@
 import Testing
 
-/// What starts servers: one after the other, since each is several processes.
+/// The tests that start servers; they run one after the other, because each server is several processes.
 @Suite("WebDAV", .serialized, .timeLimit(.minutes(60)))
 enum WebDAVTests {}

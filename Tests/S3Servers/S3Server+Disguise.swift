@@ -3,9 +3,9 @@ import NIOHTTP1
 package import RemoteStorageHTTP
 package import RemoteStorageS3
 
-// A server that a client takes for Amazon's, so that it trusts the server with all that Amazon's does.
+// A server that a client takes for Amazon's, so that the client uses all of Amazon's capabilities.
 extension S3Server {
-    /// What a client is configured with that sends its requests by a ``DisguisedTransport``.
+    /// The configuration of a client that sends its requests through a ``DisguisedTransport``.
     package func disguisedConfiguration(prefix: String = UUID().uuidString) throws -> S3Configuration {
         var configuration = try S3Configuration(
             bucket: Self.bucket,
@@ -18,7 +18,7 @@ extension S3Server {
     }
 }
 
-/// The connection to a server that says it is Amazon's.
+/// The connection to a server that claims to be Amazon's.
 package struct DisguisedTransport: HTTPSending {
     private let base: any HTTPSending
 
@@ -33,7 +33,7 @@ package struct DisguisedTransport: HTTPSending {
     private func disguised(_ response: HTTPResponse) -> HTTPResponse {
         var response = response
         response.headers.replaceOrAdd(name: "Server", value: "AmazonS3")
-        // moto gives the list of an upload's parts another name.
+        // moto names the list of an upload's parts differently.
         let text = String(decoding: response.bytes.prefix(1 << 16), as: UTF8.self)
         if text.hasSuffix("</ListPartsResponse>") {
             response.bytes = Array(text.replacing("ListPartsResponse", with: "ListPartsResult").utf8)

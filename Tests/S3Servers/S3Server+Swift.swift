@@ -1,20 +1,20 @@
 import Foundation
 import ServerFixtures
 
-// OpenStack Swift with its s3api: a proxy, a server each for accounts, containers and objects, and the cache that logins need.
+// OpenStack Swift with its s3api: a proxy, three servers for accounts, containers and objects, and the cache that logins need.
 extension S3Server {
     private static let account = "ci"
     private static let user = "tester"
     package static let swiftAccessKeyID = "\(account):\(user)"
     package static let swiftSecret = "testing"
 
-    /// Writes what they are configured with, and gives the command that starts them all, each in one process.
+    /// Writes the servers' configurations, and returns the command that starts them all, each in one process.
     func configureSwift() throws -> [String] {
         let rings = ["account", "container", "object"]
         let ports = try rings.map { _ in try freePort() }
         let cache = try freePort()
         let user = NSUserName()
-        // In one process each.
+        // `workers = 0` runs each server in one process.
         let common = """
             [DEFAULT]
             bind_ip = 127.0.0.1
@@ -102,7 +102,7 @@ extension S3Server {
         try Data(text.utf8).write(to: folder.appending(path: name))
     }
 
-    /// Makes the bucket, a container of Swift's own, if the servers answer already.
+    /// Creates the bucket, which is a Swift container, if the servers answer already.
     func makesContainer() -> Bool {
         let login = ["X-Auth-User: \(Self.swiftAccessKeyID)", "X-Auth-Key: \(Self.swiftSecret)"]
         guard let head = LoopbackSocket.exchange("GET", "/auth/v1.0", login, port: port),

@@ -7,19 +7,19 @@ import Synchronization
 /// A kind of S3 server that may be installed.
 package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertible {
     case seaweedFS, seaweedFSTLS, moto
-    /// OpenStack's.
+    /// OpenStack Swift.
     case swift
 
     package static let plain: [S3ServerKind] = [.seaweedFS, .moto]
 
     package var description: String { rawValue }
 
-    /// Where `.ci/prepare` puts them.
+    /// The folder in which `.ci/prepare` installs the servers.
     fileprivate static let programs =
         ProcessInfo.processInfo.environment["STORESYNC_TEST_SERVERS"]
         ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".cache/storesync-servers").path
 
-    /// Whether OpenStack's is tried, which takes minutes beside everything else: where `STORESYNC_OPENSTACK` is set.
+    /// Whether OpenStack Swift is tested, which takes minutes with all other tests: if `STORESYNC_OPENSTACK` is set.
     package static let triesSwift = ProcessInfo.processInfo.environment["STORESYNC_OPENSTACK"] != nil
 
     var program: String {
@@ -30,12 +30,12 @@ package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertib
         }
     }
 
-    /// Whether tests can use it; in continuous integration, one that is missing is a failure.
+    /// Whether tests can use the server; in continuous integration, a missing server is a failure.
     package var isInstalled: Bool {
         if FileManager.default.isExecutableFile(atPath: program) { return true }
         if ProcessInfo.processInfo.environment["CI"] != nil { return true }
         FileHandle.standardError.write(
-            Data("\(self) isn't installed: .ci/prepare does that. Its tests are left out.\n".utf8)
+            Data("\(self) isn't installed, so its tests are skipped. Run .ci/prepare to install it.\n".utf8)
         )
         return false
     }
@@ -43,10 +43,10 @@ package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertib
     package static let plainInstalled = plain.filter(\.isInstalled)
 }
 
-/// An S3 server on loopback, with a folder of its own; it ends with the last reference, or with this process.
+/// An S3 server on loopback, with a folder of its own; it ends with its last reference, or with this process.
 package final class S3Server: Sendable {
     package static let accessKeyID = "testAccessKey"
-    /// What no log, error or URL may hold.
+    /// The secret, which no log, error or URL may contain.
     package static let secret = "correct horse/battery+staple"
     package static let credentials = S3Credentials(accessKeyID: accessKeyID, secretAccessKey: secret)
     package static let bucket = "test-bucket"
@@ -58,7 +58,7 @@ package final class S3Server: Sendable {
     package let folder: URL
     package let port: Int
     private let process: Process
-    /// The server ends when this does.
+    /// The server ends when this pipe is closed.
     private let lifeline = Pipe()
 
     /// Starts a server and waits until it answers.
@@ -76,7 +76,7 @@ package final class S3Server: Sendable {
         process.standardInput = lifeline
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        // However this process ends, the pipe does, and with it the server.
+        // However this process ends, the pipe closes, and the server ends with it.
         let script = """
             folder=$1; shift
             "$@" </dev/null >"$folder/log" 2>&1 &
@@ -87,7 +87,7 @@ package final class S3Server: Sendable {
             """
         var environment = ProcessInfo.processInfo.environment
         for name in environment.keys where name.hasPrefix("AWS_") { environment[name] = nil }
-        // moto takes parts of any size, so that tests of many of them are quick.
+        // moto accepts parts of any size, so that tests with many parts are quick.
         environment["S3_UPLOAD_PART_MIN_SIZE"] = "1"
         process.environment = environment
         let (arguments, filer) = try await configure()
@@ -110,11 +110,11 @@ package final class S3Server: Sendable {
         return try await task.value
     }
 
-    /// The server as it is seen through another port.
+    /// The server's URL, through another port if one is given.
     package func endpoint(port: Int? = nil) -> URL {
         guard let url = URL(string: "\(kind == .seaweedFSTLS ? "https" : "http")://localhost:\(port ?? self.port)")
         else {
-            preconditionFailure("a URL of ours")
+            preconditionFailure("the server's URL isn't valid")
         }
         return url
     }
@@ -144,7 +144,7 @@ package final class S3Server: Sendable {
         return configuration
     }
 
-    /// An empty place on the server.
+    /// A backend with an empty prefix on the server.
     package func backend() throws -> S3Backend { S3Backend(try configuration()) }
 
     // MARK: Starting
@@ -175,8 +175,9 @@ package final class S3Server: Sendable {
         return (arguments, ports[4])
     }
 
-    /// moto's server with one request at a time, once it has arrived whole: it looks whether a file is there and then
-    /// makes it, so that of two writers at once both may.
+    /// moto's server, which handles one complete request at a time.
+    ///
+    /// moto itself checks for a file and creates it in two steps, so that two concurrent writers could both succeed.
     private static let serialMoto = """
         from io import BytesIO
         from threading import Lock
@@ -197,12 +198,12 @@ package final class S3Server: Sendable {
         server.main()
         """
 
-    /// Makes the bucket, and waits until it is there: nothing tells when a server is ready but that it answers.
+    /// Creates the bucket, and waits until it exists: only a response shows that a server is ready.
     private func waitUntilReady(_ filer: Int?) async throws {
         var isMade = false
         for _ in 0..<3000 {
             if let filer {
-                // A directory of SeaweedFS's own is a bucket; its door refuses strangers as soon as it is open.
+                // A bucket is a directory of SeaweedFS. A ready server refuses unsigned requests.
                 isMade = isMade || LoopbackSocket.status("POST", "/buckets/\(Self.bucket)/", port: filer) == 201
                 let isOpen =
                     kind == .seaweedFSTLS

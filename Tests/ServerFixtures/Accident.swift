@@ -1,6 +1,6 @@
 package import RemoteStorage
 
-/// What happens to one request on its way.
+/// A fault of a single request on its way.
 package enum Accident: String, CaseIterable, Sendable {
     case lostReply, lostRequest, cutReply, cutRequest, failure, busy, busyWithTime, locked
 
@@ -17,25 +17,25 @@ package enum Accident: String, CaseIterable, Sendable {
         }
     }
 
-    /// What requests came to that had accidents.
+    /// The results of requests with accidents.
     package struct Report: Sendable {
-        /// What came of all requests without any.
+        /// The results without an accident.
         package var undisturbed: [String] = []
-        /// How many requests that took.
+        /// The number of requests without an accident.
         package var requests = 0
-        /// What went otherwise when a request had one.
+        /// The results that differ when a request has an accident.
         package var deviations: [String] = []
     }
 
-    /// Makes one request of every kind, again and again, and each time another one has this accident.
+    /// Sends requests of every kind repeatedly, each time with this accident at another request.
     ///
     /// - Parameters:
     ///   - port: The server's port.
-    ///   - isLong: Whether each request has its turn; else every eleventh.
-    ///   - replacesConditionally: Whether the server replaces a file if it's the one that is named.
-    ///   - makeBackend: A backend at that port, on an empty place.
-    /// - Returns: What came of it.
-    /// - Throws: What fails without an accident.
+    ///   - isLong: Whether every request has the accident once; else every eleventh.
+    ///   - replacesConditionally: Whether the server supports the replacement of a given version.
+    ///   - makeBackend: Creates a backend at a port, with an empty storage.
+    /// - Returns: The results.
+    /// - Throws: The error of a request without an accident.
     package func strike(
         port: Int,
         isLong: Bool,
@@ -65,7 +65,7 @@ package enum Accident: String, CaseIterable, Sendable {
 }
 
 extension RemoteBackend {
-    /// One request of every kind; what it leaves is the same whatever got lost on the way.
+    /// Sends requests of every kind, whose results don't depend on lost requests or answers.
     fileprivate func requestsOfEveryKind(_ replacesConditionally: Bool) async throws -> [String] {
         let (directory, file) = (try RemotePath("directory"), try RemotePath("directory/file"))
         let created = try RemotePath("directory/created")

@@ -1,27 +1,27 @@
 import Foundation
 import Synchronization
 
-/// Stands between a client and a server, and does to single requests what networks do.
+/// A proxy between a client and a server, which simulates network faults of single requests.
 ///
-/// Each connection carries one request, so that what is done is done to one.
+/// Each connection carries one request, so that a fault affects only that request.
 package final class FaultProxy: Sendable {
-    /// What is done to a request.
+    /// The fault of a request.
     package enum Fault: Sendable {
-        /// Passed on, as if there were no proxy.
+        /// The request is passed on without a fault.
         case none
-        /// Answered with a status instead of being passed on.
+        /// The proxy answers with a status, and doesn't pass the request on.
         case answer(Int, headers: [String] = [])
-        /// Passed on and carried out, and the answer thrown away.
+        /// The request is passed on and carried out, and its answer is discarded.
         case loseReply
-        /// Never passed on: the connection ends.
+        /// The connection ends, and the request is never passed on.
         case loseRequest
-        /// The connection ends after so many bytes of the request's body.
+        /// The connection ends after this many bytes of the request's body.
         case cutRequest(after: Int)
-        /// The connection ends after so many bytes of the answer.
+        /// The connection ends after this many bytes of the answer.
         case cutReply(after: Int)
-        /// The answer comes in pieces of so many bytes, with pauses of some milliseconds.
+        /// The answer arrives in pieces of this many bytes, with pauses.
         case trickle(bytes: Int, milliseconds: UInt32)
-        /// Nothing is answered, until the client gives up.
+        /// The request isn't answered until the client gives up.
         case silence
     }
 
@@ -37,8 +37,8 @@ package final class FaultProxy: Sendable {
     /// - Parameters:
     ///   - upstream: The server's port.
     ///   - rewrite: Changes a request's head before it is passed on.
-    ///   - decide: What is done to a request, by its number and its first line.
-    /// - Throws: What keeps it from listening.
+    ///   - decide: Returns the fault of a request, by its number and its first line.
+    /// - Throws: The error that prevents the proxy from listening.
     package init(
         to upstream: Int,
         rewriting rewrite: @escaping @Sendable (String) -> String = { $0 },
@@ -60,7 +60,7 @@ package final class FaultProxy: Sendable {
         listener.end()
     }
 
-    /// The heads of all requests, in the order in which they came.
+    /// The heads of all requests, in the order of their arrival.
     package var requests: [String] { heads.withLock { $0 } }
 
     /// The first lines of all requests.
@@ -126,7 +126,7 @@ package final class FaultProxy: Sendable {
         while true {
             let reply = server.read(upTo: pieces ?? 1 << 16)
             guard !reply.isEmpty else { break }
-            // What is thrown away is waited for: the request has been carried out when the connection ends.
+            // Waits for discarded bytes, too, so that the request has been carried out when the connection ends.
             if left > 0 { client.send(reply.prefix(left)) }
             left = left == .max ? left : max(0, left - reply.count)
             if milliseconds > 0 { usleep(milliseconds * 1000) }
@@ -137,7 +137,7 @@ package final class FaultProxy: Sendable {
 }
 
 extension LoopbackSocket {
-    /// Ends a connection after what was sent has arrived: reads what the client still sends.
+    /// Ends a connection after the sent bytes have arrived: reads until the client stops sending.
     fileprivate func finish() {
         shutdown(descriptor, Int32(SHUT_WR))
         while !read().isEmpty {}

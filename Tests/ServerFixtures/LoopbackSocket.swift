@@ -6,7 +6,7 @@ import Darwin
 import Glibc
 #endif
 
-/// A socket on loopback that is closed with the last reference.
+/// A loopback socket that is closed when its last reference is released.
 package final class LoopbackSocket: Sendable {
     let descriptor: Int32
 
@@ -14,7 +14,7 @@ package final class LoopbackSocket: Sendable {
         self.descriptor = descriptor
     }
 
-    /// A socket that takes connections on a port; any free one where it is 0.
+    /// Returns a socket that accepts connections on a port; 0 chooses a free port.
     static func listening(on port: Int = 0) throws -> LoopbackSocket {
         let socket = try LoopbackSocket.make()
         var address = loopback(port)
@@ -27,7 +27,7 @@ package final class LoopbackSocket: Sendable {
         return socket
     }
 
-    /// A connection to a port; `nil` if nothing listens there.
+    /// Returns a connection to a port; `nil` if no server listens there.
     static func connected(to port: Int) throws -> LoopbackSocket? {
         let socket = try LoopbackSocket.make()
         var address = loopback(port)
@@ -79,14 +79,14 @@ package final class LoopbackSocket: Sendable {
         return connection >= 0 ? LoopbackSocket(connection) : nil
     }
 
-    /// Some bytes; none at the end.
+    /// Reads some bytes; returns none at the end.
     func read(upTo count: Int = 1 << 16) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
             initialized = max(0, recv(descriptor, buffer.baseAddress, count, 0))
         }
     }
 
-    /// Whether all was sent.
+    /// Sends bytes, and returns whether all were sent.
     @discardableResult
     func send(_ bytes: some Collection<UInt8>) -> Bool {
         var rest = Array(bytes)[...]
@@ -104,12 +104,12 @@ package final class LoopbackSocket: Sendable {
         return true
     }
 
-    /// The status that a server answers with to a request without a body; `nil` if it doesn't.
+    /// Returns the status of a server's answer to a request without a body; `nil` if the server doesn't answer.
     package static func status(_ method: String, _ target: String, port: Int) -> Int? {
         exchange(method, target, port: port)?.split(separator: " ").dropFirst().first.flatMap { Int($0) }
     }
 
-    /// Sends a request without a body, and gives the head of the answer; `nil` if there is none.
+    /// Sends a request without a body, and returns the head of the answer; `nil` if there is no answer.
     package static func exchange(
         _ method: String,
         _ target: String,
@@ -133,11 +133,11 @@ package final class LoopbackSocket: Sendable {
         }
     }
 
-    /// Ends both directions, which wakes whoever waits at this socket.
+    /// Ends both directions, which wakes the threads that wait on this socket.
     func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 }
 
-/// A port on which nothing listens now.
+/// Returns a port on which no server listens now.
 package func freePort() throws -> Int { try LoopbackSocket.listening().port }
 
 package func isListening(_ port: Int) -> Bool { ((try? LoopbackSocket.connected(to: port)) ?? nil) != nil }

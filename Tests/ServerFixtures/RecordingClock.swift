@@ -1,6 +1,6 @@
 package import ThreadSupport
 
-/// A clock on which nobody waits, and that says for how long somebody would have.
+/// A clock that never waits, and records the requested delays.
 package struct RecordingClock: Clock {
     package typealias Instant = ContinuousClock.Instant
 

@@ -1,6 +1,6 @@
 package import Foundation
 
-/// Runs a tool to its end.
+/// Runs a tool until it exits.
 package func run(_ tool: String, _ arguments: [String]) async throws {
     let process = Process()
     process.executableURL = URL(filePath: tool)
@@ -22,7 +22,7 @@ private struct ToolFailure: Error {
     var command: String
 }
 
-/// Makes a certificate for `localhost`, `certificate.pem`, and its key, `key.pem`, in a folder.
+/// Creates a certificate for `localhost`, `certificate.pem`, and its key, `key.pem`, in a folder.
 package func makeCertificate(in folder: URL) async throws {
     try await run(
         "/usr/bin/openssl",

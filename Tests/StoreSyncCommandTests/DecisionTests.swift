@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("Whether to encrypt is decided, never guessed")
+    @Suite("The user decides whether to encrypt, and the command never guesses")
     struct DecisionTests {
         private func expectRefusal(
             _ world: World,
@@ -34,7 +34,7 @@ extension CommandTests {
             #expect(try Listing(of: world.share).isEmpty)
         }
 
-        @Test("Encryption is asked for by option, password file or environment; without a password it's an error")
+        @Test("An option, a password file or the environment requests encryption; without a password it's an error")
         func encryption() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -49,11 +49,11 @@ extension CommandTests {
             #expect(try Listing(of: world.share).isEmpty)
             let registered = try await world.run(["register", "--password-file", file, "--json"] + device.options)
             #expect(try registered.json()["encrypted"]?.boolean == true, "\(registered)")
-            // The keys are kept: nobody is asked again.
+            // The device keeps the keys, so the password isn't needed again.
             let pushed = try await world.run(push + ["--json"])
             #expect(try pushed.json()["encrypted"]?.boolean == true, "\(pushed)")
             #expect(!pushed.output.contains("secret") && !pushed.errorOutput.contains("secret"))
-            // A new device gives the password, or doesn't get in.
+            // A new device needs the password.
             let desktop = try world.device("desktop")
             let pull = ["pull", desktop.store.path, "--document", "notes"] + desktop.options
             _ = try await expectRefusal(world, pull, "passwordRequired")
@@ -64,7 +64,7 @@ extension CommandTests {
             #expect(try desktop.notes() == ["one"])
         }
 
-        @Test("The password is changed: the old one is refused on a new device, a device with keys goes on")
+        @Test("After a password change, a new device needs the new password; a device with keys needs none")
         func passwordChange() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -83,7 +83,7 @@ extension CommandTests {
             #expect(try desktop.notes() == ["one", "two"])
         }
 
-        @Test("A password file that is missing, empty, or no text is a bad argument, and leaves no trace")
+        @Test("A password file that is missing, empty or not UTF-8 is a usage error, and leaves no trace")
         func badPasswordFile() async throws {
             let world = try World()
             let device = try world.device("laptop")

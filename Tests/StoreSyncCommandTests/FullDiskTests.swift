@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    /// A disk that is full is tried at every size that lets a command come a little further.
+    /// Each test tries a full disk at increasing sizes, so that the command gets a little further each time.
     @Suite("A disk that is full at any write", .enabled(if: Mount.isPossible))
     struct FullDiskTests {
         private static let password = ["STORESYNC_PASSWORD": "correct horse"]
@@ -21,7 +21,7 @@ extension CommandTests {
             #expect(try result.errorMessage().contains(side), "with \(kibibytes) KiB: \(result)")
         }
 
-        /// Gives a disk more and more until a command succeeds; returns how often it didn't.
+        /// Enlarges a disk until a command succeeds; returns the number of failures.
         private func grow(
             _ mount: Mount,
             from kibibytes: Int,
@@ -33,11 +33,11 @@ extension CommandTests {
                 try await mount.remount("size=\(size)k")
                 if try await body(size) { return count }
             }
-            Issue.record("it never succeeded")
+            Issue.record("the command never succeeded")
             return 0
         }
 
-        /// How many kibibytes a disk needs for what is on it.
+        /// The used space of a disk, in kibibytes.
         private func used(_ directory: URL) throws -> Int {
             var status = statvfs()
             try #require(statvfs(directory.path, &status) == 0)
@@ -57,7 +57,7 @@ extension CommandTests {
             return (laptop, desktop)
         }
 
-        @Test("at the remote: nothing is published before everything is there, and the former generation stays")
+        @Test("at the remote: nothing is published before all files are stored, and the former generation stays")
         func remote() async throws {
             let world = try World()
             let mount = try await Mount(at: world.share, options: "size=20m")
@@ -87,7 +87,7 @@ extension CommandTests {
             try await mount.unmount()
         }
 
-        @Test("at a device that pulls: its store stays as it was until it's replaced as a whole")
+        @Test("at a pulling device: its store stays unchanged until it's replaced as a whole")
         func pulling() async throws {
             let world = try World()
             let (laptop, _) = try await devices(in: world)
@@ -117,7 +117,7 @@ extension CommandTests {
             try await mount.unmount()
         }
 
-        @Test("at a device that pushes: nothing is published before it's remembered, and its store stays")
+        @Test("at a pushing device: nothing is published before it's recorded, and its store stays unchanged")
         func pushing() async throws {
             let world = try World()
             let (_, desktop) = try await devices(in: world)
@@ -142,7 +142,7 @@ extension CommandTests {
             #expect(failures > 2)
             #expect(try await pull(desktop).status == 0)
             #expect(try desktop.notes() == ["one", "two"])
-            // Also where there was no room to note that it's published.
+            // Also if there was no space left to record the publication.
             try await mount.remount("size=20m")
             let again = try await push(small)
             #expect(try again.status == 0 && again.json()["unchanged"]?.boolean == true, "\(again)")

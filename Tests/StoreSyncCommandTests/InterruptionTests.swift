@@ -2,22 +2,22 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("SIGINT and SIGTERM end a command with 130 and 143, and leave everything whole")
+    @Suite("SIGINT and SIGTERM end a command with 130 and 143, and leave no damage")
     struct InterruptionTests {
         static let signals = [SIGINT, SIGTERM]
         private static let megabytes = 32
 
-        /// What an interrupted command may end with: interrupted before the commit, or done.
+        /// Expects that a command was interrupted before the commit, or succeeded.
         private func expectStatus(_ result: CommandResult, _ signal: Int32) throws {
             #expect([0, 128 + signal].contains(result.shellStatus), "\(result)")
-            // A signal that comes before the command has set up anything ends the process as it ends any other.
+            // Before the command has installed its handlers, a signal ends the process by default.
             guard result.signal == nil else { return }
             let object = try result.json()
             #expect((object["error"] == nil) == (result.status == 0))
             if result.status != 0 { #expect(try result.errorCode() == "interrupted") }
         }
 
-        /// Nothing is left that `verify --repair` doesn't clean, and nothing is wrong then.
+        /// Expects that `verify --repair` cleans up everything, and that `verify` reports nothing afterwards.
         private func expectSound(_ device: Device) async throws {
             let repair = try await device.run("verify", "--repair")
             #expect(repair.status == 0 || (try? repair.errorCode()) == "applicationMissing", "\(repair)")
@@ -35,7 +35,7 @@ extension CommandTests {
                 try laptop.write("note \(attempt)", bytes: 400_000 * attempt)
                 let before = try world.manifests()
                 let child = try world.start(laptop.pushArguments + laptop.options + ["--json"])
-                // More and more work is done by then, since connecting to the file system takes its own time.
+                // Each attempt interrupts later, after more work, since connecting to the file system takes some time.
                 for _ in 1..<attempt { _ = try await world.run(["--version"]) }
                 child.signal(signal)
                 let result = await child.finish()
@@ -49,7 +49,7 @@ extension CommandTests {
             #expect(try Listing(of: laptop.home).withoutState.paths == ["store.sqlite"])
         }
 
-        @Test("A pull that is interrupted at any moment replaces the store or leaves it", arguments: signals)
+        @Test("A pull that is interrupted at any moment replaces the store or keeps it", arguments: signals)
         func pull(signal: Int32) async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -74,7 +74,7 @@ extension CommandTests {
         }
 
         @Test(
-            "In the middle of a transfer, a push stops, cleans up its temporary files and can be done again",
+            "A push that is interrupted during a transfer cleans up its temporary files and can be repeated",
             arguments: signals
         )
         func uploading(signal: Int32) async throws {
@@ -97,7 +97,7 @@ extension CommandTests {
             #expect(try await laptop.push().status == 0)
         }
 
-        @Test("In the middle of a transfer, a pull stops and leaves nothing beside the store", arguments: signals)
+        @Test("A pull that is interrupted during a transfer leaves only the store", arguments: signals)
         func downloading(signal: Int32) async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -119,7 +119,7 @@ extension CommandTests {
             #expect(try await desktop.pull("--overwrite").status == 0)
         }
 
-        @Test("A question that nobody answers ends too, and nothing was made", arguments: signals)
+        @Test("A signal ends an unanswered question too, and nothing is created", arguments: signals)
         func question(signal: Int32) async throws {
             let world = try World()
             let device = try world.device("laptop")

@@ -44,7 +44,7 @@ extension CommandTests {
             #expect(try Listing(of: world.temporary).isEmpty)
         }
 
-        @Test("Register says whether this client made the application")
+        @Test("Register says whether this client created the application")
         func register() async throws {
             let world = try World()
             let first = try await world.device("laptop").run("register", "--no-encrypt").json()
@@ -121,7 +121,7 @@ extension CommandTests {
             }
         }
 
-        @Test("Status names what it can't read: as objects in JSON, as warnings in text")
+        @Test("Status names files that it can't read: as objects in JSON, as warnings in text")
         func unreadable() async throws {
             let world = try World()
             let laptop = try world.device("laptop")
@@ -161,7 +161,7 @@ extension CommandTests {
             #expect(report["repaired"] == .array([]))
         }
 
-        @Test("The demo too prints one object")
+        @Test("The demo prints one object too")
         func demo() async throws {
             let world = try World()
             let result = try await world.run(["demo", "--json"])
@@ -186,7 +186,7 @@ extension CommandTests {
         }
 
         @Test(
-            "A remote that makes no sense is an error object with the code usage",
+            "An invalid remote is an error object with the code usage",
             arguments: [
                 "", "nonsense", "/tmp", "gopher://host/path", "file://host/path", "file:relative", "file:///tmp/a%00b",
                 "file:///tmp/%ff", "file://",

@@ -6,7 +6,7 @@ import SyncCryptography
 import Testing
 
 extension CommandTests {
-    @Suite("Synchronizable keychain items travel with what the command does")
+    @Suite("Commands synchronize keychain items that are synchronizable")
     struct KeychainTests {
         @MainActor private final class Silent: ApplicationSyncDelegate {
             func decideEncryption(
@@ -30,7 +30,7 @@ extension CommandTests {
             return try await manager.keychain(entitlements: Entitlements(applicationIdentifier: group))
         }
 
-        @Test("K8, K9: what is added before a push is there after a pull, and registering takes it along too")
+        @Test("K8, K9: an item added before a push exists after a pull, and register synchronizes it too")
         func travels() async throws {
             let world = try World()
             let password = ["STORESYNC_PASSWORD": "correct horse"]
@@ -55,7 +55,7 @@ extension CommandTests {
             #expect(try verify.json()["warnings"] == .array([]), "\(verify)")
         }
 
-        @Test("a keychain's trouble is a warning beside a push that is done; unencrypted, items stay, and it's said")
+        @Test("A push succeeds with a warning if the keychain fails, or if unencrypted items stay on the device")
         func warnings() async throws {
             let world = try World()
             let laptop = try world.device("laptop")
@@ -71,7 +71,7 @@ extension CommandTests {
             try laptop.write("two")
             let again = try await laptop.push()
             #expect(again.status == 0, "\(again)")
-            #expect(again.errorOutput.contains("warning: The keychain's items did not travel"), "\(again)")
+            #expect(again.errorOutput.contains("warning: The keychain's items were not synchronized"), "\(again)")
         }
     }
 }

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("Pull replaces a store only where nothing is lost")
+    @Suite("Pull replaces a store only if nothing is lost")
     struct PullTests {
         private func expectFailure(
             _ result: CommandResult,
@@ -14,7 +14,7 @@ extension CommandTests {
             #expect(try result.errorCode() == code, sourceLocation: sourceLocation)
         }
 
-        @Test("It makes no application, and no document, and there must be a store")
+        @Test("Pull creates neither application nor document, and fails without an uploaded store")
         func createsNothing() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -38,7 +38,7 @@ extension CommandTests {
             #expect(try Listing(of: desktop.home).withoutState.isEmpty)
         }
 
-        @Test("Status and verify register nobody and make nothing", arguments: ["status", "verify"])
+        @Test("Status and verify register no client and create nothing", arguments: ["status", "verify"])
         func looking(command: String) async throws {
             let world = try World()
             let (laptop, stranger) = (try world.device("laptop"), try world.device("stranger"))
@@ -55,7 +55,7 @@ extension CommandTests {
             #expect(status["clients"]?.array?.count == 1)
         }
 
-        @Test("Local changes are kept unless --overwrite gives them up")
+        @Test("Local changes are kept unless --overwrite discards them")
         func localChanges() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -76,7 +76,7 @@ extension CommandTests {
             #expect(try desktop.notes() == ["one", "two"])
         }
 
-        @Test("Stores that diverged are named with their clients, and --from chooses")
+        @Test("Diverged stores are named with their clients, and --from selects one")
         func diverged() async throws {
             let world = try World()
             let (laptop, desktop, phone) = (
@@ -99,14 +99,14 @@ extension CommandTests {
             #expect(chosen.status == 0, "\(chosen)")
             #expect(try chosen.json()["from"]?.string == second)
             #expect(try phone.notes() == ["both", "desktop"])
-            // Once a person has settled it, everybody goes on from there.
+            // After the user has resolved the divergence, all devices continue from that store.
             let settled = try await phone.push("--resolves")
             #expect(settled.status == 0, "\(settled)")
             #expect(try await laptop.pull().status == 0)
             #expect(try laptop.notes() == ["both", "desktop"])
         }
 
-        @Test("A generation is taken by its number, and a wrong one is said to be")
+        @Test("A generation is selected by its number, and a wrong number is an error")
         func generations() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -125,7 +125,7 @@ extension CommandTests {
             #expect(try await desktop.pull().json()["generation"]?.number == 2)
         }
 
-        @Test("A store that descends from nothing there is refused with 65, and a document that vanished with 66")
+        @Test("A store that descends from no upload is refused with 65, and a missing document with 66")
         func strangersAndVanished() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -144,7 +144,7 @@ extension CommandTests {
             #expect(try Listing(of: world.share) == before)
         }
 
-        @Test("A store that was moved goes on, and a whole copy is pushed where that is asked for")
+        @Test("A moved store is recognized, and --whole pushes a whole copy")
         func movedAndWhole() async throws {
             let world = try World()
             let laptop = try world.device("laptop")
@@ -162,7 +162,7 @@ extension CommandTests {
             #expect(try whole.json()["generation"]?.number == 2, "\(whole)")
         }
 
-        @Test("A client is removed when that is confirmed, and is deregistered then")
+        @Test("A client is removed after a confirmation, and is deregistered then")
         func removeClient() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -180,7 +180,7 @@ extension CommandTests {
             #expect(try await laptop.run("verify").status == 0)
         }
 
-        @Test("A share that was put back to an older state is refused, and --accept-rollback takes it")
+        @Test("A share that was restored to an older state is refused, and --accept-rollback accepts it")
         func rollback() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -203,7 +203,7 @@ extension CommandTests {
             #expect(try await desktop.pull().status == 0)
         }
 
-        @Test("A store that was damaged on the remote is refused, and the local one stays")
+        @Test("A store that was damaged on the remote is refused, and the local side stays unchanged")
         func damaged() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -215,9 +215,9 @@ extension CommandTests {
         }
     }
 
-    @Suite("Verify says what is wrong, and repairs what is this device's own")
+    @Suite("Verify reports problems, and repairs this device's own files")
     struct VerifyTests {
-        @Test("A flipped byte of a store is a problem, with its path, and the status is 65")
+        @Test("A flipped byte in a store is a problem with its path, and the status is 65")
         func flippedByte() async throws {
             let world = try World()
             let laptop = try world.device("laptop")
@@ -231,11 +231,11 @@ extension CommandTests {
             let path = String(file.path.dropFirst(world.share.path.count + 1))
             #expect(problems.contains { $0["path"]?.string == path && $0["code"]?.string == "corrupt" }, "\(problems)")
             #expect(problems.allSatisfy { $0.keys == ["path", "code", "message"] })
-            // Text for people says the same.
+            // The text output says the same.
             let text = try await world.run(["verify"] + laptop.options)
             #expect(text.status == 65)
             #expect(text.output.contains(path))
-            // Pushing a new store makes it good: the damaged one goes with the push after that.
+            // New pushes repair the application: the second one removes the damaged store.
             for note in ["two", "three"] {
                 try laptop.write(note)
                 #expect(try await laptop.push().status == 0)
@@ -243,7 +243,7 @@ extension CommandTests {
             #expect(try await laptop.run("verify").status == 0)
         }
 
-        @Test("Any file that is cut off or gone is a problem or repaired, and the command says which")
+        @Test("A truncated store or manifest is a problem with its path")
         func damage() async throws {
             let template = try World()
             let laptop = try template.device("laptop")
@@ -263,7 +263,7 @@ extension CommandTests {
             }
         }
 
-        @Test("What file managers and synchronizing folders leave are warnings, and no client sees them")
+        @Test("Files of file managers and synchronizing folders are warnings, and clients ignore them")
         func strangers() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -312,7 +312,7 @@ extension CommandTests {
             #expect(try laptop.notes() == ["one", "two"])
         }
 
-        @Test("--repair makes the parts that are missing, and refreshes the names that others read")
+        @Test("--repair creates missing parts, and refreshes the fixed names that others read")
         func repair() async throws {
             let world = try World()
             let laptop = try world.device("laptop")
@@ -330,7 +330,7 @@ extension CommandTests {
 
             let verify = try await laptop.run("verify")
             #expect(verify.status == 65)
-            // Another device may say so, but what isn't its own isn't touched.
+            // Another device reports the problem too, but it doesn't touch another client's files.
             let damaged = try Listing(of: world.share)
             #expect(try await world.device("stranger").run("verify", "--repair").status == 65)
             #expect(try Listing(of: world.share) == damaged)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("A remote that can't be used is told apart, and both sides stay as they were")
+    @Suite("A remote that can't be used gets a specific error, and both sides stay unchanged")
     struct RemoteTests {
         private func expectFailures(_ device: Device, _ status: Int32, _ code: String, _ side: String) async throws {
             let before = try Listing(of: device.world.folder).withoutState(of: device)
@@ -15,7 +15,7 @@ extension CommandTests {
             }
         }
 
-        @Test("A folder that is missing is unavailable, for every command, and isn't made")
+        @Test("A missing folder is an unavailable remote for every command, and isn't created")
         func missing() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -30,7 +30,7 @@ extension CommandTests {
             #expect(!FileManager.default.fileExists(atPath: world.share.path))
         }
 
-        @Test("A file in the folder's place is unavailable, for every command, and stays")
+        @Test("A file in place of the folder is an unavailable remote for every command, and stays")
         func file() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -45,7 +45,7 @@ extension CommandTests {
             }
         }
 
-        @Test("A share that vanishes is not taken for an empty one")
+        @Test("A share that vanishes isn't mistaken for an empty share")
         func unmounted() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -61,7 +61,7 @@ extension CommandTests {
             #expect(try Listing(of: world.share).isEmpty)
         }
 
-        @Test("Where an application is gone for good, the device is set up anew as the message says")
+        @Test("After an application is lost, the device can be set up again as the message says")
         func again() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -78,7 +78,7 @@ extension CommandTests {
             #expect(registered.status == 0, "\(registered)")
             #expect(try registered.json()["created"]?.boolean == true)
             #expect(try registered.json()["client"] != before["client"])
-            // The store belongs to what is gone, so pushing it has to be meant.
+            // The store belongs to the lost application, so pushing it has to be intended.
             let refused = try await laptop.push()
             #expect(refused.status == 65, "\(refused)")
             #expect(try refused.errorCode() == "documentReplaced")
@@ -92,13 +92,13 @@ extension CommandTests {
             #expect(try desktop.notes() == ["one"])
         }
 
-        @Test("A read-only folder can't be written, and says so", .enabled(if: Mount.isPossible))
+        @Test("On a read-only folder, a write fails with cannotWrite", .enabled(if: Mount.isPossible))
         func readOnly() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
             try laptop.write("one")
             let mount = try await Mount(at: world.share, options: "ro,size=1m")
-            // Pull has nothing to write where there is no application.
+            // Without an application, pull has nothing to write.
             let before = try Listing(of: world.folder).withoutState(of: laptop)
             for arguments in [laptop.pushArguments, ["register", "--no-encrypt"]] {
                 let result = try await world.run(arguments + laptop.options + ["--json"])
@@ -117,7 +117,7 @@ extension CommandTests {
             #expect(try pull.errorCode() == "cannotWrite")
             #expect(try await laptop.run("status").status == 0)
             #expect(try await laptop.run("verify").status == 0)
-            // A device that is registered needn't write to pull.
+            // A registered device can pull without writing to the remote.
             try laptop.write("two")
             #expect(try await laptop.pull("--overwrite").status == 0)
             #expect(try laptop.notes() == ["one"])
@@ -143,7 +143,7 @@ extension CommandTests {
                 #expect(try Listing(of: laptop.home).withoutState == before)
                 #expect(try Listing(of: world.temporary).isEmpty)
             }
-            // What others find is the former store, whole.
+            // Other devices find the complete former store.
             #expect(try await desktop.pull().status == 0)
             #expect(try desktop.notes() == ["one"])
 
@@ -159,7 +159,7 @@ extension CommandTests {
         }
 
         @Test(
-            "Where the local side is full, the store stays and the error names this device",
+            "If the local disk is full, the store stays unchanged and the error names this device",
             .enabled(if: Mount.isPossible)
         )
         func fullHere() async throws {
@@ -186,7 +186,7 @@ extension CommandTests {
             #expect(try Listing(of: world.share) == share)
 
             let temporary = try await Mount(at: world.temporary, options: "size=1m")
-            // What isn't a database is copied before it's pushed.
+            // A file that isn't a database is copied before it's pushed.
             let file = laptop.home.appending(path: "file")
             try Data(repeating: 1, count: 2_000_000).write(to: file)
             let push = try await laptop.run("push", file.path, "--document", "notes", "--no-encrypt")
@@ -199,7 +199,7 @@ extension CommandTests {
             try await mount.unmount()
         }
 
-        @Test("A state directory that can't be made names this device")
+        @Test("If the state directory can't be created, the error names this device")
         func state() async throws {
             let world = try World()
             let device = try world.device("laptop")

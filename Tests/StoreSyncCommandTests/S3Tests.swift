@@ -6,13 +6,13 @@ import Testing
 extension CommandTests {
     @Suite("A bucket as the remote")
     struct S3Tests {
-        /// A place in a bucket, as the command is told of it.
+        /// A prefix in a bucket, as the command's options name it.
         private struct Place {
             let server: S3Server
             let prefix = UUID().uuidString
 
             var remote: String { "s3://\(S3Server.bucket)/\(prefix)" }
-            /// By an option, by the URL or by the environment.
+            /// The option that names the server; the URL and the environment can name it too.
             var endpoint: [String] { ["--endpoint", server.endpoint().absoluteString] }
         }
 
@@ -40,7 +40,7 @@ extension CommandTests {
         }
 
         @Test(
-            "D18: registers, pushes, pulls, shows and verifies, encrypted, between two devices",
+            "D18: two devices register, push, pull, show the status and verify, encrypted",
             arguments: S3ServerKind.allCases.filter { $0 != .swift && $0.isInstalled }
         )
         func twoDevices(kind: S3ServerKind) async throws {
@@ -49,7 +49,7 @@ extension CommandTests {
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
             let trusting = kind == .seaweedFSTLS ? ["--certificate", place.server.certificate.path] : []
             let options = place.endpoint + trusting
-            // Larger than what is sent at once, so that it is sent in parts.
+            // Larger than one request may be, so that it is sent in parts.
             try laptop.write("a canary", bytes: 12_000_000)
             let registered = try await run(laptop, place, ["register", "--encrypt"] + options)
             #expect(registered.status == 0, "\(registered)")
@@ -73,7 +73,7 @@ extension CommandTests {
             let remote = try status.json()["remote"]
             let endpoint = place.server.endpoint().absoluteString
             #expect(remote?["identity"]?.string == "\(place.remote)?endpoint=\(endpoint)", "\(status)")
-            // moto doesn't say who it is, and status tries nothing out.
+            // moto doesn't identify itself, and status doesn't test the storage.
             let capabilities = remote?["capabilities"]?.array
             #expect((capabilities == nil) == (kind == .moto), "\(status)")
             #expect(capabilities?.contains(.string("exclusiveCreate")) != false, "\(status)")
@@ -85,7 +85,7 @@ extension CommandTests {
         }
 
         @Test(
-            "is named by the URL, by options or by the environment, and by a profile",
+            "The URL, options, the environment or a profile configure the bucket",
             .enabled(if: S3ServerKind.seaweedFS.isInstalled)
         )
         func naming() async throws {
@@ -123,7 +123,7 @@ extension CommandTests {
         }
 
         @Test(
-            "is refused in words, with no application begun, where the server keeps no conditions",
+            "A server that ignores conditions is refused with unsupportedStorage, and no application is begun",
             .enabled(if: S3ServerKind.triesSwift)
         )
         func withoutConditions() async throws {
@@ -144,7 +144,7 @@ extension CommandTests {
             #expect("\(status)".contains("applicationMissing"), "\(status)")
         }
 
-        @Test("tells what it lacks", .enabled(if: S3ServerKind.seaweedFS.isInstalled))
+        @Test("A missing or wrong setting is an error that names it", .enabled(if: S3ServerKind.seaweedFS.isInstalled))
         func refusals() async throws {
             let place = Place(server: try await S3Server.shared(.seaweedFS))
             let world = try World()

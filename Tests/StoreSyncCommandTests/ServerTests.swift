@@ -7,7 +7,7 @@ import ThreadSupport
 import WebDAVServers
 
 extension CommandTests {
-    /// `STORESYNC_KILLS` and `STORESYNC_RACES` say how many there are of each; few where they're not set.
+    /// `STORESYNC_KILLS` and `STORESYNC_RACES` set the numbers of kills and races, which are small by default.
     @Suite("On real servers", .timeLimit(.minutes(60)))
     struct ServerTests {
         private static func number(_ name: String, _ usual: Int) -> Int {
@@ -29,7 +29,7 @@ extension CommandTests {
             }
         }
 
-        /// A place on a server, seen through some port.
+        /// A storage on a server, reached through any port.
         private final class Place: Sendable {
             private let webDAV: WebDAVServer?
             private let s3: S3Server?
@@ -60,7 +60,7 @@ extension CommandTests {
             ]
         }
 
-        /// Kills a process when it makes its so many-th request.
+        /// Kills a process at its request with a given index.
         private final class Killer: Sendable {
             private struct Plan {
                 var left: Int?
@@ -70,7 +70,7 @@ extension CommandTests {
 
             private let plan = Locked(Plan())
 
-            /// The victim is named before anything is killed: its first request waits for that.
+            /// Plans a kill; ``aim(at:)`` has to name the victim before its first request.
             func arm(_ left: Int?, _ fault: FaultProxy.Fault) {
                 plan.withLock { $0 = Plan(left: left, fault: fault) }
             }
@@ -92,7 +92,7 @@ extension CommandTests {
         }
 
         @Test(
-            "D13: killed at any request of a push or a pull, a device goes on with the next one",
+            "D13: a device that is killed at any request of a push or a pull continues with the next command",
             arguments: Kind.allCases.filter(\.isInstalled)
         )
         func kills(kind: Kind) async throws {
@@ -162,7 +162,7 @@ extension CommandTests {
         }
 
         @Test(
-            "D13: killed while it sends a large store to a bucket, the next push sends only what hadn't arrived",
+            "D13: after a kill during the upload of a large store to a bucket, the next push sends only the missing parts",
             .enabled(if: Kind.seaweedFS.isInstalled),
             arguments: [10, 50, 95]
         )
@@ -188,7 +188,7 @@ extension CommandTests {
                 ]
             let register = try await world.run(["register", "--encrypt"] + options, environment: Place.environment)
             #expect(register.status == 0, "\(register)")
-            // Noise, which sealed is as long.
+            // Random bytes, which don't get shorter when they're sealed.
             try device.write("large", bytes: parts * 8 << 20 - 1 << 20)
             let push = ["push", device.store.path, "--document", "notes"] + options
             let child = try world.start(push, environment: Place.environment)
@@ -197,7 +197,7 @@ extension CommandTests {
             #expect(killed.signal == SIGKILL, "\(killed)")
             let next = try await world.run(push, environment: Place.environment)
             #expect(next.status == 0, "\(next)")
-            // Those that were under way when it died are sent again.
+            // Parts that were in progress at the kill are sent again.
             let sent = plan.withLock { $0.sent }
             print("killed at part \(deadly) of \(parts): \(sent) parts sent in all")
             #expect((parts...parts + parallel).contains(sent), "\(sent)")
@@ -212,7 +212,7 @@ extension CommandTests {
         }
 
         @Test(
-            "eight devices that register first, all at once, find one application, which one of them made",
+            "If eight devices register at the same time, one of them creates the application and all join it",
             arguments: Kind.allCases.filter(\.isInstalled)
         )
         func races(kind: Kind) async throws {

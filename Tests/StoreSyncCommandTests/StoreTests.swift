@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("Stores that can't be pushed are told apart, and stay as they are")
+    @Suite("A store that can't be pushed gets a specific error and stays unchanged")
     struct StoreTests {
         private func expectFailure(
             _ device: Device,
@@ -21,7 +21,7 @@ extension CommandTests {
             #expect(try Listing(of: device.world.temporary).isEmpty, sourceLocation: sourceLocation)
         }
 
-        @Test("A store that isn't there, or whose directory isn't")
+        @Test("A store that doesn't exist, or whose directory doesn't exist, fails with storeNotFound")
         func missing() async throws {
             let device = try World().device("laptop")
             try await expectFailure(device, 66, "storeNotFound")
@@ -31,7 +31,7 @@ extension CommandTests {
             #expect(try result.errorCode() == "storeNotFound")
         }
 
-        @Test("A temporary directory that isn't there: the error names it, and TMPDIR")
+        @Test("If the temporary directory doesn't exist, the error names it and TMPDIR")
         func noTemporaryDirectory() async throws {
             let device = try World().device("laptop")
             try device.write("one")
@@ -46,7 +46,7 @@ extension CommandTests {
             #expect("\(result)".contains(missing) && "\(result)".contains("TMPDIR"), "\(result)")
         }
 
-        @Test("A directory, and a FIFO that nobody writes to")
+        @Test("A directory and a FIFO without a writer fail with storeNotFound")
         func noFile() async throws {
             let device = try World().device("laptop")
             try FileManager.default.createDirectory(at: device.store, withIntermediateDirectories: false)
@@ -56,7 +56,7 @@ extension CommandTests {
             try await expectFailure(device, 66, "storeNotFound")
         }
 
-        @Test("A symbolic link that leads nowhere or to itself")
+        @Test("A symbolic link to a missing file or to itself fails with storeNotFound")
         func brokenLink() async throws {
             let device = try World().device("laptop")
             try FileManager.default.createSymbolicLink(atPath: device.store.path, withDestinationPath: "nowhere")
@@ -66,7 +66,7 @@ extension CommandTests {
             try await expectFailure(device, 66, "storeNotFound")
         }
 
-        @Test("A file that this user may not read", .enabled(if: geteuid() != 0))
+        @Test("A file that the user may not read fails with storeNotFound", .enabled(if: geteuid() != 0))
         func unreadable() async throws {
             let device = try World().device("laptop")
             try device.write("one")
@@ -76,18 +76,18 @@ extension CommandTests {
             #expect(try result.errorCode() == "storeNotFound")
         }
 
-        @Test("An SQLite database whose pages are damaged")
+        @Test("An SQLite database with a damaged header fails with corrupt, or is pushed as a plain file")
         func corruptHeader() async throws {
             let device = try World().device("laptop")
             try device.write("one", bytes: 100_000)
             let file = try FileHandle(forWritingTo: device.store)
-            // The page size, the format's versions and everything behind it in the header.
+            // Overwrites the page size, the format's versions and the rest of the header.
             try file.seek(toOffset: 16)
             try file.write(contentsOf: Data(repeating: 0xFF, count: 84))
             try file.close()
             let before = try Listing(of: device.home).withoutState
             let result = try await device.push()
-            // SQLite takes the one for damage and the other for no database, which is pushed as the file that it is.
+            // SQLite reports either damage or a file that is no database, which is pushed as a plain file.
             if result.status == 0 {
                 #expect(try await device.pull().status == 0)
             } else {
@@ -98,7 +98,7 @@ extension CommandTests {
             #expect(try Listing(of: device.home).withoutState == before)
         }
 
-        @Test("An SQLite database that was cut off")
+        @Test("A truncated SQLite database fails with corrupt")
         func truncated() async throws {
             let device = try World().device("laptop")
             try device.write("one", bytes: 100_000)
@@ -106,7 +106,7 @@ extension CommandTests {
             try await expectFailure(device, 65, "corrupt")
         }
 
-        @Test("A file of no bytes, and a file that isn't SQLite's, are stores like others")
+        @Test("An empty file and a file that isn't an SQLite database are valid stores")
         func plainFiles() async throws {
             for content in [Data(), Data("SQLite format 3".utf8), Data("notes".utf8)] {
                 let world = try World()
@@ -122,7 +122,7 @@ extension CommandTests {
             }
         }
 
-        @Test("A symbolic link is followed, on push and on pull, and stays a link")
+        @Test("Push and pull follow a symbolic link, which stays a link")
         func link() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -210,7 +210,7 @@ extension CommandTests {
             return child
         }
 
-        @Test("Push and pull say so, change nothing, and work once it is free")
+        @Test("Push and pull fail with busy, change nothing, and work once the store is unlocked")
         func busy() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))

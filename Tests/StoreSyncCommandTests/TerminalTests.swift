@@ -2,16 +2,16 @@ import Foundation
 import Testing
 
 extension CommandTests {
-    @Suite("On a terminal, the command asks and shows how far it has come")
+    @Suite("On a terminal, the command asks questions and shows its progress")
     struct TerminalTests {
         private func answer(_ world: World, _ arguments: [String], _ answers: String...) async throws -> CommandResult {
             let child = try world.start(arguments, onTerminal: true)
-            // Typed ahead: the terminal keeps it until it's asked for.
+            // Typed ahead: the terminal buffers the answers until the command reads them.
             child.send(answers.map { "\($0)\n" }.joined())
             return await child.finish()
         }
 
-        /// Types each answer when its prompt shows, and not before: what is typed before a password's is thrown away.
+        /// Types each answer only after its prompt appears, since input typed before a password prompt is discarded.
         private func converse(
             _ world: World,
             _ arguments: [String],
@@ -23,7 +23,7 @@ extension CommandTests {
             return await (try world.start(arguments, onTerminal: true, reactions: reactions)).finish()
         }
 
-        @Test("Whether to encrypt a new application is asked; no makes it unencrypted, other answers ask again")
+        @Test("For a new application, the command asks whether to encrypt it until the answer is yes or no")
         func newApplication() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -33,7 +33,7 @@ extension CommandTests {
             #expect(result.errorOutput.components(separatedBy: "[y/n]").count == 4)
         }
 
-        @Test("Yes wants encryption: a password is asked for twice, until both are the same, and doesn't show")
+        @Test("After yes, a password is asked for twice without echo, until both entries are the same")
         func encrypted() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -61,7 +61,7 @@ extension CommandTests {
             #expect(joined.errorOutput.contains("That isn't it"))
         }
 
-        @Test("What is typed before a password is asked for shows, so it's no password")
+        @Test("Input typed before a password prompt is visible, so it isn't used as the password")
         func typedAhead() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -79,7 +79,7 @@ extension CommandTests {
             #expect(try await desktop.run("register", environment: ["STORESYNC_PASSWORD": "hidden"]).status == 0)
         }
 
-        @Test("Joining an unencrypted application is asked; yes joins, no doesn't")
+        @Test("The command asks before it joins an unencrypted application; yes joins, no doesn't")
         func joining() async throws {
             let world = try World()
             let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
@@ -94,11 +94,11 @@ extension CommandTests {
             let joined = try await answer(world, pull, "yes")
             #expect(joined.status == 0, "\(joined)")
             #expect(try desktop.notes() == ["one"])
-            // Asked once.
+            // The question is asked only once.
             #expect(try await world.run(pull).status == 0)
         }
 
-        @Test("A progress bar is drawn on a terminal, unless --quiet, and nowhere else")
+        @Test("A progress bar is drawn only on a terminal, and not with --quiet")
         func progress() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -124,7 +124,7 @@ extension CommandTests {
 
     @Suite("Options come from the command line, the environment or a default")
     struct OptionsTests {
-        @Test("Remote, application and state may be environment variables, which options outrank")
+        @Test("Remote, application and state may be environment variables, which options override")
         func environment() async throws {
             let world = try World()
             let device = try world.device("laptop")
@@ -147,7 +147,7 @@ extension CommandTests {
             #expect(nowhere.status == 69)
         }
 
-        @Test("The state directory is below XDG_STATE_HOME, else the home, and for its owner alone")
+        @Test("The state directory is below XDG_STATE_HOME, else the home directory, and only its owner can use it")
         func defaultState() async throws {
             let world = try World()
             let arguments = [
@@ -210,7 +210,7 @@ extension CommandTests {
             #expect(result.errorOutput.isEmpty)
         }
 
-        @Test("Interrupted, it leaves nothing behind either")
+        @Test("An interrupted demo leaves nothing behind either")
         func interrupted() async throws {
             let world = try World()
             for delay in 0...4 {

@@ -7,7 +7,7 @@ extension CommandTests {
     struct WebDAVTests {
         private static let password = "correct horse"
 
-        /// The share's URL with a user, as the command takes it.
+        /// The share's URL with a user, as the command expects it.
         private func remote(_ server: WebDAVServer, user: String = "user") -> String {
             let scheme = server.kind == .apacheTLS ? "webdavs" : "webdav"
             return "\(scheme)://\(user)@localhost:\(server.port)/dav/a%20share"
@@ -26,7 +26,7 @@ extension CommandTests {
         }
 
         @Test(
-            "D18: registers, pushes, pulls, shows and verifies, encrypted, between two devices",
+            "D18: two devices register, push, pull, show the status and verify, encrypted",
             arguments: [ServerKind.apache, .apacheDigest, .apacheTLS].filter(\.isInstalled)
         )
         func twoDevices(kind: ServerKind) async throws {
@@ -70,7 +70,7 @@ extension CommandTests {
             }
         }
 
-        @Test("takes its password from a file too, and tells what it lacks")
+        @Test("The password may come from a file too, and errors name what is missing")
         func passwords() async throws {
             let server = try await WebDAVServer(.apache)
             let world = try World()

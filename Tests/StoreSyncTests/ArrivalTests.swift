@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-/// A folder that says that it has written a store, and hasn't, or not all of it.
+/// A folder that reports that it has written a store, although its last byte or the whole file is lost.
 private actor LosingBackend: ForwardingBackend {
     enum Loss: String, CaseIterable, Sendable {
         case lastByte, wholeFile
@@ -16,7 +16,7 @@ private actor LosingBackend: ForwardingBackend {
 
     init(_ base: any RemoteBackend) { self.base = base }
 
-    /// Loses something of every store from now on, or nothing.
+    /// Loses a part of every store from now on, or nothing if it's `nil`.
     func lose(_ loss: Loss?) { self.loss = loss }
 
     func write(
@@ -37,7 +37,7 @@ private actor LosingBackend: ForwardingBackend {
 @Suite("A push whose files don't arrive as they were sent", .timeLimit(.minutes(60)))
 struct ArrivalTests {
     @Test(
-        "publishes nothing, says so, and starts over",
+        "publishes nothing and says so, and the next push starts over",
         arguments: LosingBackend.Loss.allCases.map(\.rawValue),
         [true, false]
     )

@@ -8,7 +8,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Nothing that is absent, planted or put back is believed", .timeLimit(.minutes(60)))
+@Suite("Files that are missing, planted or put back deceive no device", .timeLimit(.minutes(60)))
 struct AuthenticityTests {
     private static let password = "correct horse battery staple"
 
@@ -22,7 +22,10 @@ struct AuthenticityTests {
 
     // MARK: The document's info
 
-    @Test("F4: a document whose info is gone isn't created again by a device that knows it", arguments: [false, true])
+    @Test(
+        "F4: a document whose info is missing isn't created again by a device that knows it",
+        arguments: [false, true]
+    )
     func missingInfo(isSealed: Bool) async throws {
         let world = try Self.world(isSealed: isSealed)
         let (a, fresh) = (try world.device("a"), try world.device("fresh"))
@@ -42,14 +45,14 @@ struct AuthenticityTests {
         }
         let after = try world.files().filter { !$0.key.contains("/ClientDevices/") }
         #expect(after == before.filter { !$0.key.contains("/ClientDevices/") }, "nothing was created")
-        // Nothing was forgotten either: an older state that is put back with it is noticed.
+        // The device has forgotten nothing either: it notices an older state that is put back with the info.
         try world.restore(all.filter { !$0.key.contains("/5-") && !$0.key.contains("manifest-5-") })
         #expect(await code { try await a.pull(overwrite: true).value } == .rolledBack)
         try world.restore(all)
         #expect(try await a.push().value.generation == 6)
     }
 
-    @Test("a note on a deleted document counts only if it's authentic, and for the document that is known")
+    @Test("a note on a document's deletion counts only if it's authentic, and for the document that the device knows")
     func tombstones() async throws {
         let world = try Self.world()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -61,19 +64,19 @@ struct AuthenticityTests {
         let document = world.hierarchy.document(world.document)
         let note = "\(world.hierarchy.deletedDocument(world.document))"
         try world.put(nil, at: info)
-        // The storage can copy what it has: the document's own info isn't a note on its deletion.
+        // The storage can copy its files, but a copy of the document's info isn't a note on its deletion.
         for planted in [sealed, Data(), Data("<plist/>".utf8)] {
             try world.put(planted, at: note)
             #expect(await code { try await a.push(recreates: true).value } == .documentMissing)
         }
-        // An authentic note on a predecessor says nothing of its successor.
+        // An authentic note on a predecessor doesn't apply to its successor.
         let seal = try await a.register().value.seal
         let opened = try seal.open(Array(sealed), as: .documentInfo(world.document), at: document.documentInfo)
         var former = try DocumentInfo(opened, at: document.documentInfo)
         former.integrityKey = UUID().uuidString
         try world.put(Data(seal.seal(former.xml, as: .deletedDocument(world.document))), at: note)
         #expect(await code { try await a.push(recreates: true).value } == .documentMissing)
-        // One that isn't authentic, beside the document, is said to be there and does nothing.
+        // A note that isn't authentic, beside an existing document, causes a warning and has no effect.
         try world.put(sealed, at: info)
         try world.put(Data("x".utf8), at: note)
         try a.write("two")
@@ -83,7 +86,7 @@ struct AuthenticityTests {
         #expect(try await a.verify().value.problems.map(\.path) == [note])
     }
 
-    @Test("a document that was deleted and created again names its predecessors; one that doesn't is refused")
+    @Test("a document that was deleted and created again names its predecessors, and these are refused")
     func predecessors() async throws {
         let world = try Self.world()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -98,7 +101,7 @@ struct AuthenticityTests {
             _ = try await a.push(store, recreates: true).value
             lives.append(try world.files())
         }
-        // This device has seen the last one only.
+        // This device has seen only the last document.
         _ = try await b.pull().value
         for life in lives.dropLast() {
             try world.restore(life.merging(lives[2].filter { $0.key.contains("/ClientDevices/") }) { $1 })
@@ -114,7 +117,7 @@ struct AuthenticityTests {
     }
 
     @Test(
-        "a device without memory doesn't believe an authentic note on a former document beside the keys of its successor"
+        "a device without memory ignores an authentic note on a former document beside the keys of its successor"
     )
     func formerTombstone() async throws {
         let world = try Self.world()
@@ -141,7 +144,7 @@ struct AuthenticityTests {
 
     // MARK: Notes on clients
 
-    @Test("an unauthentic note that this client was removed is a warning, of the application and of the document")
+    @Test("a note on this client's removal that isn't authentic causes a warning, in the application and the document")
     func plantedRemovals() async throws {
         let world = try Self.world()
         let a = try world.device("a")
@@ -163,7 +166,7 @@ struct AuthenticityTests {
     // MARK: Removed clients
 
     @Test(
-        "a client that is removed is deregistered, and its uploads go when another one includes them",
+        "a client that is removed is deregistered, and its uploads are deleted when another upload includes them",
         arguments: [false, true]
     )
     func removedClient(isSealed: Bool) async throws {
@@ -177,7 +180,7 @@ struct AuthenticityTests {
         #expect(try await a.remove(gone).value.client == gone)
         #expect(try await a.status().value.clients.map(\.description) == ["a"])
         #expect(try !Self.files(world, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
-        // Its edit is a head as long as no other upload includes it.
+        // Its upload is a head as long as no other upload includes it.
         _ = try await a.pull().value
         #expect(try a.notes() == ["one", "of b"])
         try a.write("two")
@@ -185,12 +188,12 @@ struct AuthenticityTests {
         #expect(try Self.files(world, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
         #expect(try await a.verify().value.problems.isEmpty)
         #expect(await code { try await b.push().value } == .deregistered)
-        // Done again, it changes nothing.
+        // Removing it again changes nothing.
         _ = try await a.remove(gone).value
         #expect(await code { try await a.remove(RemoteIdentifier("stranger")).value } == .clientNotFound)
     }
 
-    @Test("an upload that a removed client publishes while another device cleans up after it stays, as a head")
+    @Test("an upload that a removed client publishes while another device deletes its uploads stays, as a head")
     func removedClientPublishes() async throws {
         let place = InMemoryBackend()
         let world = try World(place: place)
@@ -203,7 +206,7 @@ struct AuthenticityTests {
         _ = try await a.pull().value
         let registration = try await b.registerDocument().value
         _ = try await a.remove(gone).value
-        // It was registered before, and its upload shows itself only after the other device has looked.
+        // The client registered before, and its upload appears only after the other device has listed the uploads.
         try b.write("at the last moment")
         let late = WholeStoreUploadOperation(
             WholeStoreUploadRequest(url: b.store),
@@ -222,14 +225,14 @@ struct AuthenticityTests {
         try blind.write("two")
         _ = try await blind.push().value
         let left = try await PublishedStores.list(DefaultHooks(backend: place), hierarchy).published
-        #expect(left.filter { $0.client == gone } == [newest], "what was included went, the late one stayed")
+        #expect(left.filter { $0.client == gone } == [newest], "the included upload was deleted, and the late one kept")
         let reader = try world.device("reader")
         #expect(await code { try await reader.pull().value } == .diverged)
         _ = try await reader.pull(from: gone).value
         #expect(try reader.notes() == ["one", "of b", "at the last moment"])
     }
 
-    @Test("what a removed client has just published keeps what it builds on")
+    @Test("a delta that a removed client has just published keeps the uploads that it builds on")
     func removedClientPublishesDelta() async throws {
         let world = try Self.world()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -251,7 +254,7 @@ struct AuthenticityTests {
         let hierarchy = world.hierarchy.document(world.document)
         let hooks = DefaultHooks(backend: world.remote)
         let newest = try #require(try await PublishedStores.list(hooks, hierarchy).published.max())
-        // It shows itself once the other device has looked, while that transfers.
+        // The upload appears after the other device has listed the uploads, while that device transfers its own.
         let veiled = VeiledBackend(world.remote)
         await veiled.hide([hierarchy.manifest(newest), hierarchy.upload(newest)])
         await veiled.showAllOnWrite()
@@ -263,7 +266,7 @@ struct AuthenticityTests {
         #expect(try RowStore.rows(in: reader.store) == RowStore.rows(in: b.store))
     }
 
-    @Test("a note on a removal that was acted upon and is put back counts for nothing")
+    @Test("a note on a removal that was acted upon and is put back has no effect")
     func formerRemoval() async throws {
         let world = try Self.world()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -286,7 +289,7 @@ struct AuthenticityTests {
         }
         _ = try await remove()
         try b.write("three")
-        #expect(await code { try await b.push().value } == .documentReplaced, "another removal counts")
+        #expect(await code { try await b.push().value } == .documentReplaced, "a new removal counts")
     }
 
     @Test("a device without memory removes no client of an application whose registration is hidden")
@@ -308,7 +311,7 @@ struct AuthenticityTests {
         }
     }
 
-    @Test("a client that is removed from a document alone has to replace its store there")
+    @Test("a client that is removed from a document, but not from the application, has to replace its store")
     func removedFromDocument() async throws {
         let world = try Self.world()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -324,7 +327,7 @@ struct AuthenticityTests {
     }
 
     @Test(
-        "R4, R15: a removed client that registers again is asked for the password, and its keychain items go before that"
+        "R4, R15: a removed client that registers again is asked for the password, after its keychain items are deleted"
     )
     func registersAgain() async throws {
         let world = try Self.world()
@@ -339,7 +342,7 @@ struct AuthenticityTests {
         refusing.password = try Password.cheap("not the password")
         let refused = refusing.registration(startsAnew: true)
         #expect(await code { try await b.supervisor.add(refused).value } == .wrongPassword)
-        #expect(try await b.items().isEmpty, "they went although the password was wrong")
+        #expect(try await b.items().isEmpty, "they are deleted although the password is wrong")
         let again = try await b.supervisor.add(b.registration(startsAnew: true)).value
         #expect(again.client != client)
     }

@@ -9,12 +9,12 @@ import Testing
 @testable import RemoteStorageS3
 @testable import StoreSync
 
-/// Pushes to a bucket on real servers that are cut off, edited and cut off again.
+/// Pushes to a bucket on real servers that are interrupted twice, with an edit of the store after each time.
 @Suite("A push to a bucket that is killed twice, with an edit after each time", .serialized, .timeLimit(.minutes(60)))
 struct BucketResumptionTests {
-    /// A device that pushes a store of several parts to a bucket, each time as another process; and one that pulls it.
+    /// A device that pushes a store of several parts to a bucket, each time as another process, and a pulling device.
     private struct Scene {
-        /// How many chunks are in a part: sealed, they take a little more than the smallest part.
+        /// The number of chunks in a part, which take a little more than the minimum part size if they're sealed.
         private let chunksInPart: Int
         let deltas: DeltaWorld
         private let configuration: S3Configuration
@@ -25,7 +25,7 @@ struct BucketResumptionTests {
             deltas = try DeltaWorld(isSealed: isSealed)
             let direct = try server.configuration()
             var configuration = isDisguised ? try server.disguisedConfiguration(prefix: direct.prefix) : direct
-            // moto takes small parts, the other servers don't.
+            // moto accepts small parts, the other servers don't.
             if server.kind == .moto { configuration.minimumPartSize = ChunkedStore.chunk }
             configuration.partSize = configuration.minimumPartSize
             chunksInPart = configuration.partSize / ChunkedStore.chunk
@@ -34,7 +34,7 @@ struct BucketResumptionTests {
             self.transport = isDisguised ? DisguisedTransport(direct.transport) : direct.transport
         }
 
-        /// The device that pushes, in a process of its own that dies at a part.
+        /// Returns the device that pushes, as a new process that dies at a part.
         func pusher(dyingAt part: Int? = nil, partsInFlight: Int = 0) throws -> Device {
             let line = part.map { DyingTransport(transport, at: $0, partsInFlight: partsInFlight) }
             return try deltas.world.device("a", backend: S3Backend(configuration, transport: line ?? transport))
@@ -44,7 +44,7 @@ struct BucketResumptionTests {
             try deltas.world.device(name, backend: S3Backend(configuration, transport: transport))
         }
 
-        /// Makes the store.
+        /// Creates the store.
         func makeStore(parts: Int, version: Int) throws {
             try ChunkedStore(url: pusher().store).make(chunks: parts * chunksInPart, version: version)
         }
@@ -60,7 +60,9 @@ struct BucketResumptionTests {
             await #expect(throws: (any Error).self) { try await device.push().value }
         }
 
-        /// Pushes whole, and pulls what was pushed; the next push is one of a whole copy, too.
+        /// Completes a push, and pulls the store on the other device.
+        ///
+        /// The next push uploads a whole copy, too.
         func pushWhole(_ comment: String) async throws {
             let device = try pusher()
             _ = try await device.push().value
@@ -72,7 +74,7 @@ struct BucketResumptionTests {
     }
 
     @Test(
-        "is published whole, after it was killed with its first parts in flight",
+        "is published completely, after it was killed with its first parts in flight",
         .enabled(if: S3ServerKind.seaweedFS.isInstalled),
         arguments: [true, false],
         [0, 2]
@@ -88,7 +90,7 @@ struct BucketResumptionTests {
     }
 
     @Test(
-        "S3: kill and edit at every part of a push in eight parts, and again at every part of the next: the third is whole",
+        "S3: after a kill and an edit at any part of a push, and at any part of the next, the third push is complete",
         arguments: S3ServerKind.plainInstalled
     )
     func everyPart(kind: S3ServerKind) async throws {
@@ -99,7 +101,7 @@ struct BucketResumptionTests {
             version += 2
             try scene.makeStore(parts: 8, version: version)
             try await scene.pushCutOff(at: first, partsInFlight: second % 2)
-            // In the middle of what has arrived, so that parts come after it.
+            // In the middle of the parts that have arrived, so that other parts follow the edit.
             try scene.edit(part: first / 2 + 1, version: version + 1)
             try await scene.pushCutOff(at: second, partsInFlight: first % 2)
             try await scene.pushWhole("killed at part \(first), then at \(second)")
@@ -107,20 +109,20 @@ struct BucketResumptionTests {
     }
 }
 
-/// When a push dies, and the next one, in eighths: all pairs where `STORESYNC_EVERY_PART` is set.
+/// The eighths at which a push and the next push die: all pairs if `STORESYNC_EVERY_PART` is set.
 ///
-/// Else each eighth once as the first and once as the second.
+/// Otherwise each eighth occurs once as the first and once as the second.
 private let kills: [(first: Int, second: Int)] = {
     let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_PART"] != nil
     let pairs = (1...8).flatMap { first in (1...8).map { (first: first, second: $0) } }
     return isLong ? pairs : pairs.filter { $0.second == $0.first * 5 % 9 }
 }()
 
-/// Pushes to storage that keeps nothing of a write that is cut off.
-@Suite("A push that is killed twice, with an edit after each time, where nothing is kept", .timeLimit(.minutes(60)))
+/// Pushes to storage that keeps nothing of an interrupted write.
+@Suite("A push that is killed twice, with an edit after each time, without resumable writes", .timeLimit(.minutes(60)))
 struct RestartTests {
     @Test(
-        "starts over: kill and edit at every eighth of a push, and again at every eighth of the next: the third is whole",
+        "starts over: after a kill and an edit at any eighth of a push, and of the next, the third push is complete",
         arguments: SimulatedServer.all.filter { $0.capabilities.contains(.exclusiveCreate) }
     )
     func everyEighth(server: SimulatedServer) async throws {
@@ -133,7 +135,7 @@ struct RestartTests {
             return try deltas.world.device(name, backend: backend)
         }
         func push(dyingAt eighth: Int, of requests: Int) async throws {
-            // Not at the very end, where nothing is left that could fail.
+            // Not at the very end, where no request is left that could fail.
             let device = try await device("a", dyingAfter: requests * eighth / 9)
             _ = try? await device.push().value
         }

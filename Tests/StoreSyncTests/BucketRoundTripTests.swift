@@ -8,9 +8,9 @@ import ThreadSupport
 @testable import RemoteStorageS3
 @testable import StoreSync
 
-@Suite("The depth in round trips to a bucket, request by request", .timeLimit(.minutes(60)))
+@Suite("The depth of operations in HTTP round trips to a bucket", .timeLimit(.minutes(60)))
 struct BucketRoundTripTests {
-    /// How many HTTP requests waited for each other while `body` ran, and how many there were.
+    /// Returns the length of the longest chain of HTTP requests that waited for each other, and the number of requests.
     private func measure(
         of world: World,
         _ name: String,
@@ -27,7 +27,7 @@ struct BucketRoundTripTests {
         return (depth, objects.withLock { $0.requests } - before)
     }
 
-    // What was listed before needs no look before it's written.
+    // A file that was listed before needs no status request before it's written.
     @Test("registering, pushing and pulling stay within their limits", arguments: [false, true])
     func limits(isSealed: Bool) async throws {
         let world = try World(password: isSealed ? "correct horse" : nil)
@@ -47,7 +47,7 @@ struct BucketRoundTripTests {
         #expect(try world.device("c").notes() == ["one", "two"])
     }
 
-    @Test("a push with nothing known stays within its limit", arguments: [false, true])
+    @Test("a push by an unregistered device to an empty bucket stays within its limit", arguments: [false, true])
     func everythingNew(isSealed: Bool) async throws {
         let world = try World(password: isSealed ? "correct horse" : nil)
         let objects = Locked(DistantBucket.Objects())

@@ -9,12 +9,12 @@ import Testing
 
 @Suite("Cancelling an operation anywhere", .timeLimit(.minutes(60)))
 struct CancellationTests {
-    /// An operation that is cancelled, in a world that is made for it.
+    /// An operation that is cancelled, in a world that is prepared for it.
     struct Scenario: Sendable, CustomTestStringConvertible {
         var name: String
         var prepare: @Sendable (World) async throws -> Void
         var act: @Sendable (Device) -> any OperationReference
-        /// What is in the store of "a" before, and after an operation that wasn't cancelled.
+        /// The notes in the store of "a" before the operation, and after an operation that wasn't cancelled.
         var before: Set<String>?
         var after: Set<String>?
 
@@ -51,11 +51,11 @@ struct CancellationTests {
         ),
     ]
 
-    /// When the cancellation comes.
+    /// The moment of the cancellation.
     enum Moment: Sendable {
         /// Before the job of this number, counted from the operation's start.
         case step(Int)
-        /// At the report of this number.
+        /// At the progress report of this number.
         case report(Int)
 
         var step: Int {
@@ -76,7 +76,7 @@ struct CancellationTests {
         let (state, wasCancelled) = try await Simulation.run(seed: seed, cancellingAt: point) { simulation in
             let device = try world.device("a", simulation: simulation)
             let handle = scenario.act(device)
-            // All of a pipeline, as an interrupted command does.
+            // Cancels the whole pipeline, as an interrupted command does.
             let cancel: @Sendable () -> Void = { device.supervisor.cancelAll() }
             var wasReported = false
             switch moment {
@@ -91,9 +91,9 @@ struct CancellationTests {
         return wasCancelled
     }
 
-    /// Cancels at a report of any operation of the pipeline.
+    /// Cancels at the progress report of a number, counted over all operations of the pipeline.
     ///
-    /// Returns whether there were that many.
+    /// Returns whether there were that many reports.
     private static func watch(_ device: Device, _ number: Int, _ cancel: () -> Void) async -> Bool {
         var last: [OperationID: Double] = [:]
         var count = 0
@@ -128,7 +128,7 @@ struct CancellationTests {
                 let notes = try device.notes()
                 #expect(notes == before || notes == after, "\(comment): \(notes)")
             }
-            // Nothing is left that a repair doesn't clear, and run again it completes.
+            // A repair removes everything that is left, and the operation completes when it runs again.
             let stagings = try FileManager.default.contentsOfDirectory(atPath: world.share.path)
             if stagings.contains(world.application.rawValue) { _ = try await device.verify(repairs: true).value }
             let again = scenario.act(device)
@@ -143,7 +143,7 @@ struct CancellationTests {
     }
 
     @Test(
-        "F17 D1: at every suspension point: it ends once, nothing is left behind, and run again it completes",
+        "F17 D1: cancelled at any suspension point, an operation ends once, leaves nothing, and completes if run again",
         arguments: scenarios
     )
     func everyStep(scenario: Scenario) async throws {
@@ -157,7 +157,7 @@ struct CancellationTests {
     }
 
     @Test(
-        "F17: at every progress report: it ends once, nothing is left behind, and run again it completes",
+        "F17: cancelled at any progress report, an operation ends once, leaves nothing, and completes if run again",
         arguments: scenarios
     )
     func everyReport(scenario: Scenario) async throws {
@@ -167,7 +167,7 @@ struct CancellationTests {
     }
 
     @Test(
-        "F17: a password change that is cancelled anywhere ends as cancelled if nothing was changed, and else finishes"
+        "F17: a password change that is cancelled anywhere ends as cancelled if nothing was changed, else finishes"
     )
     func passwordChange() async throws {
         let world = try World(password: "correct horse")
@@ -205,11 +205,11 @@ struct CancellationTests {
         }
         print("cancelled a password change at \(step) steps: \(endings)")
         #expect(Set(endings.keys) == [.cancelled, .finished])
-        // More than the one that wasn't cancelled at all.
+        // More than the single run that wasn't cancelled at all.
         #expect(endings[.finished, default: 0] > 1)
     }
 
-    @Test("F17 D1: cancelled before each of its jobs, registering keeps what every operation promises")
+    @Test("F17 D1: a registration that is cancelled before any of its jobs keeps the promises of every operation")
     func registrationConforms() async throws {
         let world = try World()
         let report = try await OperationConformance.check(seeds: 0..<2) { simulation in

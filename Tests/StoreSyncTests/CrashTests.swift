@@ -7,30 +7,28 @@ import ThreadSupport
 
 @testable import StoreSync
 
-/// Dying between any two steps: what a death leaves is what is on the disk at that moment.
+/// Crashes between any two steps, which leave exactly the files that are on the disk at that moment.
 ///
-/// So an operation runs once, undisturbed, and at every request to the remote, every change of the device's memory and
-/// every step of the store's replacement an image of all folders is taken from outside. Then each image in turn is put in
-/// place, looked at by a device that has nothing to do with it, and the operation is run again on the device that died.
-@Suite("Dying between any two steps", .serialized, .timeLimit(.minutes(60)))
+/// An operation runs once, undisturbed. At every request to the remote, every change of the device's memory and every
+/// step of the store's replacement, another process copies all folders to an image. Then each image is restored in
+/// turn, a device that wasn't involved pulls from it, and the operation runs again on the device that died.
+@Suite("A crash between any two steps", .serialized, .timeLimit(.minutes(60)))
 struct CrashTests {
-    /// An operation and what must be found around it.
+    /// An operation, and the states that must be found before and after it.
     struct Scenario: Sendable, CustomTestStringConvertible {
         var name: String
         var capabilities: RemoteCapabilities?
-        /// Brings about what is there before, without being observed.
+        /// Prepares the state before the operation, without being observed.
         var prepare: @Sendable (World) async throws -> Void
-        /// What is run, and dies; run again, it must complete.
-        ///
-        /// On the device "a".
+        /// The operation of the device "a" that dies, and that must complete when it runs again.
         var act: @Sendable (Device) async throws -> Void
-        /// What another device may pull from an image; `nil` stands for nothing published.
+        /// The notes that another device may pull from an image, where `nil` means that nothing is published.
         var mayBePulled: [Set<String>?]
-        /// What another device pulls when all is done; `nil` if nothing was pushed.
+        /// The notes that another device pulls at the end, or `nil` if nothing was pushed.
         var pulledAtEnd: Set<String>?
-        /// What is in the store of "a" when all is done.
+        /// The notes in the store of "a" at the end.
         var inStoreAtEnd: Set<String>?
-        /// Fewer points than this and the enumeration has missed something.
+        /// The minimum number of crash points: with fewer, the enumeration has missed some.
         var leastPoints: Int
         /// Whether the application is sealed.
         var isSealed = false
@@ -40,7 +38,7 @@ struct CrashTests {
         var sealed: Scenario {
             var sealed = self
             sealed.isSealed = true
-            // It has no fixed names to be refreshed.
+            // A sealed application has no fixed names to refresh.
             sealed.leastPoints -= 6
             return sealed
         }
@@ -93,7 +91,7 @@ struct CrashTests {
             leastPoints: 20
         ),
         Scenario(
-            name: "the first registration where the directory is there already",
+            name: "the first registration where the directory exists already",
             prepare: { world in
                 try await world.remote.createDirectory(at: RemotePath(world.application.rawValue))
             },
@@ -113,7 +111,7 @@ struct CrashTests {
             leastPoints: 40
         ),
         Scenario(
-            name: "the first push, with nothing there",
+            name: "the first push, to an empty remote",
             prepare: { try $0.device("a").write("one") },
             act: { _ = try await $0.push().value },
             mayBePulled: [nil, one],
@@ -178,7 +176,7 @@ struct CrashTests {
                 try a.write("one", "two")
             },
             act: { device in
-                // What it had belongs to the deleted document, so a store that was never synchronized is pushed.
+                // The former store belongs to the deleted document, so the device pushes a store without history.
                 let fresh = device.store.deletingLastPathComponent().appending(path: "fresh.sqlite")
                 if !FileManager.default.fileExists(atPath: fresh.path) {
                     try Store.write(["one", "two"], to: fresh)
@@ -193,7 +191,7 @@ struct CrashTests {
     ]
 
     @Test(
-        "D10 D13 F2 F10 F20: the former state or the new one is found whole, and run again it completes",
+        "D10 D13 F2 F10 F20: leaves the former state or the new one, and the operation completes when it runs again",
         arguments: scenarios
     )
     func everyPoint(scenario: Scenario) async throws {
@@ -205,19 +203,19 @@ struct CrashTests {
         print("crash points of \(scenario.testDescription): \(images.count)")
         for point in images.points {
             try images.restore(point)
-            try await look(at: world, scenario, "before it was run again, died \(point.name)")
+            try await look(at: world, scenario, "before the second run, died \(point.name)")
             let a = try world.device("a", capabilities: scenario.capabilities) { _ in }
             do {
                 try await scenario.act(a)
             } catch {
-                Issue.record("died \(point.name): run again it failed: \(error)")
+                Issue.record("died \(point.name): the second run failed: \(error)")
                 continue
             }
             try await checkEnd(of: world, a, scenario, "died \(point.name)")
         }
     }
 
-    /// What a device finds that has nothing to do with it.
+    /// Checks what an uninvolved device finds.
     func look(at world: World, _ scenario: Scenario, _ comment: String) async throws {
         let spectator = try world.device("spectator")
         do {
@@ -250,7 +248,7 @@ struct CrashTests {
     }
 }
 
-/// Copies of a folder, taken while something works in it, to be put in its place one after the other.
+/// Images of a folder, taken while an operation works in it, that can be restored one after the other.
 private final class Images: Sendable {
     struct Point: Sendable {
         var name: String
@@ -276,9 +274,9 @@ private final class Images: Sendable {
 
     /// Takes an image.
     ///
-    /// By another process: closing an SQLite file in this one would drop the locks on it.
+    /// Another process copies the files: closing an SQLite file in this process would drop the locks on it.
     func take(_ name: String) throws {
-        // One at a time, since requests run side by side: an image shows the others in the middle, as a death does.
+        // One at a time, since requests run concurrently. An image catches them in progress, as a crash does.
         try taken.withLock { taken in
             let url = store.appending(path: "\(taken.count)")
             let copy = Process()
@@ -291,7 +289,7 @@ private final class Images: Sendable {
         }
     }
 
-    /// Puts an image in the folder's place; it's used up by that.
+    /// Moves an image to the folder's path, so it can be restored only once.
     func restore(_ point: Point) throws {
         try FileManager.default.removeItem(at: folder)
         try FileManager.default.moveItem(at: point.url, to: folder)

@@ -6,25 +6,25 @@ import Testing
 @testable import StoreSync
 @testable import SyncCryptography
 
-@Suite("A sealed application, attacked at some places, or with STORESYNC_EXHAUSTIVE at all", .timeLimit(.minutes(60)))
+@Suite("Attacks on a sealed application: a sample, or all with STORESYNC_EXHAUSTIVE", .timeLimit(.minutes(60)))
 struct ExhaustiveAttackTests {
     private typealias Kind = AttackedApplication.Kind
     private typealias Outcome = AttackedApplication.Outcome
 
-    /// What is done to the remote in one case.
+    /// One attack on the remote.
     private struct Case {
         var what: String
-        /// The file that it's about.
+        /// The attacked file.
         var name: String
         var changes: [String: Data?]
     }
 
-    /// Set to run every case, which takes minutes; else some of them are run.
+    /// Whether every case runs, which takes minutes, instead of a sample.
     private static let isExhaustive = ProcessInfo.processInfo.environment["STORESYNC_EXHAUSTIVE"] != nil
 
-    /// Runs every case, or about as many as `most`, and prints what was said where it runs every one.
+    /// Runs every case and prints the outcomes, or runs a sample of about `most` cases.
     ///
-    /// Anything but the kinds of notes must be noticed: of those nobody reads the content.
+    /// Every attack must be noticed, except on the kinds of notes, whose content isn't read.
     @discardableResult
     private func attack(
         _ application: AttackedApplication,
@@ -44,7 +44,7 @@ struct ExhaustiveAttackTests {
             count += 1
         }
         #expect(count >= min(most, cases.count))
-        // Whatever was done, everything is as it was.
+        // After all attacks, everything is restored.
         let last = try await application.outcome(of: "nothing", [:])
         #expect(last.verify.isEmpty && last.pull == Outcome.unharmed)
         if Self.isExhaustive {
@@ -58,7 +58,7 @@ struct ExhaustiveAttackTests {
         return seen.mapValues { Set($0.keys) }
     }
 
-    @Test("F4, D19: each file cut at every length")
+    @Test("F4, D19: a file that is cut at any length is noticed")
     func cut() async throws {
         let application = try await AttackedApplication()
         let cases = application.sorted.flatMap { name, bytes in
@@ -68,7 +68,7 @@ struct ExhaustiveAttackTests {
         try await attack(application, cases, most: 100)
     }
 
-    @Test("F4, D19: any two of 18 files that differ exchanged for each other, in 153 pairs")
+    @Test("F4, D19: exchanging any two of 18 files that differ is noticed, in 153 pairs")
     func exchanged() async throws {
         let application = try await AttackedApplication()
         let files = application.sorted
@@ -85,18 +85,18 @@ struct ExhaustiveAttackTests {
         try await attack(application, cases, most: 60)
     }
 
-    /// What a device that has seen the newest says if it pulls while a former version of a file is there, or none.
+    /// The outcomes of a pull, by a device that has seen the newest files, while a file is missing or a former version.
     private static let pulled: [Kind: Set<String>] = [
         .registration: ["deregistered", "encryptionDowngraded"],
-        // The copy of the salt decides nothing, but that it's there does.
+        // The content of the salt's copy has no effect, but its existence has.
         .salt: [Outcome.unharmed, "encryptionDowngraded"],
         .test: ["rolledBack", "tampered", "encryptionDowngraded"],
-        // They are read by who lists devices, and by verify.
+        // Only a list of devices and verify read these files.
         .deviceInfo: [Outcome.unharmed],
         .documentInfo: ["rolledBack", "orphan", "documentMissing"],
-        // It's named by the info, and remembered.
+        // The document's info names the key, and the device remembers it.
         .integrityKey: [Outcome.unharmed],
-        // The newest generation's; those of the one before are read by verify alone.
+        // A pull reads the files of the newest generation. Only verify reads the files of the previous one.
         .manifest: ["rolledBack", Outcome.unharmed],
         .store: ["rolledBack", Outcome.unharmed],
         .appliedSets: ["tampered", "orphan", "rolledBack", Outcome.unharmed],
@@ -105,7 +105,7 @@ struct ExhaustiveAttackTests {
     ]
 
     @Test(
-        "F4, D19: each file's former versions put back one at a time, or none, before who has seen the newer: 88 cases"
+        "F4, D19: a device that has seen the newest files notices a former or missing version of each, in 88 cases"
     )
     func putBack() async throws {
         let application = try await AttackedApplication()
@@ -123,7 +123,7 @@ struct ExhaustiveAttackTests {
         for kind in Kind.allCases { #expect(Set(seen[kind, default: []].map(\.pull)) == Self.pulled[kind], "\(kind)") }
     }
 
-    @Test("F4, D19: chunks of each sealed file dropped, repeated, and exchanged")
+    @Test("F4, D19: dropping, repeating or exchanging chunks of a sealed file is noticed")
     func chunks() async throws {
         let application = try await AttackedApplication(padding: 3 << 20)
         var cases: [Case] = []
@@ -140,7 +140,7 @@ struct ExhaustiveAttackTests {
         try await attack(application, cases, most: 30)
     }
 
-    @Test("F4, D19: each byte of each file flipped, and pulled at every fifth")
+    @Test("F4, D19: verify notices a flipped bit in any byte of any file, and a pull is never deceived by it")
     func flipped() async throws {
         let application = try await AttackedApplication()
         var cases = 0
@@ -189,7 +189,7 @@ struct ExhaustiveAttackTests {
                 orders.insert(exchanged)
             }
         }
-        // Of a file with one chunk that is the same twice: in a fixed order.
+        // A set, since some of these are equal if there is only one chunk. Sorted, to have a fixed order.
         return orders.subtracting([whole]).sorted { $0.lexicographicallyPrecedes($1) }
     }
 }

@@ -7,30 +7,30 @@ import Testing
 
 @testable import StoreSync
 
-/// Every kind of storage with its faults, and devices that die in the middle.
+/// Every kind of storage with its faults, and devices that die during an operation.
 ///
-/// What happens follows from a seed. `STORESYNC_FAULT_SEEDS` says how many are tried; a failure names its own.
-@Suite("On a storage that misbehaves", .timeLimit(.minutes(60)))
+/// A seed determines what happens. `STORESYNC_FAULT_SEEDS` sets the number of seeds, and a failure names its seed.
+@Suite("Storage that misbehaves", .timeLimit(.minutes(60)))
 struct FaultTests {
     private static let seeds = ProcessInfo.processInfo.environment["STORESYNC_FAULT_SEEDS"].flatMap { UInt64($0) } ?? 1
 
-    /// Those that don't choose capabilities themselves: here the storage has its own.
+    /// The scenarios that don't choose capabilities themselves, because the storage has its own here.
     static let scenarios = CrashTests.scenarios.filter { $0.capabilities == nil }
 
     private static let sealing: [SimulatedServer] = [.apache, .rclone, .eventual]
 
-    /// Storage that lacks what publishing safely takes.
+    /// Whether a storage lacks the capability that publishing safely requires.
     private static func refuses(_ server: SimulatedServer) -> Bool {
         !server.capabilities.contains(.exclusiveCreate)
     }
 
     @Test(
-        "F2 F10 F20 D10 D13: whatever gets lost and whoever dies, the former state or the new one is there, and run again it completes",
+        "F2 F10 F20 D10 D13: after faults and a crash the former or the new state exists, and the next run completes",
         arguments: SimulatedServer.all,
         scenarios
     )
     func dying(server: SimulatedServer, scenario: CrashTests.Scenario) async throws {
-        // Deriving keys takes far longer than all the rest, so sealed ones are tried on a few unless there is time.
+        // Deriving keys takes far longer than all the rest, so sealed ones run on few servers unless there is time.
         let seeds = scenario.isSealed ? max(Self.seeds / 16, Self.sealing.contains(server) ? 1 : 0) : Self.seeds
         for seed in 0..<seeds {
             try await Simulation.run(seed: seed) { simulation in
@@ -53,7 +53,7 @@ struct FaultTests {
         }
     }
 
-    @Test("D16: a place that has vanished is never taken for an empty one by a device that knows it")
+    @Test("D16: a device that knows a remote never takes it for an empty one when it has vanished")
     func vanishing() async throws {
         for how in [SimulatedBackend.Disappearance.empty, .unreachable] {
             let place = InMemoryBackend()
@@ -74,7 +74,7 @@ struct FaultTests {
     }
 }
 
-/// One scenario on one kind of storage, under one seed.
+/// One scenario on one kind of storage, with one seed.
 private struct FaultRun {
     let world: World
     let scenario: CrashTests.Scenario
@@ -104,7 +104,7 @@ private struct FaultRun {
         comment = "\(server), \(scenario.testDescription), seed \(seed)"
     }
 
-    /// Nothing is published where publishing isn't safe.
+    /// Checks that nothing is published where publishing isn't safe.
     func isRefused() async throws {
         let codes = await outcome(of: scenario.prepare)
         let code = if let codes { codes } else { await outcome { _ in try await scenario.act(device()) } }
@@ -124,7 +124,7 @@ private struct FaultRun {
         do {
             try await scenario.act(device())
         } catch {
-            Issue.record("\(comment): run again it failed: \(error)\n\(await backend.log.joined(separator: "\n"))")
+            Issue.record("\(comment): the second run failed: \(error)\n\(await backend.log.joined(separator: "\n"))")
             return
         }
         try await checkEnd()
@@ -132,7 +132,7 @@ private struct FaultRun {
 
     private func device() throws -> Device { try world.device("a", backend: backend) }
 
-    /// The code of the error that is thrown, which is one of ours.
+    /// Returns the code of the ``StoreSyncError`` that `body` throws, and records any other error as an issue.
     private func outcome(of body: (World) async throws -> Void) async -> StoreSyncError.Code? {
         do {
             try await body(world)
@@ -180,7 +180,7 @@ private struct FaultHistory {
         var generator = SplitMix64(seed: seed)
         let devices = try zip(["a", "b"], connections).map { try world.device($0, backend: $1) }
         for connection in connections { await connection.set(server.faults(0.03)) }
-        /// What each device has, and what others may find of it: what it last pushed, or tried to since.
+        /// The notes that each device has, and the notes that others may find: its last push, or a failed push since.
         var local: [Set<String>] = [[], []]
         var published: [[Set<String>]] = [[], []]
         var clients: [RemoteIdentifier?] = [nil, nil]
@@ -213,7 +213,7 @@ private struct FaultHistory {
             let reader = try world.device("reader of \(client)")
             _ = try await reader.pull(from: client).value
             let notes = try reader.notes()
-            #expect(published.contains(notes), "\(comment): \(notes), not of \(published)")
+            #expect(published.contains(notes), "\(comment): \(notes), none of \(published)")
         }
     }
 }

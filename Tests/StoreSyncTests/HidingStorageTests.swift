@@ -7,9 +7,9 @@ import ThreadSupport
 
 @testable import StoreSync
 
-/// A place that does something to its files when a certain request arrives.
+/// A storage that changes some of its files when a certain request arrives.
 private actor AttackingBackend: ForwardingBackend {
-    /// What is done to a file: its new content, or `nil` where it's taken away.
+    /// The changes of files: a file's new content, or `nil` if it's removed.
     typealias Attack = [RemotePath: [UInt8]?]
 
     nonisolated let base: any RemoteBackend
@@ -48,7 +48,8 @@ private actor AttackingBackend: ForwardingBackend {
 
 /// A storage that hides, puts back or plants files of a small sealed application, while commands run.
 ///
-/// `STORESYNC_EVERY_PAIR` tries each file and each pair at each request; else a seed chooses a request, and some of the pairs.
+/// `STORESYNC_EVERY_PAIR` tries each file and each pair at each request. Otherwise a seed chooses a request, and some
+/// of the pairs.
 @Suite("A storage that hides, puts back or plants files", .timeLimit(.minutes(600)))
 struct HidingStorageTests {
     private enum Command: CaseIterable {
@@ -59,7 +60,7 @@ struct HidingStorageTests {
         case hide, putBack, plant
     }
 
-    /// The application, with what two devices know of it and what its files were before.
+    /// The application, with the memories of two devices and the former content of its files.
     private final class Scene {
         let world: World
         let template: InMemoryBackend
@@ -97,7 +98,7 @@ struct HidingStorageTests {
             }
         }
 
-        /// Every file at any depth.
+        /// Returns every file below a path.
         static func files(in place: InMemoryBackend, _ path: RemotePath) async throws -> [RemotePath: [UInt8]] {
             var files: [RemotePath: [UInt8]] = [:]
             for item in try await place.list(path) ?? [] {
@@ -111,7 +112,7 @@ struct HidingStorageTests {
             return files
         }
 
-        /// The device as it was when everything was whole.
+        /// Returns a device with the memory that it had before any attack.
         func device(_ name: String, _ backend: any RemoteBackend) throws -> Device {
             let home = world.folder.appending(path: name)
             try FileManager.default.removeItem(at: home)
@@ -119,7 +120,7 @@ struct HidingStorageTests {
             return try world.device(name, backend: backend)
         }
 
-        /// Runs a command while the storage plays a trick; returns how many requests it sent.
+        /// Runs a command while the storage attacks, and returns the number of requests that it sent.
         func run(
             _ command: Command,
             _ attack: AttackingBackend.Attack,
@@ -149,7 +150,7 @@ struct HidingStorageTests {
             return await backend.requests
         }
 
-        /// There is one document, and it has the key that it had.
+        /// Checks that there is still one document, and that it has its former key.
         private func check(
             _ place: InMemoryBackend,
             _ attack: AttackingBackend.Attack,
@@ -160,16 +161,16 @@ struct HidingStorageTests {
             #expect(try await place.list(hierarchy.documents)?.count ?? 0 <= 1, "a second document: \(comment())")
             for path in [document.documentInfo, hierarchy.registration, hierarchy.passwordTest]
             where attack.keys.contains(path) == false {
-                #expect(try await place.bytes(at: path) == template.bytes(at: path), "\(path) is another: \(comment())")
+                #expect(try await place.bytes(at: path) == template.bytes(at: path), "\(path) changed: \(comment())")
             }
             if case .some(nil) = attack[document.documentInfo] {
                 let info = try await place.bytes(at: document.documentInfo)
                 let former = try await template.bytes(at: document.documentInfo)
-                #expect(info == nil || info == former, "another key: \(comment())")
+                #expect(info == nil || info == former, "a changed key: \(comment())")
             }
             let keys = try await place.list(document.integrityKeys)?.map(\.name) ?? []
             let known = try await template.list(document.integrityKeys)?.map(\.name) ?? []
-            #expect(Set(keys).isSubset(of: known), "another key: \(comment())")
+            #expect(Set(keys).isSubset(of: known), "a new key: \(comment())")
         }
     }
 
@@ -183,7 +184,10 @@ struct HidingStorageTests {
 
     private static let isEvery = ProcessInfo.processInfo.environment["STORESYNC_EVERY_PAIR"] != nil
 
-    @Test("F1 F4: one file, at a request of push, pull, verify and status", arguments: Command.allCases)
+    @Test(
+        "F1 F4: an attack on one file during push, pull, verify or status changes no key and rolls no store back",
+        arguments: Command.allCases
+    )
     private func singles(command: Command) async throws {
         let scene = try await Scene()
         #expect(scene.files.count >= 14)
@@ -202,7 +206,10 @@ struct HidingStorageTests {
         }
     }
 
-    @Test("F1 F4: each pair of files, at requests of push, pull, verify and status", arguments: Command.allCases)
+    @Test(
+        "F1 F4: an attack on two files during push, pull, verify or status changes no key and rolls no store back",
+        arguments: Command.allCases
+    )
     private func pairs(command: Command) async throws {
         let scene = try await Scene()
         var generator = SplitMix64(seed: 1)

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("No order of pushes and pulls loses a note", .timeLimit(.minutes(60)))
 struct HistoryTests {
-    /// What one of two devices does.
+    /// An action of one of two devices.
     enum Step: CaseIterable, Sendable {
         case aEditsAndPushes, bEditsAndPushes, aPulls, bPulls, aEdits, bEdits
 
@@ -16,7 +16,7 @@ struct HistoryTests {
         var pushes: Bool { [.aEditsAndPushes, .bEditsAndPushes].contains(self) }
     }
 
-    @Test("D16: after every sequence of three steps each note is where its history says, or the pull said why not")
+    @Test("D16: after any sequence of three steps each note is where a model expects it, or the pull names the reason")
     func everySequence() async throws {
         try await Self.run(Self.sequences(of: Step.allCases, length: 3), skew: 0)
     }
@@ -27,7 +27,7 @@ struct HistoryTests {
         try await Self.run(Self.sequences(of: steps, length: 3), skew: TimeInterval(years) * 366 * 86_400)
     }
 
-    @Test("a device that takes another's store after a divergence goes on from it, and the other follows")
+    @Test("a device that pulls another's store after a divergence continues from it, and the other device follows")
     func resolution() async throws {
         let world = try World()
         let backend = InMemoryBackend()
@@ -50,7 +50,7 @@ struct HistoryTests {
         #expect(try await b.pull(from: clientA, overwrite: true).value.from == clientA)
         #expect(try b.notes() == ["base", "from a"])
         try b.write("after")
-        #expect(try await b.push().value.divergedFrom == [second.client], "what it pushed before is still a head")
+        #expect(try await b.push().value.divergedFrom == [second.client], "its former upload is still a head")
         #expect(await code { try await a.pull().value } == .diverged)
         #expect(try await b.push(resolves: true).value.divergedFrom.isEmpty)
         #expect(try await a.pull().value.from == second.client)
@@ -59,7 +59,7 @@ struct HistoryTests {
 
     // MARK: The model
 
-    /// What both devices must have, by what happened: an independent account in plain sets.
+    /// An independent model of the notes that both devices must have, in plain sets.
     private struct Model {
         var local: [String: Set<String>] = [:]
         var synchronized: [String: Set<String>] = [:]
@@ -67,7 +67,7 @@ struct HistoryTests {
 
         var allPushed: Set<String> { uploads.reduce([]) { $0.union($1) } }
 
-        /// How a pull must end; `nil` for a success.
+        /// Returns the code of the error that a pull must throw, or `nil` if it must succeed.
         func refusal(of device: String) -> StoreSyncError.Code? {
             guard !uploads.isEmpty else { return .applicationMissing }
             guard uploads.contains(allPushed) else { return .diverged }
@@ -136,7 +136,7 @@ struct HistoryTests {
             _ = try await device.pull().value
             let after = try device.notes()
             #expect(after.isSuperset(of: before), "a pull lost a note of its own device: \(steps)")
-            #expect(after == model.allPushed, "a pull that succeeds has everything: \(steps)")
+            #expect(after == model.allPushed, "a pull that succeeds brings every pushed note: \(steps)")
             model.local[device.name] = after
             model.synchronized[device.name] = after
             return

@@ -6,17 +6,17 @@ import Testing
 
 @testable import StoreSync
 
-/// Whoever can write to the storage can name any generation: it must not bring a device down.
-@Suite("Generations that nobody can have pushed", .timeLimit(.minutes(60)))
+/// An attacker who can write to the storage can name any generation, which must not crash a device.
+@Suite("Generations that no device can have pushed", .timeLimit(.minutes(60)))
 struct HostileGenerationTests {
-    /// Where the number stands.
+    /// The position of the forged number.
     enum Place: String, CaseIterable {
         case name, folder, included, otherHead, size
     }
 
     private static let tooHigh = [Int.max, UploadReference.generations.upperBound + 1]
 
-    /// A document that `a` pushed and `b` pulled, with an upload of somebody else beside it.
+    /// A document that `a` pushed and `b` pulled, with a forged upload of another client beside it.
     private struct Scene {
         let world: World
         let a: Device
@@ -36,7 +36,7 @@ struct HostileGenerationTests {
 
         private func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
 
-        /// Uploads what `a` has pushed once more, as somebody else, with `number` in one place.
+        /// Uploads the store of `a` once more, as another client, with `number` in one position.
         func forge(_ number: Int, in place: Place) async throws {
             let hooks = a.backend.wholeStoreDownloadHooks
             let published = try await PublishedStores.list(hooks, hierarchy).published
@@ -73,7 +73,7 @@ struct HostileGenerationTests {
             return manifest.xml
         }
 
-        /// The code of the error that every command ends with; none where it succeeds.
+        /// Returns the code of the error of each command, or `nil` if it succeeds.
         func commands() async throws -> [String: StoreSyncError.Code?] {
             try a.write("two")
             func outcome(_ body: () async throws -> some Any) async throws -> StoreSyncError.Code? {
@@ -94,7 +94,11 @@ struct HostileGenerationTests {
         }
     }
 
-    @Test("one that is too high, wherever it stands, isn't taken for one", arguments: Place.allCases, tooHigh)
+    @Test(
+        "a generation that is too high is ignored, or refused as corrupt, wherever it occurs",
+        arguments: Place.allCases,
+        tooHigh
+    )
     func outOfRange(place: Place, number: Int) async throws {
         let scene = try await Scene()
         try await scene.forge(number, in: place)
@@ -107,7 +111,7 @@ struct HostileGenerationTests {
         #expect(try scene.b.notes() == ["one", "two"])
     }
 
-    @Test("the last that there can be is read, and nothing can be pushed after it")
+    @Test("the highest possible generation is read, and nothing can be pushed after it")
     func last() async throws {
         let last = UploadReference.generations.upperBound
         let scene = try await Scene()
@@ -118,10 +122,10 @@ struct HostileGenerationTests {
         let error = await #expect(throws: StoreSyncError.self) { try await scene.a.push().value }
         #expect(error?.message.contains("Push the store as another document") == true)
         try scene.b.write("three")
-        #expect(await code { try await scene.b.push().value } == .corrupt, "it's remembered too")
+        #expect(await code { try await scene.b.push().value } == .corrupt, "the device remembers it too")
     }
 
-    @Test("in the device's own memory they are damage")
+    @Test("in the device's own memory, a generation that is too high is reported as damage")
     func memory() throws {
         let fixture = try StateFixture()
         let state = try fixture.open()

@@ -7,9 +7,9 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("An identity that lives twice", .timeLimit(.minutes(60)))
+@Suite("Two devices with the same identity", .timeLimit(.minutes(60)))
 struct IdentityTests {
-    @Test("a device and its clone that push in turns go on as two clients, and nothing is overwritten")
+    @Test("a device and its clone become two clients if they push in turns, and nothing is overwritten")
     func turns() async throws {
         let world = try World()
         let original = try world.device("original")
@@ -20,18 +20,18 @@ struct IdentityTests {
 
         try clone.write("of the clone")
         let second = try await clone.push().value
-        #expect(second.client == client, "nothing tells the clone yet that it is one")
+        #expect(second.client == client, "the clone can't know yet that it is a clone")
         #expect(second.divergedFrom.isEmpty)
         let uploads = try Self.uploads(in: world)
 
-        // The original finds an upload under its name that it never made.
+        // The original finds an upload under its name that it never pushed.
         try original.write("of the original")
         let third = try await original.push().value
         #expect(third.client != client)
         #expect(third.divergedFrom == [client])
-        #expect(try Self.uploads(in: world).isSuperset(of: uploads), "somebody else's upload was removed")
+        #expect(try Self.uploads(in: world).isSuperset(of: uploads), "another device's upload was removed")
 
-        // Nobody has touched the clone's name, so it stays what it is; both contents are there.
+        // No other device has pushed under the clone's name since, so the clone keeps it. Both contents exist.
         try clone.write("again of the clone")
         let fourth = try await clone.push().value
         #expect(fourth.client == client)
@@ -43,12 +43,12 @@ struct IdentityTests {
         _ = try await reader.pull(from: third.client, overwrite: true).value
         #expect(try reader.notes() == ["common", "of the original"])
 
-        // And they go on as any two clients do.
+        // From now on they work like any two clients.
         _ = try await original.pull(from: client, overwrite: true).value
         try original.write("both")
         let fifth = try await original.push().value
         #expect(fifth.client == third.client)
-        #expect(fifth.divergedFrom == [third.client], "its former upload holds an edit that it has given up here alone")
+        #expect(fifth.divergedFrom == [third.client], "its former upload holds an edit that it discarded only locally")
         #expect(await code { try await clone.pull().value } == .diverged)
         #expect(try await original.push(resolves: true).value.divergedFrom.isEmpty)
         _ = try await clone.pull().value
@@ -56,7 +56,7 @@ struct IdentityTests {
         try await Self.expectSound(reader)
     }
 
-    @Test("a clone that only pulls has the original's name and disturbs nobody until it pushes")
+    @Test("until its first push, a clone shares the original's name and disturbs no other device")
     func pullingClone() async throws {
         let world = try World()
         let original = try world.device("original")
@@ -83,7 +83,7 @@ struct IdentityTests {
         try await Self.expectSound(original)
     }
 
-    @Test("a device and its clone that push one generation at once lose nothing, whoever is when first")
+    @Test("concurrent pushes of one generation by a device and its clone lose nothing, in any order")
     func atOnce() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -98,7 +98,7 @@ struct IdentityTests {
                 let handles = [original.push(), clone.push()]
                 for handle in handles { _ = try await handle.value }
 
-                // What they edit next is pushed by names that are theirs alone.
+                // They push their next edits under different names.
                 try original.write("next of the original")
                 try clone.write("next of the clone")
                 let first = try await original.push().value
@@ -116,7 +116,7 @@ struct IdentityTests {
         }
     }
 
-    @Test("a backup of the state that is put back doesn't overwrite what was pushed since")
+    @Test("a restored backup of the state doesn't overwrite uploads that were pushed since")
     func restoredBackup() async throws {
         let world = try World()
         let device = try world.device("device")
@@ -126,7 +126,7 @@ struct IdentityTests {
         try device.write("two")
         _ = try await device.push().value
         let uploads = try Self.uploads(in: world)
-        // The device is gone; its backup, which has never heard of the second push, goes on.
+        // The device is lost. Its backup, which doesn't know of the second push, continues.
         try backup.write("other")
         let push = try await backup.push().value
         #expect(push.client != client)
@@ -136,7 +136,7 @@ struct IdentityTests {
         #expect(try backup.notes() == ["one", "two"])
     }
 
-    @Test("H6: who takes a new name keeps description and user info")
+    @Test("H6: a device that takes a new name keeps its description and user info")
     func keepsUserInfo() async throws {
         let world = try World()
         let original = try world.device("original")
@@ -163,9 +163,9 @@ struct IdentityTests {
 
     // MARK: Cloning
 
-    /// Copies a device's home to another machine, on which everything has the path it had on the first.
+    /// Copies a device's home, as to another machine on which every path is the same.
     ///
-    /// Here they share one file system, so the copy is told its own path instead.
+    /// Here both share one file system, so the paths in the copy's memory are replaced by its own.
     static func clone(
         of device: Device,
         as name: String,
@@ -197,7 +197,7 @@ struct IdentityTests {
 
     private static func escaped(_ path: String) -> String { path.replacingOccurrences(of: "/", with: "\\/") }
 
-    /// Every upload's folder and manifest in the share, by its path.
+    /// Returns the paths of all uploads' folders and manifests in the share.
     private static func uploads(in world: World) throws -> Set<String> {
         let stores = world.share.appending(path: "\(world.application)/Documents/\(world.document)/WholeStore")
         return Set(try FileManager.default.subpathsOfDirectory(atPath: stores.path))

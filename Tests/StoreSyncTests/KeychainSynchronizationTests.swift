@@ -23,12 +23,12 @@ struct KeychainSynchronizationTests {
 
     private static func hierarchy(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
 
-    /// Where a client's file is in the shared folder.
+    /// Returns the URL of a client's file in the shared folder.
     private static func url(of registration: ApplicationRegistration, _ world: World) -> URL {
         world.share.appending(path: "\(hierarchy(world).keychain(registration.client))")
     }
 
-    /// Lets each device synchronize, so often that everybody knows what everybody knows.
+    /// Synchronizes each device often enough that all devices know the same items.
     private static func settle(_ devices: [Device], _ rounds: Int = 3) async throws {
         for _ in 0..<rounds {
             for device in devices {
@@ -54,10 +54,10 @@ struct KeychainSynchronizationTests {
         #expect(await mixing.mixtures >= 3)
     }
 
-    // MARK: The road
+    // MARK: Synchronizing
 
     @Test(
-        "K8, K9: an item added on one device is on the others after they synchronize, its update and its deletion too",
+        "K8, K9: adding, updating and deleting an item on one device reaches the others when they synchronize",
         arguments: [false, true]
     )
     func travels(isFolder: Bool) async throws {
@@ -76,13 +76,13 @@ struct KeychainSynchronizationTests {
         try await a.keychain().delete(Self.query("account"))
         try await Self.settle([a, b])
         #expect(try await b.items().isEmpty)
-        // What isn't synchronizable is where it was, and nowhere else.
+        // An item that isn't synchronizable stays on its device.
         #expect(try await b.keychain().copyMatching(.everything).map(\.item.account) == ["stays"])
         await #expect(throws: KeychainError.self) { try await a.keychain().copyMatching(.everything) }
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
-    @Test("R4, R15: a blitz on one device takes nothing from the others, and what they hold comes back")
+    @Test("R4, R15: a blitz on one device removes nothing from the others, and their items come back")
     func blitz() async throws {
         let world = try Self.world()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -96,7 +96,7 @@ struct KeychainSynchronizationTests {
         for device in [a, b] { #expect(try await device.items() == ["account": "1"]) }
     }
 
-    @Test("R15: an application that was made anew begins with an empty keychain on this device, and no other")
+    @Test("R15: creating an application again empties the keychain on that device, and on no other")
     func madeAnew() async throws {
         let world = try Self.world()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -110,7 +110,10 @@ struct KeychainSynchronizationTests {
         #expect(try await b.items() == ["account": "1"])
     }
 
-    @Test("K8: any order of edits, blitzes and deaths on four devices ends alike on all", arguments: [false, true])
+    @Test(
+        "K8: after any order of edits, blitzes and crashes, four devices have the same items",
+        arguments: [false, true]
+    )
     func programs(isFolder: Bool) async throws {
         let factor = ProcessInfo.processInfo.environment["STORESYNC_SEEDS"].flatMap(Int.init) ?? 1
         for seed in 0..<UInt64(2 * max(1, factor)) {
@@ -150,7 +153,7 @@ struct KeychainSynchronizationTests {
         }
     }
 
-    // MARK: What is sent
+    // MARK: The content of the remote
 
     @Test("D18: neither names nor secrets of items are anywhere on the remote")
     func canaries() async throws {
@@ -179,7 +182,7 @@ struct KeychainSynchronizationTests {
         #expect(files >= 8)
     }
 
-    @Test("in an application that isn't encrypted items don't travel, and it's said; nothing of them is on the remote")
+    @Test("in an application that isn't encrypted, items stay on the device with a warning, and the remote has none")
     func unencrypted() async throws {
         let world = try World()
         let device = try world.device("device")
@@ -206,7 +209,7 @@ struct KeychainSynchronizationTests {
         _ = try await device.register().value
         let registering = requests.withLock { $0 }
         #expect(registering > 0)
-        // Items of this device alone are no reason either.
+        // Items that aren't synchronizable cause no request either.
         for hasOwnItems in [false, true] {
             if hasOwnItems {
                 try await device.keychain().add(SecretBytes("1"), as: KeychainItem(service: "s", account: "own"))
@@ -222,9 +225,9 @@ struct KeychainSynchronizationTests {
         #expect(try await device.backend.status(of: Self.hierarchy(world).keychains) == nil)
     }
 
-    // MARK: Deaths
+    // MARK: Crashes
 
-    @Test("F17 D1: dying at any request or change of the device's memory loses no item, and the next time completes")
+    @Test("F17 D1: a crash at any request or change of the device's memory loses no item, and the next run completes")
     func everyPoint() async throws {
         let world = try Self.world()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -267,16 +270,16 @@ struct KeychainSynchronizationTests {
         #expect(point > 15)
     }
 
-    // MARK: The storage isn't trusted
+    // MARK: Untrusted storage
 
-    /// Two devices that both know "account"; the second has changed it since the first has read its file.
+    /// Two devices that both know "account", which the second has changed since the first read its file.
     private struct Scene {
         let world: World
         let a: Device
         let b: Device
         /// The file of "b".
         let url: URL
-        /// What it was before.
+        /// The former content of the file.
         let former: Data
         let current: Data
 
@@ -295,7 +298,7 @@ struct KeychainSynchronizationTests {
         }
     }
 
-    @Test("a file of another client that is torn, changed, foreign or gone is a warning, and no item is lost by it")
+    @Test("another client's file that is truncated, changed, foreign or missing causes a warning, and no item is lost")
     func badFiles() async throws {
         let scene = try await Scene()
         _ = try await scene.a.synchronizeKeychain().value
@@ -315,7 +318,7 @@ struct KeychainSynchronizationTests {
             changed[offset] ^= 1 << UInt8(offset % 8)
             bad.append(changed)
         }
-        // Sealed by another application, of another epoch, and authentic without being such a file.
+        // Sealed by another application, sealed in another epoch, and authentic with other content.
         for key in [other, orphan, try #require(seal.key)] { bad.append(Data(key.seal([1, 2, 3], as: context))) }
         for (number, bytes) in bad.enumerated() {
             try bytes.write(to: scene.url)
@@ -332,7 +335,7 @@ struct KeychainSynchronizationTests {
         #expect(try await scene.a.synchronizeKeychain().value.warnings.count == 1)
         #expect(try await scene.a.items() == ["account": "2"])
         print("bad keychain files: \(bad.count)")
-        // The client writes it anew, whatever stands there.
+        // The client writes its file again, whatever it contains.
         try Data("<plist>".utf8).write(to: scene.url)
         let mended = try await scene.b.synchronizeKeychain().value
         #expect(mended.hasPublished && mended.warnings.count == 1)
@@ -340,7 +343,7 @@ struct KeychainSynchronizationTests {
         for device in [scene.a, scene.b] { #expect(try await device.items() == ["account": "2"]) }
     }
 
-    @Test("a file that is far too large is refused before it fills the memory; a directory in its place is passed over")
+    @Test("a file that is far too large is refused before it fills the memory, and a directory in its place is ignored")
     func tooLarge() async throws {
         let scene = try await Scene()
         let handle = try FileHandle(forWritingTo: scene.url)
@@ -354,7 +357,7 @@ struct KeychainSynchronizationTests {
         #expect(try await scene.a.items() == ["account": "1", "deleted": "1"])
     }
 
-    @Test("an older file of another client that is put back undoes nothing, after a blitz neither")
+    @Test("an older file of another client that is put back undoes nothing, not even after a blitz")
     func rolledBack() async throws {
         for (blitzes, ownIsGone) in [(false, false), (true, false), (true, true)] {
             let scene = try await Scene()
@@ -369,7 +372,7 @@ struct KeychainSynchronizationTests {
             }
             let result = try await scene.a.synchronizeKeychain().value
             #expect(result.warnings.count == 1 && result.warnings[0].contains("older"), "\(result)")
-            // Its own file brings back what it knew; else it waits for the true one.
+            // Its own file restores the device's items. Without that file, it waits for the other client's current one.
             #expect(try await scene.a.items() == (ownIsGone ? [:] : ["account": "2"]))
             _ = try await scene.b.synchronizeKeychain().value
             try await Self.settle([scene.a, scene.b])
@@ -377,7 +380,7 @@ struct KeychainSynchronizationTests {
         }
     }
 
-    @Test("all files put back to a former state: every device keeps what it has and publishes it again")
+    @Test("if all files are put back to a former state, every device keeps its items and publishes them again")
     func allRolledBack() async throws {
         let scene = try await Scene()
         let own = try await Self.url(of: scene.a.register().value, scene.world)
@@ -393,7 +396,7 @@ struct KeychainSynchronizationTests {
 
     // MARK: One file, one writer
 
-    @Test("a client's file that somebody else has written since it was read isn't replaced: try again")
+    @Test("a client's file that another process has written since it was read isn't replaced, and the error is busy")
     func conflict() async throws {
         let world = try Self.world()
         let memory = InMemoryBackend()
@@ -413,7 +416,7 @@ struct KeychainSynchronizationTests {
         #expect(try await a.items() == ["account": "1", "more": "2"])
     }
 
-    @Test("two that synchronize one device's keychain at once: one does, the other is told to try again")
+    @Test("of two concurrent synchronizations of one device's keychain, one succeeds and the other is busy")
     func twice() async throws {
         let world = try Self.world()
         let device = try world.device("device")
@@ -431,7 +434,7 @@ struct KeychainSynchronizationTests {
         #expect(second.withLock { $0 } == .busy)
     }
 
-    @Test("K9: an app's manager gives the keychain and synchronizes it, on one device and another")
+    @Test("K9: an app's manager provides the keychain and synchronizes it, on each device")
     func managers() async throws {
         let world = try Self.world()
         let delegate = Asker()
@@ -455,7 +458,7 @@ struct KeychainSynchronizationTests {
     }
 }
 
-/// Ends an operation at a step of its own, as a death would.
+/// Ends an operation at a chosen step, as a crash would.
 private final class Bomb: Sendable {
     struct Death: Error {}
 
@@ -474,7 +477,7 @@ private final class Bomb: Sendable {
 
     func arm(_ steps: Int) { left.withLock { $0 = steps } }
 
-    /// Whether it went off.
+    /// Disarms it, and returns whether it went off.
     @discardableResult
     func disarm() -> Bool {
         left.withLock { left in
@@ -484,7 +487,7 @@ private final class Bomb: Sendable {
     }
 }
 
-/// Has something happen before a file is written, once.
+/// Runs a closure before a file is written, once.
 private actor InterposedBackend: ForwardingBackend {
     nonisolated let base: any RemoteBackend
     private let path: RemotePath
@@ -506,11 +509,11 @@ private actor InterposedBackend: ForwardingBackend {
     }
 }
 
-/// Gives the first reader of a file that was replaced the new one's beginning, as long as the old one.
+/// Returns the beginning of a replaced file, in the length of the former file, to the first reader.
 private actor MixingBackend: ForwardingBackend {
     nonisolated let base: any RemoteBackend
     private var lengths: [RemotePath: Int] = [:]
-    /// How many were mixed.
+    /// The number of mixed reads.
     private(set) var mixtures = 0
 
     init(_ base: any RemoteBackend) { self.base = base }

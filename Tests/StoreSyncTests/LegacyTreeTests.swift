@@ -51,7 +51,7 @@ struct LegacyTreeTests {
                 withIntermediateDirectories: true
             )
             try Store.write(["old", "older"], to: store)
-            // The original uploads no set of applied commands: F24.
+            // TICoreDataSync uploads no set of applied commands (F24).
             try AppliedSets.create(
                 at: store.deletingLastPathComponent().appending(path: "AppliedSyncChangeSets.ticdsync")
             )
@@ -69,7 +69,7 @@ struct LegacyTreeTests {
             try Data(bytes).write(to: url(path))
         }
 
-        /// The content of every file, and every directory.
+        /// Returns the content of every file, and `nil` for every directory.
         func contents() throws -> [String: Data?] {
             let paths = try FileManager.default.subpathsOfDirectory(atPath: world.share.path)
             return Dictionary(
@@ -116,12 +116,12 @@ struct LegacyTreeTests {
         let root = "\(tree.world.application)/ClientDevices/\(registration.client)"
         #expect(added == [root, "\(root)/deviceInfo.plist"])
         for (path, content) in before { #expect(after[path] == content, "\(path)") }
-        // Known from now on.
+        // The client is known from now on.
         #expect(try await device.register(mayCreate: false).value.client == registration.client)
         #expect(try tree.contents() == after)
     }
 
-    @Test("F24, H15–H18: its store is downloaded, without a set of applied commands, and can be gone on from")
+    @Test("F24, H15–H18: its store is downloaded without a set of applied commands, and can be edited and pushed")
     func downloadingAndPushing() async throws {
         let tree = try Tree()
         let before = try tree.contents()
@@ -137,7 +137,7 @@ struct LegacyTreeTests {
         let after = try tree.contents()
         for (path, content) in before { #expect(after[path] == content, "\(path)") }
         let root = "\(tree.world.application)"
-        #expect(after["\(root)/Information/registration.plist"] == nil, "an old tree stays one")
+        #expect(after["\(root)/Information/registration.plist"] == nil, "an old tree stays an old tree")
         for file in WholeStoreFile.allCases {
             #expect(after["\(root)/Documents/notes/WholeStore/\(push.client)/\(file.rawValue)"] != nil)
         }
@@ -150,7 +150,7 @@ struct LegacyTreeTests {
         #expect(second.from == push.client)
         #expect(
             second.warnings.contains { $0.contains(Self.client) },
-            "what the old program has pushed isn't passed over"
+            "the upload of the old program isn't ignored"
         )
         #expect(try other.notes() == ["old", "older", "new"])
         let old = try await other.pull(from: RemoteIdentifier(Self.client)).value
@@ -159,12 +159,12 @@ struct LegacyTreeTests {
         #expect(try await other.verify().value.problems.isEmpty)
     }
 
-    @Test("an integrity key that this device knows is kept when the original leaves a second one")
+    @Test("an integrity key that this device knows is kept when TICoreDataSync leaves a second one")
     func twoIntegrityKeys() async throws {
         let tree = try Tree()
         let device = try tree.world.device("new")
         _ = try await device.pull().value
-        // The original's registration isn't exclusive: two devices that came first leave two keys.
+        // TICoreDataSync's registration isn't exclusive: two devices that register first at once leave two keys.
         try tree.write(Tree.plist([:]), to: "\(tree.document)/IntegrityKey/00000000-77D3-4F0C-8A55-5D0B7F1C9E33")
         for _ in 1...3 {
             let registration = try await device.registerDocument().value
@@ -175,7 +175,7 @@ struct LegacyTreeTests {
         _ = try await device.push().value
     }
 
-    /// What makes a tree anything but unencrypted.
+    /// The contents by which a tree may be encrypted.
     enum Seal: String, Sendable, CaseIterable {
         case sealedDevice, binaryDevice, otherDictionary, emptyClientDirectory, sealedBesideReadable, salt
 
@@ -183,7 +183,7 @@ struct LegacyTreeTests {
     }
 
     @Test(
-        "R11, R13: what may be encrypted is never taken for unencrypted, and nothing is written",
+        "R11, R13: a tree that may be encrypted is never taken for unencrypted, and nothing is written",
         arguments: Seal.allCases
     )
     func sealed(_ seal: Seal) async throws {
@@ -213,7 +213,7 @@ struct LegacyTreeTests {
         #expect(try tree.contents() == before)
     }
 
-    @Test("a tree that is registered later makes who knew it without registration set up anew")
+    @Test("a tree that gets a registration later deregisters the devices that knew it without one")
     func registeredLater() async throws {
         let tree = try Tree()
         let device = try tree.world.device("new")

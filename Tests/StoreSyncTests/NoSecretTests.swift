@@ -9,7 +9,7 @@ import ThreadSupport
 @testable import StoreSync
 @testable import SyncCryptography
 
-/// The forms in which a secret could show.
+/// The forms in which a secret could appear.
 private struct Canaries {
     private let needles: [String]
 
@@ -28,13 +28,13 @@ private struct Canaries {
             }
     }
 
-    /// Whether any is in a text, whatever its case and white space.
+    /// Returns whether a text contains a secret, ignoring case and white space.
     func show(in text: String) -> Bool {
         let squeezed = text.lowercased().filter { !$0.isWhitespace }
         return needles.contains { squeezed.contains($0.filter { !$0.isWhitespace }) }
     }
 
-    /// Everything that can be made of a value without knowing it.
+    /// Returns whether a secret is in any text that can be produced from a value of unknown type.
     func show(in value: Any) -> Bool {
         var text = String(describing: value) + String(reflecting: value) + "\(value)"
         dump(value, to: &text, maxDepth: 12, maxItems: 20_000)
@@ -46,7 +46,7 @@ private struct Canaries {
     }
 }
 
-/// Answers with one password.
+/// Answers every question with one password.
 private final class Answers: ApplicationSyncDelegate {
     let password: Password
 
@@ -62,7 +62,7 @@ private final class Answers: ApplicationSyncDelegate {
 
 @Suite("No secret in any description, log or error", .timeLimit(.minutes(60)))
 struct NoSecretTests {
-    @Test("D18: what managers, operations and their results say, and what is logged and remembered, shows no secret")
+    @Test("D18: no description of a manager, operation or result, no log record and no file shows a secret")
     func values() async throws {
         let world = try World()
         let text = "canary battery staple"
@@ -135,12 +135,12 @@ struct NoSecretTests {
                 #expect(bytes.range(of: secret) == nil, "\(name) holds a secret")
             }
         }
-        // The test can fail: it sees what it looks for.
+        // The check itself works: it finds each form of a secret.
         #expect(canaries.show(in: [text]) && canaries.show(in: key.master.bytes.withBytes { Array($0) }))
         #expect(canaries.show(in: key.master.bytes.withBytes { Data($0).base64EncodedString() }))
     }
 
-    @Test("D18: no error that an attack makes shows a secret")
+    @Test("D18: no error that an attack causes shows a secret")
     func errors() async throws {
         let application = try await AttackedApplication()
         let key = try #require(try await application.reader.register().value.seal.key)
@@ -177,7 +177,7 @@ struct NoSecretTests {
 }
 
 extension Answers {
-    /// What a manager whose delegate gives a wrong password is told.
+    /// Returns the error that a manager gets whose delegate answers with a wrong password.
     fileprivate func failing(_ manager: ApplicationSyncManager, _ world: World) async -> (any Error)? {
         let state = try? StateDirectory(url: world.folder.appending(path: "other state"))
         guard let state, let wrong = try? Password.cheap("canary, and wrong") else { return nil }

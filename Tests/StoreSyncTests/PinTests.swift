@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("What a device remembers and doesn't let the storage change", .timeLimit(.minutes(60)))
+@Suite("The facts that a device remembers and the storage can't change", .timeLimit(.minutes(60)))
 struct PinTests {
     /// A share with a device whose store was pushed, and the paths of both.
     private struct Scene {
@@ -40,7 +40,7 @@ struct PinTests {
             )
         }
 
-        /// Every operation that could write is refused, and none writes.
+        /// Expects that every operation that could write is refused, and writes nothing.
         func expectRefused(_ expected: StoreSyncError.Code) async throws {
             let before = try contents()
             #expect(await code { try await register().value } == expected)
@@ -51,19 +51,19 @@ struct PinTests {
         }
     }
 
-    @Test("a known application whose root is gone is missing, and isn't made anew")
+    @Test("a known application whose root is missing isn't created again")
     func rootVanished() async throws {
         let scene = try await Scene()
         let aside = scene.world.folder.appending(path: "aside")
         try FileManager.default.moveItem(at: scene.root, to: aside)
         try await scene.expectRefused(.applicationMissing)
         #expect(try scene.contents().isEmpty)
-        // The share is mounted again: nothing has happened.
+        // The share is mounted again, and nothing has changed.
         try FileManager.default.moveItem(at: aside, to: scene.root)
         #expect(try await scene.device.push().value.isUnchanged)
     }
 
-    @Test("a known application whose registration is gone is incomplete, not a tree of TICoreDataSync")
+    @Test("a known application whose registration is missing is incomplete, not a tree of TICoreDataSync")
     func registrationDeleted() async throws {
         let scene = try await Scene()
         let registration = try Data(contentsOf: scene.url("Information/registration.plist"))
@@ -77,7 +77,7 @@ struct PinTests {
         #expect(try await scene.register().value.client == scene.client)
     }
 
-    @Test("a changed epoch deregisters, and who starts anew is another client")
+    @Test("a changed epoch deregisters the device, which is another client after it starts over")
     func epochChanged() async throws {
         let scene = try await Scene()
         try Data(RegistrationInfo.make(encrypted: false).xml).write(to: scene.url("Information/registration.plist"))
@@ -90,7 +90,7 @@ struct PinTests {
         #expect(Set(status.clients.map(\.client)) == [scene.client, anew.client])
     }
 
-    @Test("H21, H23: a client that was removed from the application is told, and may start anew as another")
+    @Test("H21, H23: a client that was removed from the application is told, and may start over as another client")
     func clientDeleted() async throws {
         let scene = try await Scene()
         try Data(DeviceInfo(client: scene.client.rawValue, description: "", userInfo: [:]).xml)
@@ -116,7 +116,7 @@ struct PinTests {
         info.encryption = RegistrationInfo.sealed
         if !keepsEpoch { info.epoch = UUID().uuidString }
         try Data(info.xml).write(to: url)
-        // Nobody makes one without keys.
+        // No client creates an encrypted application without keys.
         try await scene.expectRefused(keepsEpoch ? .encryptionDowngraded : .deregistered)
         let before = try scene.contents()
         #expect(await code { try await scene.register(anew: true).value } == .encryptionDowngraded)
@@ -125,7 +125,7 @@ struct PinTests {
         #expect(try scene.contents() == before)
     }
 
-    @Test("an application that was encrypted and isn't any more is refused, also to who starts anew")
+    @Test("an application that was encrypted and isn't any more is refused, even if the device starts over")
     func downgraded() async throws {
         let scene = try await Scene()
         let epoch = try scene.device.state.pin(for: scene.key)?.epoch
@@ -136,7 +136,7 @@ struct PinTests {
         try await scene.expectRefused(.encryptionDowngraded)
     }
 
-    @Test("H21, H22: a document that was deleted stays deleted unless somebody says to make it anew")
+    @Test("H21, H22: a document that was deleted stays deleted unless the user asks to create it again")
     func documentDeleted() async throws {
         let scene = try await Scene()
         let other = try scene.world.device("other")
@@ -149,18 +149,18 @@ struct PinTests {
         let before = try scene.contents()
 
         #expect(await code { try await other.pull().value } == .documentDeleted)
-        // Nobody says yes: the push ends as cancelled.
+        // The delegate doesn't agree, so the push ends as cancelled.
         await #expect(throws: CancellationError.self) { try await scene.device.push().value }
         #expect(try scene.contents() == before)
 
-        // A store of the former document can't be pushed to the new one, not even by who made that.
+        // A store of the former document can't be pushed to the new one, not even by the device that created it.
         #expect(await code { try await scene.device.push(recreates: true).value } == .documentReplaced)
         let registration = try await scene.device.registerDocument().value
         #expect(registration.integrityKey != former)
         #expect(!FileManager.default.fileExists(atPath: note.path))
     }
 
-    @Test("H10, H22: a document that is made anew replaces the stores of every other device before they may be pushed")
+    @Test("H10, H22: if a document is created again, every other device must replace its store before it may push")
     func documentReplaced() async throws {
         let scene = try await Scene()
         let other = try scene.world.device("other")
@@ -180,7 +180,7 @@ struct PinTests {
 
         try other.write("edited")
         for _ in 1...2 {
-            // It is told once that it was removed, and remembers it.
+            // The device is told once that it was removed, and remembers it.
             #expect(await code { try await other.push().value } == .documentReplaced)
         }
         #expect(await code { try await other.pull().value } == .localChanges)
@@ -190,13 +190,13 @@ struct PinTests {
         _ = try await other.push().value
         _ = try await creator.pull().value
         #expect(try creator.notes() == ["new", "more"])
-        // The device that made the former one follows too.
+        // The device that created the former document follows too.
         _ = try await scene.device.pull().value
         #expect(try scene.device.notes() == ["new", "more"])
         #expect(try await creator.verify().value.problems.isEmpty)
     }
 
-    @Test("a storage that was put back to an older state is noticed by who saw the newer one")
+    @Test("a device that saw a newer state notices that the storage was put back to an older one")
     func rollback() async throws {
         let scene = try await Scene()
         let other = try scene.world.device("other")
@@ -216,16 +216,16 @@ struct PinTests {
         }
         _ = try await other.pull(acceptRollback: true).value
         #expect(try other.notes() == ["one"])
-        // That is what it remembers now: it isn't asked again.
+        // The device remembers this state now, and isn't asked again.
         #expect(try await other.pull().value.isUnchanged)
-        // A device that still has the newer store, and pushes all of it, repairs everything.
+        // A device that still has the newer store repairs everything by pushing a whole copy.
         #expect(await code { try await scene.device.push().value } == .rolledBack)
         #expect(try await scene.device.push(whole: true).value.generation == 3)
         _ = try await other.pull().value
         #expect(try other.notes() == ["one", "two"])
     }
 
-    @Test("a device without memory is told by what others wrote that a client's store is older than it was")
+    @Test("a device without memory learns from other clients' manifests that a client's store was rolled back")
     func witnesses() async throws {
         let scene = try await Scene()
         let other = try scene.world.device("other")
@@ -234,7 +234,7 @@ struct PinTests {
         _ = try await other.pull().value
         try other.write("three")
         _ = try await other.push().value
-        // The first client's newest manifest vanishes; the one before is still there.
+        // The first client's newest manifest vanishes, and the previous one still exists.
         let stores = scene.url("Documents/notes/WholeStore/\(scene.client)")
         for name in try FileManager.default.contentsOfDirectory(atPath: stores.path) where name.hasPrefix("manifest-2")
         {

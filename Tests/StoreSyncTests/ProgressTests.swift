@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-/// `STORESYNC_PROGRESS_MEGABYTES` has a larger store transferred, and its progress printed.
+/// With `STORESYNC_PROGRESS_MEGABYTES` the store is larger, and the progress is printed.
 @Suite("The progress of a transfer", .timeLimit(.minutes(60)))
 struct ProgressTests {
     private static let megabytes =
@@ -17,7 +17,7 @@ struct ProgressTests {
         var progress: OperationProgress
     }
 
-    /// What is reported until the operation has ended.
+    /// Returns the progress reports of an operation until it has ended.
     private func steps<Output>(of handle: OperationHandle<Output>) async throws -> [Step] {
         let clock = ContinuousClock()
         let start = clock.now
@@ -30,7 +30,7 @@ struct ProgressTests {
         return steps
     }
 
-    /// Checks that it never falls, never leaps, and counts every byte.
+    /// Checks that the progress never falls, never jumps, and counts every byte.
     private func check(_ steps: [Step], _ name: String, bytes: Int64) throws {
         var last = 0.0
         var printed = -1.0
@@ -48,7 +48,7 @@ struct ProgressTests {
         #expect(end.progress.totalUnitCount ?? 0 >= bytes)
     }
 
-    @Test("D7: rises evenly from nothing to the end, up and down, in bytes of both files together")
+    @Test("D7: rises evenly from start to end, for a push and a pull, in bytes of all files")
     func evenly() async throws {
         let scene = try DeltaWorld()
         let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))

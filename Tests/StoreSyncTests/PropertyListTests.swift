@@ -4,13 +4,13 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Property lists from anybody")
+@Suite("Untrusted property lists")
 struct PropertyListTests {
     private func xml(_ body: String) -> [UInt8] {
         Array("<?xml version=\"1.0\"?><plist version=\"1.0\">\(body)</plist>".utf8)
     }
 
-    @Test("what is written is read back, and yes and no stay apart from one and zero")
+    @Test("a written value is read back, and booleans stay different from one and zero")
     func roundTrip() throws {
         let value = PropertyListValue.dictionary([
             "text": .string("ä & < >"), "one": .integer(1), "zero": .integer(0), "yes": .boolean(true),
@@ -21,7 +21,7 @@ struct PropertyListTests {
     }
 
     @Test(
-        "anything else is malformed, and never a crash",
+        "invalid input is malformed, and never a crash",
         arguments: [
             "", "<?xml", "bplist00", "<plist>", "<dict><key>a</key></dict>", "<integer>99999999999999999999</integer>",
             "<date>yesterday</date>", "<dict><key>a</key><real>x</real></dict>",
@@ -33,7 +33,7 @@ struct PropertyListTests {
     }
 
     @Test(
-        "nesting that would exhaust the parser's stack is refused before it sees it",
+        "nesting that would exhaust the parser's stack is refused before the parser sees it",
         arguments: ["", " ", " x=\"1\""]
     )
     func deep(attribute: String) {
@@ -43,21 +43,21 @@ struct PropertyListTests {
         #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: xml(body)) }
     }
 
-    /// A hundred thousand levels, by what hides them from who counts tags, or isn't a container at all.
+    /// Elements, repeated a hundred thousand times, that hide their nesting from a tag counter or aren't containers.
     private static let hiddenNesting = [
         "<array><!-- </array> -->", "<array><![CDATA[</array>]]>", "<array><?x </array>?>",
         "<array x=\"/\"><array y=/>",
         "<array/ >", "<plist>", "<key>", "<!DOCTYPE plist \"</array>\"><array>", "<array>",
     ]
 
-    @Test("nesting that is hidden from who counts tags is refused too", arguments: hiddenNesting)
+    @Test("nesting that is hidden from a tag counter is refused too", arguments: hiddenNesting)
     func hidden(step: String) {
         let body = String(repeating: step, count: 100_000)
         #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: xml(body)) }
     }
 
     @Test(
-        "an encoding in which tags look otherwise is refused, and so is another syntax",
+        "an encoding in which tags look different is refused, and so is another syntax",
         arguments: ["UTF-7", "utf-16", "UTF-32", "IBM037", "ISO-8859-1"]
     )
     func encodings(encoding: String) {
@@ -78,7 +78,7 @@ struct PropertyListTests {
         }
     }
 
-    @Test("megabytes without an end to their tags, of elements, or of one level are looked through once")
+    @Test("megabytes of unclosed tags, of elements on one level, or of text are scanned only once")
     func large() {
         let megabyte = 1 << 20
         for body in [
@@ -90,7 +90,7 @@ struct PropertyListTests {
         }
     }
 
-    @Test("a dictionary with keys that could all be made to collide in Foundation's hash is refused")
+    @Test("a dictionary with so many keys that collisions in Foundation's hash would be slow is refused")
     func keys() throws {
         func dictionary(_ count: Int) -> [UInt8] {
             let (start, end) = (String(repeating: "a", count: 40), String(repeating: "a", count: 80))
@@ -101,7 +101,7 @@ struct PropertyListTests {
         #expect(throws: PropertyListValue.Malformed.self) { try PropertyListValue(xml: dictionary(2_049)) }
     }
 
-    @Test("every cut and every flipped bit of a manifest is an error or an unharmed manifest, never a crash")
+    @Test("a manifest cut anywhere or with a flipped bit in any byte is an error or unharmed, never a crash")
     func damagedManifest() throws {
         let world = try World()
         let hierarchy = ApplicationHierarchy(world.application).document(world.document)

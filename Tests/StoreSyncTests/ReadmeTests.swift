@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-// The README's examples, between the marks, as they stand there.
+// The README's examples, between the marks, exactly as in the README.
 
 // README: Asker
 @MainActor final class Asker: ApplicationSyncDelegate {
@@ -65,7 +65,7 @@ struct ReadmeTests {
         #expect(try await twice.value == 6)
     }
 
-    @Test("its examples are the ones that are compiled here")
+    @Test("its examples are identical to the compiled examples of this file")
     func examplesAreTheSame() throws {
         let here = URL(filePath: #filePath)
         let root = here.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

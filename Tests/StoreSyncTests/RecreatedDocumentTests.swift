@@ -5,14 +5,14 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Documents that were made anew, before a storage that kept the former ones", .timeLimit(.minutes(60)))
+@Suite("Documents that were created again, on a storage that kept the former ones", .timeLimit(.minutes(60)))
 struct RecreatedDocumentTests {
-    /// A document that was deleted and made anew, and what the remote held before and after.
+    /// A document that was deleted and created again, and the files on the remote before and after.
     private struct Scene {
         let world: World
-        /// Who pushed the former document, twice.
+        /// The device that pushed the former document, twice.
         let former: Device
-        /// Who made it anew.
+        /// The device that created the document again.
         let creator: Device
         let before: [String: Data]
         let after: [String: Data]
@@ -32,7 +32,7 @@ struct RecreatedDocumentTests {
             after = try world.files()
         }
 
-        /// Puts the former document's uploads back, as those of `client` where one is named.
+        /// Puts the former document's uploads back, as uploads of `client` if it's given.
         func putBackUploads(as client: RemoteIdentifier? = nil) throws -> Int {
             let uploads = before.filter { $0.key.contains("/WholeStore/") }
             for (name, bytes) in uploads {
@@ -58,7 +58,7 @@ struct RecreatedDocumentTests {
         #expect(try fresh.notes() == ["new"])
         let report = try await fresh.verify().value
         #expect(report.problems.count == 2 && report.problems.allSatisfy { $0.code == "tampered" }, "\(report)")
-        // Who had the former one takes the new one, and goes on with it.
+        // The device that had the former document pulls the new one, and continues with it.
         _ = try await scene.former.pull(overwrite: true).value
         #expect(try scene.former.notes() == ["new"])
         try scene.former.write("more")
@@ -81,7 +81,7 @@ struct RecreatedDocumentTests {
         #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
     }
 
-    @Test("the former document put back as a whole is refused by who has seen its successor")
+    @Test("the former document put back as a whole is refused by a device that has seen its successor")
     func documentPutBack() async throws {
         let scene = try await Scene()
         _ = try await scene.former.pull(overwrite: true).value
@@ -97,19 +97,19 @@ struct RecreatedDocumentTests {
         }
         #expect(try scene.world.files() == scene.before)
         #expect(try scene.former.notes() == ["new", "mine"])
-        // Nothing was forgotten: once the new one is there again, everything goes on.
+        // The devices have forgotten nothing: once the new document is restored, everything works again.
         try scene.world.restore(after)
         _ = try await scene.former.push().value
         _ = try await scene.creator.pull().value
         #expect(try scene.creator.notes() == ["new", "mine"])
     }
 
-    @Test("the former document's info alone, before its successor's files: nothing opens, nothing is lost")
+    @Test("if only the former document's info is put back, its successor's files don't open, and nothing is lost")
     func infoPutBack() async throws {
         let scene = try await Scene()
         let info = "\(scene.world.hierarchy.document(scene.world.document).documentInfo)"
         try scene.world.put(scene.before[info], at: info)
-        // This device remembers the former one alone, so it's the same document to it; and nothing in it opens.
+        // This device knows only the former document, so the document is the same to it, but none of its files open.
         #expect(await code { try await scene.former.pull(overwrite: true).value } == .tampered)
         #expect(try scene.former.notes() == ["old", "older"])
         #expect(await code { try await scene.creator.push().value } != nil)

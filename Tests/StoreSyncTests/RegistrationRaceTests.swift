@@ -8,12 +8,12 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Devices that come first at the same moment", .timeLimit(.minutes(60)))
+@Suite("Devices that register first at the same time", .timeLimit(.minutes(60)))
 struct RegistrationRaceTests {
     private static let deviceCount = 8
     private static let rounds = UInt64(200)
 
-    /// The storage of a race, by what it can do.
+    /// The kinds of storage of a race, by their capabilities.
     enum Place: String, Sendable, CaseIterable, CustomTestStringConvertible {
         case folder, memory, memoryWithoutDirectoryMoves
 
@@ -30,7 +30,7 @@ struct RegistrationRaceTests {
     }
 
     @Test(
-        "F2, R3, R16–R18: devices that register first at once make one application, and one document",
+        "F2, R3, R16–R18: devices that register first at the same time create one application and one document",
         arguments: Place.allCases
     )
     func registeringFirst(_ place: Place) async throws {
@@ -43,7 +43,7 @@ struct RegistrationRaceTests {
                 var registrations: [ApplicationRegistration] = []
                 for handle in handles { registrations.append(try await handle.value) }
                 try await Self.checkApplication(registrations, devices, backend, seed)
-                // What each remembers is the same application: nobody has to be set up anew.
+                // All devices remember the same application, so none has to be set up again.
                 for device in devices {
                     #expect(try await device.register(mayCreate: false).value.didCreateApplication == false)
                 }
@@ -56,7 +56,7 @@ struct RegistrationRaceTests {
     }
 
     @Test(
-        "F2: devices that push first at once make one application and one document; the ones that come later are told",
+        "F2: devices that push first at the same time create one application and document, and later ones are told",
         arguments: Place.allCases
     )
     func pushingFirst(_ place: Place) async throws {
@@ -72,7 +72,7 @@ struct RegistrationRaceTests {
                     do {
                         uploads.append((device.name, try await handle.value))
                     } catch let error as StoreSyncError where error.code == .unrelatedStore {
-                        // Another device's store was there already.
+                        // Another device's store existed already.
                     }
                 }
                 #expect(Set(uploads.map(\.upload.client)).count == uploads.count && !uploads.isEmpty, "seed \(seed)")
@@ -90,7 +90,7 @@ struct RegistrationRaceTests {
     }
 
     @Test(
-        "F2: devices with different passwords make one application with one key; the losers are asked for the winner's",
+        "F2: devices with different passwords create one application and key, and losers need the winner's password",
         arguments: Place.allCases
     )
     func passwords(_ place: Place) async throws {
@@ -101,7 +101,7 @@ struct RegistrationRaceTests {
                 let devices = try Self.devices(in: world, backend, simulation)
                 let passwords = try devices.map { try Password.cheap("password of \($0.name)") }
                 let handles = zip(devices, passwords).map { device, password in
-                    // Whoever is asked for another's password tries all of them.
+                    // A device that is asked for another device's password tries all of them.
                     let rest = Locked(passwords[...])
                     return device.supervisor.add(
                         device.registration { question in
@@ -115,7 +115,7 @@ struct RegistrationRaceTests {
                     do {
                         registrations.append(try await handle.value)
                     } catch let error as StoreSyncError where error.code == .busy {
-                        // It came between the winner's registration and its keys.
+                        // The device read the winner's registration before the winner had written its keys.
                     }
                 }
                 #expect(registrations.filter(\.didCreateApplication).count == 1, "seed \(seed)")
@@ -134,7 +134,7 @@ struct RegistrationRaceTests {
     }
 
     @Test(
-        "F1, R15: a device that wants encryption and one that wants none make one application, and the other is refused"
+        "F1, R15: of a device that wants encryption and a device that wants none, one is registered and one is refused"
     )
     func mixedDecisions() async throws {
         for place in Place.allCases {
@@ -159,7 +159,7 @@ struct RegistrationRaceTests {
                     let bytes = try #require(try await backend.smallFile(at: hierarchy.registration))
                     let info = try RegistrationInfo(bytes, at: hierarchy.registration)
                     #expect(info.isEncrypted == made.first?.isEncrypted, "\(place) seed \(seed)")
-                    // One client, or none of the other's kind.
+                    // Only the winner is a client.
                     #expect(try await backend.list(hierarchy.clientDevices)?.count == 1, "\(place) seed \(seed)")
                 }
             }
@@ -183,7 +183,7 @@ struct RegistrationRaceTests {
         let hierarchy = ApplicationHierarchy(devices[0].application)
         #expect(registrations.filter(\.didCreateApplication).count == 1, "seed \(seed)")
         #expect(Set(registrations.map(\.client)).count == devices.count, "seed \(seed)")
-        // The application and nothing aside.
+        // The application, and nothing beside it.
         #expect(try await backend.list(.root)?.map(\.name) == [devices[0].application.rawValue], "seed \(seed)")
         let bytes = try #require(try await backend.smallFile(at: hierarchy.registration))
         let info = try RegistrationInfo(bytes, at: hierarchy.registration)

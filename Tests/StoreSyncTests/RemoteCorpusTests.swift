@@ -1,13 +1,13 @@
 import Foundation
 import Testing
 
-@Suite("What fuzzing found in the parsers of what stands on the remote", .timeLimit(.minutes(60)))
+@Suite("Inputs that fuzzing found for the parsers of files on the remote", .timeLimit(.minutes(60)))
 struct RemoteCorpusTests {
     private static let corpus = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "Resources/Corpus")
 
     @Test(
-        "is parsed again, by every parser: no crash, and nothing but our errors",
+        "every parser parses each input again without a crash, and throws only errors of this package",
         arguments: FuzzedRemoteParser.allCases
     )
     func replay(parser: FuzzedRemoteParser) throws {

@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-/// Counts the manifests that are read, and how many of them at a time.
+/// Counts the manifests that are read, and the maximum that are read concurrently.
 private final class ManifestCounter: Sendable {
     struct Counts {
         var read = 0
@@ -17,7 +17,7 @@ private final class ManifestCounter: Sendable {
     let counts = Locked(Counts())
 }
 
-/// A place in which reading a manifest takes a second of simulated time.
+/// A storage on which reading a manifest takes a second of simulated time.
 private actor CountingBackend: ForwardingBackend {
     nonisolated let base: any RemoteBackend
     private let clock: SimulatedClock
@@ -40,9 +40,9 @@ private actor CountingBackend: ForwardingBackend {
     }
 }
 
-@Suite("The remote doesn't decide over memory", .timeLimit(.minutes(60)))
+@Suite("The remote can't make a device use much memory", .timeLimit(.minutes(60)))
 struct RemoteMemoryTests {
-    /// A document that `a` has pushed, with `planted` more manifests under a client's name.
+    /// Pushes a document as `a`, plants more manifests under a client's name, and returns the client of `a`.
     private static func plant(
         _ planted: Int,
         above: Bool,
@@ -53,7 +53,7 @@ struct RemoteMemoryTests {
         try a.write("one")
         let client = try await a.push().value.client
         let hierarchy = world.hierarchy.document(world.document)
-        // Below the real one there is no room for a generation.
+        // Below the real generation, 1, there is no free one, so these manifests have another client.
         let victim = above ? client : try RemoteIdentifier("planted")
         for generation in 2..<(planted + 2) {
             let name = UploadName(client: victim, generation: generation, upload: UUID().uuidString)
@@ -75,7 +75,7 @@ struct RemoteMemoryTests {
         return counter.counts.withLock { $0 }
     }
 
-    @Test("of 3,000 manifests of a client 64 are read, 16 at a time, and people are told", arguments: [false, true])
+    @Test("of 3,000 manifests of a client 64 are read, 16 at a time, and the user is warned", arguments: [false, true])
     func manifests(isSealed: Bool) async throws {
         let world = try World(password: isSealed ? "correct horse" : nil, isVolatile: false)
         let near = InMemoryBackend()
@@ -95,7 +95,7 @@ struct RemoteMemoryTests {
         #expect(pushed.read == PublishedStores.manifestsRead + 1 && pushed.most == 16)
     }
 
-    @Test("manifests planted above all of a client's own hide them, and the error says so")
+    @Test("manifests planted above all of a client's own manifests hide these, and the error says so")
     func hidden() async throws {
         let world = try World(isVolatile: false)
         let near = InMemoryBackend()
@@ -107,7 +107,7 @@ struct RemoteMemoryTests {
         #expect(counts.read == PublishedStores.manifestsRead)
     }
 
-    @Test("status reads one manifest of each client, at most 128 at a time, of however many clients and documents")
+    @Test("status reads one manifest of each client, at most 128 at a time, for any number of clients and documents")
     func status() async throws {
         let world = try World(isVolatile: false)
         let near = InMemoryBackend()

@@ -11,10 +11,10 @@ import ThreadSupport
 @Suite("A transfer that was cut off", .timeLimit(.minutes(60)))
 struct ResumptionTests {
     private static let chunk = Int64(RemoteContent.chunkSize)
-    /// What a sealed chunk that isn't compressed takes.
+    /// The size of a sealed chunk that isn't compressed.
     private static let sealedChunk = chunk + 44
 
-    /// Two devices with a line each, and a store of some chunks on the first.
+    /// Two devices with a connection each, and a store of some chunks on the first device.
     private struct Scene {
         let deltas: DeltaWorld
         let (a, b): (Device, Device)
@@ -30,13 +30,13 @@ struct ResumptionTests {
             try make(chunks)
         }
 
-        /// Makes the first device's store, which isn't a database and can't be compressed.
+        /// Creates the first device's store, which isn't a database and can't be compressed.
         func make(_ chunks: Int) throws {
             var generator = SplitMix64(seed: 1)
             try Data(DeltaModel.noise(chunks * Int(chunk) - 1000, &generator)).write(to: a.store)
         }
 
-        /// The document, as both devices remember it.
+        /// The key of the document in both devices' memories.
         var key: DocumentKey {
             DocumentKey(
                 application: ApplicationKey(
@@ -57,7 +57,7 @@ struct ResumptionTests {
             try handle.write(contentsOf: [byte ^ 1])
         }
 
-        /// Changes chunks of the first device's store to what can't be compressed.
+        /// Overwrites chunks of the first device's store with bytes that can't be compressed.
         func rewrite(_ chunks: Range<Int64>, seed: UInt64) throws {
             var generator = SplitMix64(seed: seed)
             let handle = try FileHandle(forUpdating: a.store)
@@ -66,7 +66,7 @@ struct ResumptionTests {
             try handle.write(contentsOf: Data(DeltaModel.noise(chunks.count * Int(chunk), &generator)))
         }
 
-        /// Pushes a whole copy, and two deltas to it of 3 chunks and 2, one of them the same.
+        /// Pushes a whole copy, and two deltas of 3 and 2 chunks, which have one chunk in common.
         func pushDeltas() async throws {
             _ = try await a.push().value
             for (chunks, seed) in [(Int64(2)..<5, UInt64(2)), (4..<6, 3)] {
@@ -76,7 +76,7 @@ struct ResumptionTests {
             }
         }
 
-        /// What has come beside the second device's store, by size.
+        /// Returns the partial downloads beside the second device's store, the largest first.
         func arrivals() throws -> [URL] {
             let directory = b.store.deletingLastPathComponent()
             let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
@@ -101,7 +101,7 @@ struct ResumptionTests {
             await lineA.cut(after: nil)
         }
 
-        /// Pushes on the first device, and pulls on the second until that is cut off; returns where what has come is.
+        /// Pushes on the first device, pulls on the second until that is cut off, and returns the partial download.
         func pullCutOff(after bytes: Int64) async throws -> URL {
             try await pullCutOff(after: bytes, by: RemoteError(.unavailable, "cut off"))
             return try #require(try arrivals().first)
@@ -123,7 +123,7 @@ struct ResumptionTests {
             try handle.write(contentsOf: [UInt8](repeating: 0, count: 16))
         }
 
-        /// Pushes whole, and pulls what was pushed on the other device; returns how many bytes were sent.
+        /// Completes a push, pulls it on the other device, and returns the number of bytes that were sent.
         func push(_ comment: String = "") async throws -> Int64 {
             await lineA.cut(after: nil)
             let upload = try await a.push().value
@@ -133,7 +133,7 @@ struct ResumptionTests {
             return sent
         }
 
-        /// The names in the folder, without those of folders.
+        /// Returns the paths of complete and partial data files in the shared folder.
         func files() throws -> [String] {
             let enumerator = try #require(FileManager.default.enumerator(atPath: deltas.world.share.path))
             return enumerator.compactMap { $0 as? String }.filter { $0.hasSuffix(".ticdsync") || $0.hasSuffix(".tmp") }
@@ -141,7 +141,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "D15: to the remote goes on, and sends at most one chunk again",
+        "D15: a push that was cut off resumes, and sends at most one chunk again",
         arguments: [0.1, 0.5, 0.8, 0.95],
         [true, false]
     )
@@ -159,7 +159,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "from the remote goes on, and fetches at most one chunk again",
+        "a pull that was cut off resumes, and fetches at most one chunk again",
         arguments: [0.1, 0.5, 0.95],
         [true, false]
     )
@@ -181,7 +181,10 @@ struct ResumptionTests {
         #expect(names == ["state", "store.sqlite"])
     }
 
-    @Test("D15: of a delta to the remote goes on, and sends at most one chunk again", arguments: [0.1, 0.5, 0.95])
+    @Test(
+        "D15: a push of a delta that was cut off resumes, and sends at most one chunk again",
+        arguments: [0.1, 0.5, 0.95]
+    )
     func pushingDelta(share: Double) async throws {
         let scene = try await Scene(chunks: 20)
         _ = try await scene.push()
@@ -199,16 +202,16 @@ struct ResumptionTests {
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
     }
 
-    @Test("of a delta to the remote, where store, base or memory have changed since, is never wrong")
+    @Test("a push of a delta that was cut off is right although store, base or memory have changed since")
     func changedDelta() async throws {
         let scene = try await Scene(chunks: 20)
         _ = try await scene.push()
         try scene.rewrite(3..<9, seed: 2)
         try await scene.pushCutOff(after: 5 * Self.sealedChunk)
-        // Within what had been sent: what comes before stays.
+        // A change within the bytes that were sent: the bytes before it are kept.
         try scene.rewrite(6..<7, seed: 3)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk)
-        // Another delta would stand on the same copy: it begins at another block, so nothing is as it was.
+        // The new delta has the same base but starts at another block, so none of the sent bytes can be kept.
         try scene.rewrite(1..<2, seed: 4)
         #expect(try await scene.push() > 6 * Self.sealedChunk)
         #expect(try await scene.deltas.newest(scene.a).isDelta)
@@ -217,7 +220,7 @@ struct ResumptionTests {
         try FileManager.default.removeItem(at: scene.deltas.pushedBlocks(of: scene.a))
         #expect(try await scene.push() > 19 * Self.sealedChunk)
         #expect(try await !scene.deltas.newest(scene.a).isDelta)
-        // What is too small to be gone on with takes the place of what was cut off.
+        // A file that is too small to be resumed replaces the partial one.
         try scene.rewrite(12..<14, seed: 6)
         try await scene.pushCutOff(after: Self.sealedChunk + 200)
         #expect(scene.a.state.pushJournal(of: scene.key).read() != nil)
@@ -230,13 +233,13 @@ struct ResumptionTests {
     }
 
     @Test(
-        "of a copy and its deltas from the remote goes on wherever it was cut off, and fetches at most one chunk again"
+        "a pull of a copy and its deltas resumes wherever it was cut off, and fetches at most one chunk again"
     )
     func pullingDeltas() async throws {
         let scene = try await Scene(chunks: 14)
         try await scene.pushDeltas()
         let total = 19 * Self.sealedChunk
-        // Where a file ends too: before its last chunk, which isn't noted, and after it.
+        // Also where a file ends: before its last chunk, which the journal doesn't record, and after it.
         for cut in [1, 6, 13, 14, 15, 16, 17, 18] as [Int64] {
             try? FileManager.default.removeItem(at: scene.b.store)
             await scene.lineB.cut(after: cut * Self.sealedChunk + 500)
@@ -245,7 +248,7 @@ struct ResumptionTests {
             await scene.lineB.cut(after: nil)
             _ = try await scene.b.pull(overwrite: true).value
             let fetched = await scene.lineB.passedBytes
-            // The beginning of a file is looked at again.
+            // The beginning of a file is read again.
             let limit = total - (cut - 1) * Self.sealedChunk + 1000
             #expect(fetched <= limit, "\(fetched) of \(total) after \(cut) chunks")
             try scene.expectPulled("\(cut)")
@@ -253,7 +256,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "of a copy and its deltas from the remote, all of which have come, fetches nothing again",
+        "a pull that was cut off after all its deltas had arrived fetches nothing again, unless they are damaged",
         arguments: [0, 1, 2, 3]
     )
     func applying(damage: Int) async throws {
@@ -270,7 +273,7 @@ struct ResumptionTests {
         try Data("somebody else's".utf8).write(to: elsewhere)
         switch damage {
         case 0:
-            // As if it had died while the deltas were applied.
+            // As if the device had died while it applied the deltas.
             let handle = try FileHandle(forUpdating: arrivals[0])
             try handle.seek(toOffset: UInt64(4 * Self.chunk))
             try handle.write(contentsOf: whole[Int(4 * Self.chunk)...].prefix(Int(2 * Self.chunk)))
@@ -288,7 +291,7 @@ struct ResumptionTests {
         try scene.expectPulled()
     }
 
-    @Test("of a copy and its deltas from the remote is given up for another copy, and goes on where a delta follows")
+    @Test("a pull of a copy and its deltas resumes if another delta follows, and starts over for another copy")
     func folded() async throws {
         let scene = try await Scene(chunks: 14)
         try await scene.pushDeltas()
@@ -309,14 +312,14 @@ struct ResumptionTests {
         try scene.expectPulled()
     }
 
-    @Test("again and again gets to its end, a chunk at a time")
+    @Test("a push that is cut off again and again completes, a chunk at a time")
     func manyCuts() async throws {
         let scene = try await Scene(chunks: 8)
         for _ in 0..<7 { try await scene.pushCutOff(after: Self.sealedChunk + 200) }
         #expect(try await scene.push() <= 2 * Self.sealedChunk)
     }
 
-    @Test("goes on among compressed chunks, each of another length")
+    @Test("a push that was cut off resumes among compressed chunks of different lengths")
     func compressed() async throws {
         let scene = try await Scene(chunks: 6)
         var generator = SplitMix64(seed: 2)
@@ -332,7 +335,10 @@ struct ResumptionTests {
         #expect(sent < whole.storedSize - 150_000, "\(sent) of \(whole.storedSize)")
     }
 
-    @Test("when the store has changed since: before, at and after the cut", arguments: [0, 2, 3, 6])
+    @Test(
+        "a push that was cut off resumes although the store has changed before, at or after the cut",
+        arguments: [0, 2, 3, 6]
+    )
     func changed(chunk: Int64) async throws {
         let scene = try await Scene()
         try await scene.pushCutOff(after: 4 * Self.sealedChunk)
@@ -342,7 +348,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "that isn't sealed begins anew when the store has changed since, wherever, and goes on when only its date has",
+        "a push that isn't sealed starts over if the store has changed since, and resumes if only its date has",
         arguments: [0, 7, nil] as [Int64?]
     )
     func changedPlain(chunk: Int64?) async throws {
@@ -357,13 +363,13 @@ struct ResumptionTests {
     }
 
     @Test(
-        "that isn't sealed, from the remote, with what has come damaged since, is fetched anew",
+        "a pull that isn't sealed fetches everything again if its partial download was damaged since",
         arguments: [0, 2, 100]
     )
     func damagedPlainArrival(chunk: Int64) async throws {
         let scene = try await Scene(chunks: 6, isSealed: false)
         let arrival = try await scene.pullCutOff(after: 4 * Self.chunk)
-        // Or as if another generation had come there, longer than this one.
+        // Or as if another, longer generation had been downloaded there.
         try Scene.overwrite(arrival, at: min(chunk, 7) * Self.chunk)
         _ = try await scene.b.pull().value
         #expect(try Data(contentsOf: scene.b.store) == Data(contentsOf: scene.a.store))
@@ -372,7 +378,10 @@ struct ResumptionTests {
         #expect(left == ["state", "store.sqlite"])
     }
 
-    @Test("when the store has grown or shrunk since", arguments: [1, 2, 3, 4, 5, 9])
+    @Test(
+        "a push that was cut off completes although the store has grown or shrunk since",
+        arguments: [1, 2, 3, 4, 5, 9]
+    )
     func resized(chunks: Int) async throws {
         let scene = try await Scene(chunks: 5)
         try await scene.pushCutOff(after: 4 * Self.sealedChunk + 500)
@@ -383,7 +392,7 @@ struct ResumptionTests {
         _ = try await scene.push()
     }
 
-    @Test("and whose journal is damaged anywhere, or lost, costs time and is never wrong")
+    @Test("a push that was cut off is right, but takes longer, if its journal is damaged anywhere or lost")
     func damagedJournal() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 3 * Self.sealedChunk)
@@ -396,7 +405,7 @@ struct ResumptionTests {
             damaged[offset] ^= 1 << UInt8(offset % 8)
             try damaged.write(to: file.url)
             let read = file.read()
-            // What is left of it is a beginning of what was noted.
+            // The readable part is a prefix of the recorded chunks.
             let isOther = read == nil || read?.subject != whole.subject
             #expect(isOther || whole.chunks.starts(with: read?.chunks ?? []))
             let isOfChunk = offset >= bytes.count - 44 * whole.chunks.count
@@ -410,7 +419,7 @@ struct ResumptionTests {
         #expect(try await scene.push() > 2 * Self.sealedChunk)
     }
 
-    @Test("and of which the remote has kept nothing begins anew")
+    @Test("a push of which the remote has kept nothing starts over")
     func nothingKept() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 3 * Self.sealedChunk)
@@ -420,7 +429,7 @@ struct ResumptionTests {
         #expect(try await scene.push() > 3 * Self.sealedChunk)
     }
 
-    @Test("by being cancelled is given up, and leaves nothing")
+    @Test("a push that is cancelled is discarded, and leaves nothing behind")
     func cancelled() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk, by: CancellationError())
@@ -428,7 +437,7 @@ struct ResumptionTests {
         #expect(try await scene.push() > 3 * Self.sealedChunk)
     }
 
-    @Test("is given up if another device has pushed since")
+    @Test("a push that was cut off is discarded if another device has pushed since")
     func overtaken() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk)
@@ -441,13 +450,13 @@ struct ResumptionTests {
     }
 
     @Test(
-        "between the store's last byte and its publication begins anew under another name",
+        "a push that was cut off after the store's last byte and before publication starts over under another name",
         arguments: [true, false]
     )
     func cutOffBeforePublication(isSealed: Bool) async throws {
         let scene = try await Scene(chunks: 3, isSealed: isSealed)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk)
-        // As if the file had got its name, and the device had died then.
+        // As if the file had got its final name, and the device had died before publication.
         let partial = try #require(try scene.files().first { $0.hasSuffix(".tmp") })
         let url = scene.deltas.world.share.appending(path: partial)
         let name = url.deletingLastPathComponent().appending(path: "WholeStore.ticdsync")
@@ -456,7 +465,7 @@ struct ResumptionTests {
         #expect(!FileManager.default.fileExists(atPath: name.path))
     }
 
-    @Test("and whose device's memory lives twice is published by one of them, and what is published opens")
+    @Test("a push from two copies of a device's memory is published by at least one, and the upload opens")
     func twoMemories() async throws {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 2 * Self.sealedChunk)
@@ -465,7 +474,7 @@ struct ResumptionTests {
         try FileManager.default.copyItem(at: scene.a.state.url, to: twin.appending(path: "state"))
         let state = try StateDirectory(url: twin.appending(path: "state"))
         let registration = try await scene.a.registerDocument(mayCreate: false).value
-        // Both take the same store, which the journal names by its path, at once; the locks are the memory's.
+        // Both push the same store, which the journal names by its path, concurrently. Each memory has its own locks.
         let outcomes = await withTaskGroup(of: Result<WholeStoreUpload, any Error>.self) { group in
             for memory in [scene.a.state, state] {
                 let push = WholeStoreUploadOperation(
@@ -486,7 +495,10 @@ struct ResumptionTests {
         #expect(report.problems.isEmpty, "\(report)")
     }
 
-    @Test("from the remote, with what has come changed since, is fetched anew from there on", arguments: [0, 2, 100])
+    @Test(
+        "a pull whose partial download was changed since fetches everything from the change on again",
+        arguments: [0, 2, 100]
+    )
     func damagedArrival(chunk: Int64) async throws {
         let scene = try await Scene(chunks: 6)
         let arrival = try await scene.pullCutOff(after: 4 * Self.sealedChunk)
@@ -502,7 +514,7 @@ struct ResumptionTests {
     }
 
     @Test(
-        "from the remote goes on after expired credentials too, and leaves nothing where that is of no use",
+        "a pull resumes after expired credentials too, and leaves nothing behind if it can't be resumed",
         arguments: [RemoteError.Code.unavailable, .unauthorized, .notAllowed, .wrongLength]
     )
     func refusedPull(code: RemoteError.Code) async throws {
@@ -516,7 +528,7 @@ struct ResumptionTests {
         #expect(goesOn ? fetched <= 3 * Self.sealedChunk : fetched > 5 * Self.sealedChunk, "\(fetched)")
     }
 
-    @Test("from the remote leaves nothing where the store turns out to be there already")
+    @Test("a pull that was cut off leaves nothing behind if the store turns out to exist already")
     func alreadyThere() async throws {
         let scene = try await Scene(chunks: 3)
         _ = try await scene.a.push().value
@@ -533,7 +545,7 @@ struct ResumptionTests {
         #expect(names == ["state", "store.sqlite"])
     }
 
-    @Test("from the remote is given up for a newer generation, and one that builds on it goes on with the whole copy")
+    @Test("a pull is discarded for a newer generation, but its whole copy is resumed if that generation builds on it")
     func newerGeneration() async throws {
         let scene = try await Scene(chunks: 6)
         _ = try await scene.a.push().value

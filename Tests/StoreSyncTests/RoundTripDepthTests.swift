@@ -8,8 +8,9 @@ import Testing
 
 @testable import StoreSync
 
-/// A backend on which every request takes a second of simulated time, so that the time that passes is the longest chain of
-/// requests that waited for each other.
+/// A backend on which every request takes a second of simulated time.
+///
+/// The seconds that pass are therefore the length of the longest chain of requests that waited for each other.
 actor DistantBackend: RemoteBackend {
     private let near: InMemoryBackend
     private let clock: SimulatedClock
@@ -70,9 +71,9 @@ actor DistantBackend: RemoteBackend {
     }
 }
 
-@Suite("The depth in round trips", .timeLimit(.minutes(60)))
+@Suite("The depth of operations in round trips", .timeLimit(.minutes(60)))
 struct RoundTripDepthTests {
-    /// How many requests waited for each other while `body` ran.
+    /// Returns the length of the longest chain of requests that waited for each other while `body` ran.
     private func depth(
         of world: World,
         _ name: String,
@@ -87,7 +88,7 @@ struct RoundTripDepthTests {
     }
 
     @Test(
-        "registering, pushing and looking stay within their limits, with and without an exclusive move",
+        "registering, pushing and pulling stay within their limits, with and without an exclusive directory move",
         arguments: [RemoteCapabilities.all, .all.subtracting(.exclusiveDirectoryMove)],
         [false, true]
     )
@@ -105,12 +106,12 @@ struct RoundTripDepthTests {
         try world.device("b", backend: near).write("other")
         let pull = try await depth(of: world, "c", near) { _ = try await $0.pull().value }
         #expect(push <= 12)
-        // Six up to the commit; refreshing the fixed names comes after it, the store before the applied sets.
+        // Six up to the commit. After it the fixed names are refreshed, the store before the applied sets.
         #expect(again <= (isSealed ? 6 : 6 + 2))
         #expect(pull <= 12)
     }
 
-    @Test("a push of what changed is no deeper than one of a whole copy")
+    @Test("a push of a delta is no deeper than a push of a whole copy")
     func delta() async throws {
         let world = try World(password: "correct horse")
         let near = InMemoryBackend(capabilities: .all)
@@ -123,12 +124,12 @@ struct RoundTripDepthTests {
                 let upload = try await device.push().value
                 #expect(upload.storedBytes < upload.bytes / 4)
             }
-            // What goes after the commit goes one after the other.
+            // The removals after the commit run one after the other.
             #expect(again <= 6)
         }
     }
 
-    @Test("a push with nothing known stays within its limit")
+    @Test("a push by an unregistered device to an empty remote stays within its limit")
     func everythingNew() async throws {
         let world = try World()
         let near = InMemoryBackend(capabilities: .all)
@@ -138,7 +139,7 @@ struct RoundTripDepthTests {
     }
 
     @Test(
-        "a keychain's items travel beside what is pushed, which is no deeper for it; where there are none, for nothing"
+        "synchronizing keychain items makes a push no deeper, and costs no round trip if there are none"
     )
     func keychain() async throws {
         let world = try World(password: "correct horse")

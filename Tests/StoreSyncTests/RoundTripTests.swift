@@ -26,7 +26,7 @@ struct RoundTripTests {
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
     }
 
-    @Test("an unchanged store keeps its generation, on the device that pushed it and on the one that pulled it")
+    @Test("an unchanged store keeps its generation, on the device that pushed it and the device that pulled it")
     func unchanged() async throws {
         let world = try World()
         let (a, b) = (try world.device("a"), try world.device("b"))

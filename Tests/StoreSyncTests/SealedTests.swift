@@ -13,7 +13,7 @@ struct SealedTests {
 
     private func hierarchy(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
 
-    // MARK: The road
+    // MARK: Pushing and pulling
 
     @Test("D18: what is pushed on one device is pulled on another, and the storage can read nothing of it")
     func roundTrip() async throws {
@@ -44,7 +44,7 @@ struct SealedTests {
         }
     }
 
-    @Test("R12, R37, F5: a wrong password is asked again, saying so, as often as somebody answers")
+    @Test("R12, R37, F5: after a wrong password the question is repeated and says so, as often as it's answered")
     func wrongPassword() async throws {
         let world = try World(password: Self.password)
         _ = try await world.device("first").register().value
@@ -65,7 +65,7 @@ struct SealedTests {
             questions.withLock { $0 }
                 == [false, true, true].map { EncryptionQuestion.joiningEncrypted(passwordWasWrong: $0) }
         )
-        // The third knows nothing, and doesn't get in; nothing is written.
+        // The third device doesn't know the password. It's refused, and nothing is written.
         let after = try world.files()
         #expect(after.count == before.count + 1)
         let stranger = try world.device("stranger")
@@ -89,7 +89,7 @@ struct SealedTests {
             throw CancellationError()
         }
         _ = try await device.supervisor.add(silent).value
-        // The same password and epoch, and another key.
+        // The same password and epoch, but another key.
         let path = world.url(hierarchy(world).passwordTest)
         let registration = try Data(contentsOf: world.url(hierarchy(world).registration))
         let other = try await KeyFile.create(
@@ -108,7 +108,7 @@ struct SealedTests {
     // MARK: The password is changed
 
     @Test(
-        "a password change writes one file of a thousand; the old password is refused, who has the keys goes on, an older file is too"
+        "a password change writes only one file, devices with keys continue, and the old password and file are refused"
     )
     func passwordChange() async throws {
         let world = try World(password: Self.password)
@@ -137,21 +137,21 @@ struct SealedTests {
         let test = "\(hierarchy(world).passwordTest)"
         #expect(Set(after.keys) == Set(before.keys))
         #expect(after.filter { before[$0.key] != $0.value }.map(\.key) == [test])
-        // Who has the keys goes on.
+        // A device that has the keys continues.
         try b.write("two")
         _ = try await b.push().value
         _ = try await a.pull().value
         #expect(try a.notes() == ["one", "two"])
-        // Who is new needs the new one.
+        // A new device needs the new password.
         let new = try world.device("new")
         #expect(await code { try await new.register().value } == .wrongPassword)
-        // The former file is put back: who has seen the newer one isn't deceived.
+        // The former file is put back: a device that has seen the newer file isn't deceived.
         try #require(before[test]).write(to: world.url(hierarchy(world).passwordTest))
         #expect(await code { try await a.register().value } == .rolledBack)
         #expect(await code { try await b.register().value } == .rolledBack)
     }
 
-    @Test("the password of an application that isn't encrypted can't be changed, nor that of one that isn't there")
+    @Test("the password of an application that isn't encrypted, or doesn't exist, can't be changed")
     func passwordChangeRefused() async throws {
         let world = try World()
         let device = try world.device("device")
@@ -169,7 +169,7 @@ struct SealedTests {
         #expect(await code { try await change() } == .encryptionMismatch)
     }
 
-    @Test("a remote that was put back to an older state is refused by who has seen the newer, until they say otherwise")
+    @Test("a device that has seen a newer state refuses a remote that was put back, until the user accepts it")
     func putBack() async throws {
         let world = try World(password: Self.password)
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -189,9 +189,9 @@ struct SealedTests {
         #expect(try b.notes() == ["one"])
     }
 
-    // MARK: The storage isn't trusted
+    // MARK: Untrusted storage
 
-    /// What somebody does to the encryption of an application.
+    /// The attacks on the encryption of an application.
     enum Attack: String, Sendable, CaseIterable, CustomTestStringConvertible {
         case noSalt, noTest, noRegistration, none, noneWithoutKeys, otherEpoch, otherEpochThenNone, noEncryptionAtAll
 
@@ -225,16 +225,16 @@ struct SealedTests {
             }
         }
 
-        /// What a device is told that has registered before.
+        /// The code of the error on a device that has registered before.
         var known: StoreSyncError.Code { self == .otherEpoch ? .deregistered : .encryptionDowngraded }
 
-        /// What a device is told that comes first, if it's refused.
+        /// The code of the error on a new device, or `nil` if it's registered.
         var fresh: StoreSyncError.Code? {
             switch self {
-            // It's the same again, made from the key file.
+            // The device creates the same salt again, from the key file.
             case .noSalt: nil
             case .noTest, .none: .encryptionDowngraded
-            // It knows of no encryption, and wants it.
+            // The device finds no encryption, and wants it.
             case .noneWithoutKeys, .otherEpochThenNone: .encryptionMismatch
             case .noRegistration, .noEncryptionAtAll: .applicationIncomplete
             case .otherEpoch: .tampered
@@ -273,11 +273,11 @@ struct SealedTests {
         } else {
             #expect(try await fresh.register().value.isEncrypted)
         }
-        // Who wants no encryption writes none of it either.
+        // A device that wants no encryption writes nothing either.
         let plain = try world.device("plain")
         let handle = plain.supervisor.add(plain.registration { _ in .unencrypted })
         if attack == .noneWithoutKeys || attack == .otherEpochThenNone {
-            // Nothing is left that could tell it.
+            // No file is left that shows that the application was encrypted.
             _ = try await handle.value
         } else {
             let now = try world.files()
@@ -286,7 +286,7 @@ struct SealedTests {
         }
     }
 
-    @Test("the root unmounted: the application is missing, and nothing is written, forgotten or asked")
+    @Test("if the root is unmounted, the application is missing, and nothing is written, forgotten or asked")
     func unmounted() async throws {
         let world = try World(password: Self.password)
         let device = try world.device("device")
@@ -299,7 +299,7 @@ struct SealedTests {
         #expect(await code { try await device.push().value } == .applicationMissing)
         #expect(await code { try await device.status().value } == .applicationMissing)
         #expect(try world.files().isEmpty)
-        // Whoever starts anew makes another one, but none in plaintext.
+        // A device that starts over creates another application, but not in plaintext.
         let plain = device.registration(startsAnew: true) { _ in .unencrypted }
         #expect(await code { try await device.supervisor.add(plain).value } == .encryptionDowngraded)
         #expect(try world.files().isEmpty)
@@ -313,7 +313,7 @@ struct SealedTests {
     }
 
     @Test(
-        "a synced folder that has delivered any part of an application: it's incomplete or joined, and nothing else is made"
+        "an application that a synced folder has partly delivered is incomplete or joined, and no other is created"
     )
     func deliveredSubsets() async throws {
         let world = try World(password: Self.password)
@@ -351,7 +351,7 @@ struct SealedTests {
         }
     }
 
-    @Test("verify --repair writes nothing where the registration can't be read")
+    @Test("verify --repair writes nothing if the registration can't be read")
     func damagedRegistration() async throws {
         let world = try World(password: Self.password)
         let device = try world.device("device")
@@ -366,7 +366,7 @@ struct SealedTests {
         #expect(try world.files() == before)
     }
 
-    @Test("a file with a manifest's name that nobody sealed doesn't hide the store that is there")
+    @Test("a file with a manifest's name that isn't sealed doesn't hide the existing store")
     func plantedManifest() async throws {
         let world = try World(password: Self.password)
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -392,7 +392,7 @@ struct SealedTests {
         let path = world.url(hierarchy(world).passwordTest)
         let original = Array(try Data(contentsOf: path))
         let file = try KeyFile(original)
-        // Where they stand, the article on formats says; the checksum is made anew.
+        // The article on formats gives their offsets. The checksum is computed again.
         for (passes, kibibytes, expected) in [
             (UInt32(1), UInt32(8), StoreSyncError.Code.encryptionDowngraded), (21, 64 << 10, .tampered),
             (3, 64 << 20, .tampered), (.max, .max, .tampered),
@@ -408,7 +408,7 @@ struct SealedTests {
 }
 
 extension KeyFile {
-    /// The same file with other parameters and the checksum made anew, as an attacker would write it.
+    /// Returns the file with other parameters and a matching checksum, as an attacker would write it.
     fileprivate func replacingParameters(passes: UInt32, kibibytes: UInt32) -> [UInt8] {
         var file = bytes
         for (offset, value) in [(72, passes), (76, kibibytes)] {

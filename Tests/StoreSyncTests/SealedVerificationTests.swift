@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Verifying sealed applications", .timeLimit(.minutes(60)))
 struct SealedVerificationTests {
-    /// An application with a pushed store, one device that knows it and one that was given the password only.
+    /// An application with a pushed store, a device that knows it, and a device that has only the password.
     private struct Scene {
         let world: World
         let known: Device
@@ -26,7 +26,7 @@ struct SealedVerificationTests {
         func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
     }
 
-    @Test("a note on a removed client is opened: one that nobody sealed for its place is a problem")
+    @Test("a note on a removed client is opened, and is a problem if it wasn't sealed for its path")
     func notes() async throws {
         let scene = try await Scene()
         let document = scene.hierarchy.document(scene.world.document)
@@ -47,7 +47,7 @@ struct SealedVerificationTests {
         }
     }
 
-    @Test("a salt that is missing is a problem for a device that doesn't know the application, until one registers")
+    @Test("a missing salt is a problem for a device that doesn't know the application, until a device registers")
     func salt() async throws {
         let scene = try await Scene()
         try FileManager.default.removeItem(at: scene.url(scene.hierarchy.salt))
@@ -58,13 +58,13 @@ struct SealedVerificationTests {
         #expect(try await scene.stranger.verify().value.problems.isEmpty)
     }
 
-    @Test("a damaged key file is a problem: with the keys the rest is checked, without them it's read and that is said")
+    @Test("a damaged key file is a problem: devices with the keys check the rest, others only read it, with a warning")
     func keyFile() async throws {
         let scene = try await Scene()
         let url = scene.url(scene.hierarchy.passwordTest)
         let whole = try Data(contentsOf: url)
         let sound = try await scene.known.verify().value
-        // Something else is wrong too.
+        // Another file is damaged too.
         let info = scene.hierarchy.document(scene.world.document).documentInfo
         try Data("<plist".utf8).write(to: scene.url(info))
         for bytes in [Data(), whole.dropLast(), whole.dropFirst(), Data(whole.reversed()), Data(count: whole.count)] {
@@ -77,7 +77,7 @@ struct SealedVerificationTests {
             #expect(other.files == sound.files && other.warnings.count == 1, "\(other)")
         }
         try whole.write(to: url)
-        // A wrong password is nobody's damage.
+        // A wrong password isn't reported as damage.
         var guessing = scene.stranger
         guessing.password = try Password.cheap("wrong")
         #expect(await code { try await guessing.verify().value } == .wrongPassword)

@@ -8,9 +8,9 @@ import ThreadSupport
 @testable import RemoteStorageWebDAV
 @testable import StoreSync
 
-@Suite("A WebDAV share, request by request", .timeLimit(.minutes(60)))
+@Suite("The requests to a WebDAV share", .timeLimit(.minutes(60)))
 struct ShareRoundTripTests {
-    /// How many HTTP requests waited for each other while `body` ran, and how many there were.
+    /// Returns the length of the longest chain of HTTP requests that waited for each other, and the number of requests.
     private func measure(
         of world: World,
         _ name: String,
@@ -28,9 +28,9 @@ struct ShareRoundTripTests {
         return (depth, contents.withLock { $0.requests } - before)
     }
 
-    // More than at a bucket: a directory is made by a request of its own, what was sent is looked at before it's relied on,
-    // and creating a file exclusively takes six requests. Where a PUT shows at once and whole, a push to a document that is
-    // known creates none so. The limits leave room for one more, where requests of ours meet in another order.
+    // More than at a bucket: each directory takes a request of its own, a sent file is checked before it's relied on,
+    // and creating a file exclusively takes six requests. If a PUT is atomic, a push to a known document creates no
+    // file exclusively. The limits leave room for one more, since concurrent requests may run in another order.
     @Test(
         "registering, pushing and pulling stay within their limits of round trips",
         arguments: DistantShare.Kind.allCases,
@@ -56,7 +56,7 @@ struct ShareRoundTripTests {
     }
 
     @Test(
-        "a push with nothing known stays within its limit of round trips",
+        "a push by an unregistered device to an empty share stays within its limit of round trips",
         arguments: DistantShare.Kind.allCases,
         [false, true]
     )
@@ -69,7 +69,7 @@ struct ShareRoundTripTests {
     }
 
     @Test(
-        "a manifest of which a proxy lets only half through is noticed, and nothing of it stays",
+        "a manifest of which a proxy forwards only half is noticed, and nothing of it remains",
         arguments: [DistantShare.Kind.apache, .lighttpd]
     )
     func tornManifest(kind: DistantShare.Kind) async throws {
@@ -88,7 +88,7 @@ struct ShareRoundTripTests {
         #expect(contents.withLock { $0.entries.keys.count { $0.contains("/manifest-") } } == 1)
     }
 
-    @Test("of those who make a directory at once where a file is, one is told so, and it's never taken for a directory")
+    @Test("creating a directory concurrently where a file exists fails at least once, and the file stays a file")
     func fileInTheWay() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let contents = Locked(DistantShare.Contents())

@@ -7,14 +7,14 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Registration and hierarchy, as the original describes them", .timeLimit(.minutes(60)))
+@Suite("Registration and hierarchy, as TICoreDataSync describes them", .timeLimit(.minutes(60)))
 struct TraceabilityTests {
     private static func application(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
     private static func document(_ world: World) -> DocumentHierarchy {
         application(world).document(world.document)
     }
 
-    /// Registers as the request says, and notes every question.
+    /// Registers with a request that `change` may modify.
     private static func register(
         _ device: Device,
         _ change: (inout ApplicationRegistrationRequest) -> Void = { _ in },
@@ -37,7 +37,7 @@ struct TraceabilityTests {
 
     // MARK: Hooks
 
-    @Test("R1, R3–R6, R10, R19–R22, R28, R29: a backend's own hooks are called, in the original's order")
+    @Test("R1, R3–R6, R10, R19–R22, R28, R29: a backend's own hooks are called, in TICoreDataSync's order")
     func hooksInOrder() async throws {
         let world = try World()
         let backend = RecordingBackend(capabilities: .all.subtracting(.exclusiveDirectoryMove))
@@ -61,7 +61,7 @@ struct TraceabilityTests {
         #expect(!second.contains(.createRegistration) && !second.contains(.saveReadMe), "\(second)")
     }
 
-    @Test("R16, R27: a client that is registered already is complete after one look, and nothing is written")
+    @Test("R16, R27: registering a client that is registered already takes one check, and writes nothing")
     func knownClient() async throws {
         let world = try World()
         let backend = RecordingBackend()
@@ -76,7 +76,7 @@ struct TraceabilityTests {
     }
 
     @Test(
-        "R20, R21, R28–R30: a hook that fails ends the registration with its error, and the next one completes it",
+        "R20, R21, R28–R30: a hook that fails ends the registration with its error, and the next attempt completes",
         arguments: RecordingBackend.Hook.allCases,
         [true, false]
     )
@@ -96,7 +96,7 @@ struct TraceabilityTests {
         #expect(try await backend.list(.root)?.map(\.name) == [world.application.rawValue])
         let report = try await device.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
-        // A client that was cut off halfway isn't there twice.
+        // A client whose registration was interrupted isn't listed twice.
         #expect(
             try await device.status().value.clients.count == (hook == .createClientDeviceDirectory || joins ? 2 : 1)
         )
@@ -104,7 +104,7 @@ struct TraceabilityTests {
 
     // MARK: The delegate
 
-    @Test("R2, R4, R34: the delegate is asked while the operation is paused, and what it waits for holds up no other")
+    @Test("R2, R4, R34: the delegate is asked while the operation is paused, and other operations run meanwhile")
     func delegate() async throws {
         let world = try World()
         let backend = InMemoryBackend()
@@ -124,7 +124,7 @@ struct TraceabilityTests {
         let handle = Self.register(device) { _ in
         } answering: { question in
             #expect(question == .newApplication)
-            // Only one operation runs at a time, and this one does while the first is paused.
+            // Only one operation runs at a time, and the second one runs while the first is paused.
             let second = ApplicationRegistrationOperation(other, backend: backend, state: device.state) { _ in
                 .unencrypted
             }
@@ -143,7 +143,7 @@ struct TraceabilityTests {
         }
         #expect(phases.prefix(3) == [.started, .paused("newApplication"), .resumed], "\(phases)")
 
-        // Who joins is asked another question, who is known none.
+        // A joining device is asked another question, and a registered device none.
         let joining = try world.device("joining", backend: backend)
         let joined = Self.register(joining) { _ in
         } answering: { question in
@@ -181,7 +181,7 @@ struct TraceabilityTests {
     // MARK: Attributes and files
 
     @Test(
-        "H1–H5, R5, R6, R10, R31: the first client makes the whole structure, and nothing else",
+        "H1–H5, R5, R6, R10, R31: the first client creates the whole structure, and nothing else",
         arguments: [true, false]
     )
     func structure(movesDirectories: Bool) async throws {
@@ -207,14 +207,14 @@ struct TraceabilityTests {
         #expect(found == expected)
         #expect(root.root.lastComponent == world.application.rawValue)
 
-        // The first client's words stay.
+        // The read-me of the first client stays.
         let other = try world.device("other", backend: backend)
         _ = try await Self.register(other, { $0.readMe = "Theirs." }).value
         #expect(try await backend.smallFile(at: root.readMe) == Array("Ours.".utf8))
     }
 
     @Test(
-        "H4–H6, R17, R18, R31–R33, R37: what is known of a client is saved the first time, and again only if it's gone"
+        "H4–H6, R17, R18, R31–R33, R37: a client's information is saved once, and again only if it's missing"
     )
     func clientAttributes() async throws {
         let world = try World()
@@ -248,7 +248,7 @@ struct TraceabilityTests {
         #expect("\(hierarchy.passwordTest)".hasSuffix("app/Encryption/test.ticdsync"))
     }
 
-    @Test("H7–H14: a document has the original's directories, and its info is its first registrant's")
+    @Test("H7–H14: a document has TICoreDataSync's directories, and the info of its first registrant")
     func documentStructure() async throws {
         let world = try World()
         let (first, second) = (try world.device("first"), try world.device("second"))
@@ -293,7 +293,7 @@ struct TraceabilityTests {
     }
 
     @Test(
-        "H10: a client that was removed from a document replaces its store before it pushes, and is removed no longer"
+        "H10: a client that was removed from a document must replace its store before it pushes, which ends the removal"
     )
     func removedFromDocument() async throws {
         let world = try World()
@@ -319,7 +319,7 @@ struct TraceabilityTests {
 
     // MARK: Whole stores
 
-    @Test("H15–H18: every store travels with both files of applied sets, under the original's fixed names too")
+    @Test("H15–H18: every store is pushed with both files of applied sets, also under TICoreDataSync's fixed names")
     func appliedSetsTravel() async throws {
         let world = try World()
         let (first, second) = (try world.device("first"), try world.device("second"))
@@ -327,7 +327,7 @@ struct TraceabilityTests {
         let push = try await first.push().value
         let hierarchy = Self.document(world)
         let store = world.share.appending(path: "\(hierarchy.wholeStores(push.client))")
-        // What is applied to a store is known of its uploads: as a synchronization would leave it.
+        // Adds to the second device's applied sets, as a synchronization would.
         _ = try await second.pull().value
         for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] {
             let queue = try DatabaseQueue(path: try Self.appliedSets(of: second, file).path)

@@ -17,7 +17,7 @@ struct BlockDigestsTests {
     }
 
     @Test(
-        "a block of a page has its digest, a larger one that of its pages' digests",
+        "a block of one page has the page's digest, and a larger block has the digest of its pages' digests",
         arguments: [0, 1, 4095, 4096, 50_000]
     )
     func blocks(count: Int) {
@@ -44,7 +44,7 @@ struct BlockDigestsTests {
         }
     }
 
-    @Test("what changed is what a comparison of the bytes finds, as runs that don't touch", arguments: [4096, 8192])
+    @Test("the changed blocks are those of a comparison by bytes, as runs that don't touch", arguments: [4096, 8192])
     func changes(size: Int) {
         var generator = SplitMix64(seed: 7)
         let noise = [[UInt8].noise(60_000), .noise(60_000, seed: 2)]
@@ -71,7 +71,7 @@ struct BlockDigestsTests {
         }
     }
 
-    @Test("a pass over a file finds them out beside its root")
+    @Test("a pass over a file computes them together with its root")
     func summary() async throws {
         let bytes = [UInt8].noise((3 << 20) + 5000)
         let source = Pieces(bytes: bytes, sizes: [100_000])
@@ -97,7 +97,7 @@ struct BlockDigestsTests {
         }
     }
 
-    @Test("what is known of a former state changes nothing of what is found out, whatever changed")
+    @Test("the digests of a former state don't affect the result, whatever changed")
     func since() async throws {
         var generator = SplitMix64(seed: 11)
         let noise = [UInt8].noise((2 << 20) + 70_000)
@@ -116,7 +116,7 @@ struct BlockDigestsTests {
     }
 
     @Test(
-        "what hasn't changed isn't digested again, and all is where it moved or the key is another",
+        "unchanged content isn't digested again, unless it moved or the key differs",
         .enabled(if: GMAC.isAvailable)
     )
     func known() async throws {
@@ -127,12 +127,12 @@ struct BlockDigestsTests {
         func former(_ key: [UInt8], _ fingerprints: [UInt8]) -> BlockDigests? {
             BlockDigests(blockSize: 4096, byteCount: blocks.byteCount, bytes: forged, fingerprints: (key, fingerprints))
         }
-        // Digests that can't be: where they're found again, nobody has digested.
+        // Digests that can't be real: pages that have them in the result weren't digested again.
         let known = try #require(former(fingerprints.key, fingerprints.bytes))
         var changed = bytes
         changed[100_000] ^= 1
         let found = try #require(try await summary(of: changed, since: known).blocks).bytes
-        // Fingerprints are of 16 KiB: the four pages around the change.
+        // A fingerprint covers 16 KiB: the four pages around the change are digested.
         let group = 100_000 / 16384 * 128..<(100_000 / 16384 + 1) * 128
         #expect(found[group].elementsEqual(digests(of: changed, blockSize: 4096).bytes[group]))
         #expect(found[..<group.lowerBound].allSatisfy { $0 == 7 } && found[group.upperBound...].allSatisfy { $0 == 7 })
@@ -145,7 +145,7 @@ struct BlockDigestsTests {
         }
     }
 
-    @Test("fingerprints of another size aren't taken, nor any of blocks that aren't pages")
+    @Test("fingerprints of a wrong size are refused, and all fingerprints if blocks aren't pages")
     func wrongFingerprints() {
         let bytes = [UInt8](repeating: 0, count: 5 * 32)
         func digests(_ blockSize: Int, _ fingerprints: (key: [UInt8], bytes: [UInt8])) -> BlockDigests? {

@@ -18,14 +18,14 @@ struct ContentRootTests {
         return hasher.finalize()
     }
 
-    @Test("the blocks' digest is BLAKE2b with 32 bytes, as its reference implementation computes it")
+    @Test("the blocks' digest is BLAKE2b with 32 bytes, equal to that of its reference implementation")
     func blake2b() {
         let digest = Blake2b.digest(of: Array("abc".utf8)).map { String(format: "%02x", $0) }.joined()
         #expect(digest == "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319")
     }
 
     @Test(
-        "the root is what another implementation makes of the written definition",
+        "the root equals that of another implementation of the written definition",
         arguments: [
             (0, "13805a70995852f99e086ef4546cfa941464d779057d9442571060522ac6b458"),
             (1, "49e655c600139765d74eacae8b655b56d3ad16c2a8a4be4578bb2298c0717142"),
@@ -57,7 +57,7 @@ struct ContentRootTests {
         #expect(Set(roots).count == roots.count)
     }
 
-    @Test("a root is read back from its hexadecimal form, and from nothing else")
+    @Test("a root is read from its hexadecimal form, and from no other text")
     func hex() {
         let root = root(of: [1, 2, 3])
         #expect(ContentRoot(hex: root.description) == root)

@@ -3,9 +3,9 @@ import Testing
 
 @testable import SyncCryptography
 
-@Suite("What fuzzing found", .timeLimit(.minutes(60)))
+@Suite("The corpus of inputs that fuzzing found", .timeLimit(.minutes(60)))
 struct CorpusTests {
-    @Test("is parsed again, by every parser: no crash, and nothing but our errors", arguments: FuzzedParser.allCases)
+    @Test("is parsed by every parser without a crash, with typed errors only", arguments: FuzzedParser.allCases)
     func replay(parser: FuzzedParser) throws {
         let corpus = FormatVectors.resources.appending(path: "Corpus/\(parser.rawValue)")
         let files = try FileManager.default.contentsOfDirectory(at: corpus, includingPropertiesForKeys: nil)

@@ -3,19 +3,19 @@ import Testing
 
 @testable import SyncCryptography
 
-@Suite("The formats, as files that were written once", .timeLimit(.minutes(60)))
+@Suite("The formats, by files that an earlier version wrote", .timeLimit(.minutes(60)))
 struct FormatVectorTests {
-    @Test("sealed files of then open now", arguments: FormatVectors.sealed)
+    @Test("earlier sealed files open", arguments: FormatVectors.sealed)
     func opens(vector: FormatVectors.Sealed) throws {
         let file = try FormatVectors.read(vector.name)
         #expect(try FormatVectors.key().open(file, as: vector.context, upTo: 1 << 20) == vector.content)
-        // What zstd makes of the same bytes may change with its version.
+        // zstd's output for the same bytes may change with its version.
         if vector.options.compression == .none || vector.content.isEmpty {
             #expect(try FormatVectors.make(vector) == file)
         }
     }
 
-    @Test("a key file of then opens now, and is what would be written now")
+    @Test("an earlier key file opens, and equals the file that this version writes")
     func keyFile() async throws {
         let file = try KeyFile(FormatVectors.read("test.ticdsync"))
         #expect(try await file.open(with: Password(FormatVectors.password)) == FormatVectors.key().master)
@@ -26,10 +26,10 @@ struct FormatVectorTests {
     }
 
     #if os(Linux)
-    @Test("a program in another language, written by the article alone, opens them all, and a swapped one not")
+    @Test("a program in another language, written only from the article, opens all files and refuses a swapped file")
     func independentReader() throws {
         let process = Process()
-        // Debian's own Python, for which its packages are; `.ci/prepare` installs them.
+        // Debian's own Python, which has the packages that `.ci/prepare` installs.
         process.executableURL = URL(filePath: "/usr/bin/python3")
         process.arguments = [FormatVectors.resources.appending(path: "read_vectors.py").path]
         let output = Pipe()

@@ -18,7 +18,7 @@ struct KeyFileTests {
         )
     }
 
-    /// A file with other fields that a password key wraps, checksum and all.
+    /// Returns a key file with other parameters and a valid checksum.
     private static func forged(passes: Int, memory: Int) -> KeyFile {
         KeyFile(
             wrapping: MasterKey(),
@@ -31,7 +31,7 @@ struct KeyFileTests {
         )
     }
 
-    @Test("F5: gives the master key back to whoever has the password, and knows whoever has the key")
+    @Test("F5: returns the master key for the right password, and recognizes the right master key")
     func roundTrip() async throws {
         let master = MasterKey()
         let file = try await Self.create("geheim", master)
@@ -46,7 +46,7 @@ struct KeyFileTests {
         #expect(!read.binds(registration: Self.registration + [10]))
     }
 
-    @Test("F6: a wrong password is told apart from a damaged file")
+    @Test("F6: a wrong password and a damaged file have different errors")
     func wrongPassword() async throws {
         let file = try await Self.create()
         let wrong = await #expect(throws: CryptographyError.self) { try await file.open(with: Password("geheim ")) }
@@ -56,7 +56,7 @@ struct KeyFileTests {
         #expect(failure { try KeyFile(damaged) }?.code == .corrupt)
     }
 
-    @Test("F6, D19: whichever byte is flipped, and wherever it's cut or extended, it's refused in words, unopened")
+    @Test("F6, D19: a file with any flipped byte, or of any other length, is refused with a typed error, unopened")
     func damage() async throws {
         let file = try await Self.create()
         var cases = 0
@@ -79,7 +79,7 @@ struct KeyFileTests {
         #expect(cases == 264 * 4)
     }
 
-    @Test("whatever is changed by somebody who mends the checksum, no password opens it, and no key is proven")
+    @Test("after any change with a corrected checksum, no password opens the file and no key is proven")
     func forgery() async throws {
         let master = MasterKey()
         let file = try await Self.create("geheim", master)
@@ -89,13 +89,13 @@ struct KeyFileTests {
             var bytes = file.bytes
             bytes[index] ^= 0x40
             bytes.replaceSubrange(232..., with: Blake2b.digest(of: Array(bytes.prefix(232))))
-            // Its suite is refused as it's read; all else when it's used.
+            // A changed suite is refused when the file is read, every other change when the file is used.
             guard let forged = try? KeyFile(bytes) else {
                 #expect((18..<20).contains(index))
                 continue
             }
             #expect(!forged.isProven(by: master))
-            // As if the salt and parameters in it had made this key.
+            // As if this key had been derived with the salt and parameters in the file.
             let code = failure { try forged.unwrap(with: passwordKey) }?.code
             #expect(code == (index < 200 ? .wrongPassword : .tampered))
         }
@@ -111,7 +111,7 @@ struct KeyFileTests {
         #expect(error?.code == code)
     }
 
-    @Test("F5, D19: another password means another file for the same key, with a fresh salt and nothing weaker")
+    @Test("F5, D19: a new password gives another file for the same key, with a fresh salt and no weaker parameters")
     func passwordChange() async throws {
         let master = MasterKey()
         let file = try await Self.create("alt", master)
@@ -128,7 +128,7 @@ struct KeyFileTests {
         #expect(try await KeyFile(changed.bytes).open(with: Password("neu")) == master)
         let old = await #expect(throws: CryptographyError.self) { try await changed.open(with: Password("alt")) }
         #expect(old?.code == .wrongPassword)
-        // What can't be helped: the former file still opens with the former password.
+        // Unavoidable: the former file still opens with the former password.
         #expect(try await file.open(with: Password("alt")) == master)
         let foreign = await #expect(throws: CryptographyError.self) {
             try await file.changingPassword(to: Password("neu"), masterKey: MasterKey())
@@ -150,7 +150,7 @@ struct KeyFileTests {
             #expect(failure { try SaltFile(Array(salt.bytes.prefix(index))) }?.code == .corrupt)
         }
         #expect(failure { try SaltFile(salt.bytes + [0]) }?.code == .corrupt)
-        // What the Objective-C framework wrote there.
+        // The Objective-C framework wrote such a file there.
         #expect(failure { try SaltFile(.noise(20)) }?.code == .unsupportedFormat)
     }
 

@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import SyncCryptography
 
-/// Takes jobs and runs them when it's told.
+/// An executor that holds jobs until the test runs them.
 private final class HoldingExecutor: TaskExecutor {
     private let jobs = Locked<[UnownedJob]>([])
     private let arrivals: AsyncStream<Void>
@@ -34,7 +34,7 @@ struct PasswordKeyTests {
     private static let salt = [UInt8](repeating: 5, count: 16)
 
     @Test(
-        "parameters below the least are a downgrade, above the most an attack: refused before anything is allocated",
+        "parameters below the minimum or above the maximum are refused before anything is allocated",
         arguments: [
             (1, 64 << 10, CryptographyError.Code.weakParameters), (2, (64 << 10) - 1, .weakParameters),
             (0, 0, .weakParameters), (3, 8, .weakParameters), (1, 1 << 20, .weakParameters),
@@ -52,7 +52,7 @@ struct PasswordKeyTests {
         #expect(executor.count == 0)
     }
 
-    @Test("a quarter of the machine's memory is the most")
+    @Test("a quarter of the machine's memory is the maximum")
     func machineMemory() throws {
         let parameters = PasswordParameters.moderate
         try parameters.validate(machineMemory: 1 << 30)
@@ -61,7 +61,7 @@ struct PasswordKeyTests {
         try PasswordParameters.interactive.validate(machineMemory: 256 << 20)
     }
 
-    @Test("the default is libsodium's MODERATE, the floor its INTERACTIVE")
+    @Test("the default is libsodium's MODERATE, the minimum its INTERACTIVE")
     func defaults() {
         #expect(PasswordParameters.moderate == PasswordParameters(passes: 3, memoryKibibytes: 262_144))
         #expect(PasswordParameters.interactive == PasswordParameters(passes: 2, memoryKibibytes: 65_536))
@@ -69,7 +69,7 @@ struct PasswordKeyTests {
         #expect(mixed.noWeaker(than: .moderate) == PasswordParameters(passes: 9, memoryKibibytes: 262_144))
     }
 
-    @Test("whoever is cancelled waits no longer, and a hash that hadn't begun doesn't begin")
+    @Test("a cancelled task stops waiting, and a hash that hasn't started doesn't start")
     func cancellation() async throws {
         let executor = HoldingExecutor()
         let waiting = Task {
@@ -77,14 +77,14 @@ struct PasswordKeyTests {
         }
         await executor.waitForJob()
         waiting.cancel()
-        // The job is still held: nobody waited for it.
+        // The job is still held: the cancelled task didn't wait for it.
         await #expect(throws: CancellationError.self) { try await waiting.value }
         #expect(executor.count == 1)
         executor.runAll()
         #expect(executor.count == 0)
     }
 
-    @Test("the result of abandoned work is dropped when it comes, and so wiped")
+    @Test("the result of abandoned work is discarded, and so wiped")
     func abandonedResult() async throws {
         let ticket = Ticket<SecretBytes>()
         let waiting = Task { _ = try await ticket.value(of: "nothing") }
@@ -100,7 +100,7 @@ struct PasswordKeyTests {
         #expect(weakKey == nil)
     }
 
-    @Test("it's made away from the cooperative pool, by the executor that is given")
+    @Test("it's derived on the given executor, not on the cooperative pool")
     func executor() async throws {
         let executor = HoldingExecutor()
         let password = try Password("geheim")

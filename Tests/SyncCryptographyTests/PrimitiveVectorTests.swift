@@ -2,7 +2,7 @@ import Testing
 
 @testable import SyncCryptography
 
-@Suite("The primitives compute what was published")
+@Suite("The primitives compute the published values")
 struct PrimitiveVectorTests {
     @Test("BLAKE2b: the example of RFC 7693, appendix A")
     func blake2b() {
@@ -38,7 +38,7 @@ struct PrimitiveVectorTests {
     }
 
     @Test(
-        "GMAC: test case 13 of the GCM specification, and a value that another implementation computed",
+        "GMAC: test case 13 of the GCM specification, and a value of another implementation",
         .enabled(if: GMAC.isAvailable),
         arguments: [
             ("", "530f8afbc74536b9a963b4f1c4cb738b"),

@@ -2,8 +2,8 @@ import Testing
 
 @testable import SyncCryptography
 
-/// D19: whatever is done to a sealed file, it opens as what was sealed or not at all.
-@Suite("A sealed file that somebody changed", .timeLimit(.minutes(60)))
+/// D19: after any change, a sealed file opens with its original content or not at all.
+@Suite("A sealed file that an attacker changed", .timeLimit(.minutes(60)))
 struct SealedFileAttackTests {
     /// A file, the key and the offsets of its chunks.
     private struct Target {
@@ -45,7 +45,7 @@ struct SealedFileAttackTests {
         ]
     }
 
-    @Test("D19: by flipping bits of any one byte: refused, with the code of the part it belongs to")
+    @Test("D19: by flipping bits of any byte: it's refused, with the error code of the changed field")
     func flips() throws {
         var cases = 0
         var targets = try Self.targets()
@@ -61,7 +61,7 @@ struct SealedFileAttackTests {
                         case 20..<24: [.tampered, .unsupportedFormat]
                         case 24..<40: [.unknownEpoch]
                         case 40..<104: [.tampered]
-                        // The length of a chunk that then seems to be longer than the file.
+                        // A changed length can make a chunk longer than the file.
                         case _ where target.offsets.contains { (0..<4).contains(index - $0) }: [.tampered, .truncated]
                         default: [.tampered]
                         }
@@ -77,7 +77,7 @@ struct SealedFileAttackTests {
         #expect(cases > 15_000, "\(cases) cases")
     }
 
-    @Test("F7, D19: by cutting it off at any length: truncated")
+    @Test("F7, D19: by cutting it off at any length: it's truncated")
     func truncations() throws {
         var cases = 0
         for target in try Self.targets() {
@@ -89,7 +89,7 @@ struct SealedFileAttackTests {
         #expect(cases > 1000, "\(cases) cases")
     }
 
-    @Test("D19: by appending anything, a chunk of its own or the whole file again: refused")
+    @Test("D19: by appending anything, also one of its chunks or the whole file: it's refused")
     func extensions() throws {
         for target in try Self.targets() {
             let extras = target.chunks.map(Array.init) + [[0], .noise(200), target.sealed]
@@ -97,7 +97,7 @@ struct SealedFileAttackTests {
         }
     }
 
-    @Test("D19: by any order, omission or repetition of up to four chunks: only the right one opens")
+    @Test("D19: by any order, omission or repetition of chunks: only the right order opens")
     func arrangements() throws {
         let target = try Target(.text(3 * 4096 + 100), Fixture.smallChunks)
         let chunks = target.chunks
@@ -119,7 +119,7 @@ struct SealedFileAttackTests {
         #expect(cases == 1365)
     }
 
-    @Test("D19: by a chunk, or the header, of another file of the same content, key and place: refused")
+    @Test("D19: by a chunk or the header of another file of the same content, key and context: it's refused")
     func mixtures() throws {
         let first = try Target(.text(3 * 4096 + 100), Fixture.smallChunks)
         let second = try Target(.text(3 * 4096 + 100), Fixture.smallChunks)
@@ -132,7 +132,7 @@ struct SealedFileAttackTests {
         #expect(first.code(Array(second.start) + second.chunks.flatMap { $0 }) == nil)
     }
 
-    @Test("D19: by making a former chunk the last, or the last one not: refused")
+    @Test("D19: by marking an earlier chunk as the last, or unmarking the last: it's refused")
     func lastFlags() throws {
         for target in try Self.targets() {
             for (index, offset) in target.offsets.dropLast().enumerated() {
@@ -144,7 +144,7 @@ struct SealedFileAttackTests {
         }
     }
 
-    @Test("lengths that can't be are refused before anything is read or allocated for them")
+    @Test("impossible lengths are refused before anything is read or allocated for them")
     func hostileLengths() throws {
         let target = try Target(.text(3 * 4096), Fixture.smallChunks)
         let header = try SealedHeader.read(Array(target.start)).header
@@ -157,11 +157,11 @@ struct SealedFileAttackTests {
                 accepted += 1
             }
         }
-        // Whole and raw; compressed to less; last and raw; last and compressed.
+        // Accepted: whole and raw; compressed and smaller; last and raw; last and compressed.
         #expect(accepted == 1 + 4095 + 4097 + 4095)
     }
 
-    @Test("noise, with or without a true beginning, is refused")
+    @Test("noise, with or without a real beginning, is refused")
     func noise() throws {
         let target = try Target(.text(3 * 4096), Fixture.smallChunks)
         for seed in UInt64(0)..<500 {

@@ -7,7 +7,7 @@ import Testing
 struct SealedFileTests {
     private static let sizes = [0, 1, 63, 4095, 4096, 4097, 8192, 12_288, 12_289, 50_000]
 
-    @Test("opens as what was sealed, whatever its size, its chunks and its compression", arguments: sizes)
+    @Test("opens with the content that was sealed, for any size, chunk size and compression", arguments: sizes)
     func roundTrip(count: Int) throws {
         let key = try Fixture.key()
         let contents: [[UInt8]] = [.noise(count), .text(count), .init(repeating: 0, count: count)]
@@ -22,7 +22,7 @@ struct SealedFileTests {
         }
     }
 
-    @Test("is another one each time, and shows nothing of what is in it")
+    @Test("is different each time, and reveals nothing of its content")
     func freshness() throws {
         let key = try Fixture.key()
         let content = Array(String(repeating: "CANARY", count: 100).utf8)
@@ -46,7 +46,7 @@ struct SealedFileTests {
         #expect(records.map(\.isLast) == [false, false, true])
     }
 
-    @Test("D19: doesn't open in another context: moved, exchanged, or put in another generation's place")
+    @Test("D19: doesn't open in another context, such as at another path or in another generation")
     func contexts() throws {
         let key = try Fixture.key()
         let sealed = key.seal([1, 2, 3], as: Fixture.context)
@@ -65,7 +65,7 @@ struct SealedFileTests {
         #expect(error?.code == .tampered)
     }
 
-    @Test("of a former epoch is an orphan, of one that isn't known an unknown epoch: neither is tampered with")
+    @Test("of a former epoch is an orphan, and of an unknown epoch has its own error: neither is tampered with")
     func epochs() throws {
         let key = try Fixture.key()
         let former = EpochKey(master: MasterKey(), epoch: Fixture.formerEpoch)
@@ -78,7 +78,7 @@ struct SealedFileTests {
         #expect(EpochKey(master: MasterKey(), epoch: key.epoch, formerEpochs: [key.epoch]).formerEpochs.isEmpty)
     }
 
-    @Test("that holds more than expected is refused, before it's all decompressed")
+    @Test("that holds more than expected is refused before all of it is decompressed")
     func limit() throws {
         let key = try Fixture.key()
         let bomb = key.seal([UInt8](repeating: 0, count: 16 << 20), as: Fixture.context)
@@ -89,7 +89,7 @@ struct SealedFileTests {
         #expect(try key.open(small, as: Fixture.context, upTo: 3) == [1, 2, 3])
     }
 
-    @Test("that a key holder wrote wrongly is refused: a chunk that decompresses to too much, too little or not at all")
+    @Test("of a faulty writer with the key is refused: a chunk decompresses to too much, too little or not at all")
     func wrongWriters() throws {
         let key = try Fixture.key()
         let codec = ChunkCodec(sealing: Fixture.context, with: key, options: Fixture.smallChunks)
@@ -110,11 +110,11 @@ struct SealedFileTests {
         #expect(open(compressed: try compressed(4095), isLast: false)?.code == .tampered)
         #expect(open(compressed: try compressed(4095), isLast: true) == nil)
         #expect(open(compressed: .noise(100), isLast: true)?.code == .tampered)
-        // An empty frame of zstd: a last chunk without content, where there is some before it.
+        // An empty frame of zstd: an empty last chunk after other chunks.
         #expect(open(compressed: bytes(hex: "28b52ffd2000010000"), isLast: true)?.code == .tampered)
     }
 
-    @Test("sizes that chunks can't have are a programmer's mistake")
+    @Test("invalid chunk sizes trap")
     func chunkSizes() async {
         await #expect(processExitsWith: .failure) { _ = SealingOptions(chunkSize: 2048) }
         await #expect(processExitsWith: .failure) { _ = SealingOptions(chunkSize: 5000) }

@@ -15,7 +15,7 @@ struct SecretTests {
         #expect(SecretBytes(randomCount: 32) != SecretBytes(randomCount: 32))
     }
 
-    @Test("can't be written once they're made")
+    @Test("can't be written after they're created")
     func readOnly() async {
         await #expect(processExitsWith: .failure) {
             let secret = SecretBytes(copying: [1, 2, 3])
@@ -26,14 +26,14 @@ struct SecretTests {
         }
     }
 
-    @Test("that couldn't be filled are given back")
+    @Test("whose filling throws are released")
     func throwingFill() {
         struct Failure: Error {}
         #expect(throws: Failure.self) { try SecretBytes(count: 16) { _ in throw Failure() } }
     }
 
     @Test(
-        "F3: a password is UTF-8 in its normal form, less one line end, and otherwise as it was typed",
+        "F3: a password is UTF-8 in its normal form, without one line end, and otherwise unchanged",
         arguments: [
             ("geheim", "geheim"), ("geheim\n", "geheim"), ("geheim\r\n", "geheim"), ("geheim\n\n", "geheim\n"),
             (" ge heim ", " ge heim "), ("Zu\u{308}rich", "Z\u{FC}rich"), ("\u{212B}", "\u{C5}"), ("\n\n", "\n"),
@@ -46,7 +46,7 @@ struct SecretTests {
         }
     }
 
-    @Test("an empty password, one too long and one that isn't UTF-8 are refused in words")
+    @Test("a password that is empty, too long or not UTF-8 is refused with a typed error")
     func refusedPasswords() throws {
         for text in ["", "\n", "\r\n"] {
             #expect(failure { try Password(text) }?.code == .invalidPassword)
@@ -63,11 +63,11 @@ struct SecretTests {
     @Test("a password whose normal form the system gets wrong is refused rather than cut off")
     func manyMarks() throws {
         for count in [1, 10, 63, 64, 65, 100, 1000] {
-            // In normal form it's two marks.
+            // In normal form each of these marks is two marks.
             let text = "a" + String(repeating: "\u{344}", count: count)
             do {
                 let expected = "a" + String(repeating: "\u{308}\u{301}", count: count)
-                // The first mark may be one letter with the “a”.
+                // The first mark may combine with the “a” into one letter.
                 #expect(try Password(text).bytes.count == expected.utf8.count - 1)
             } catch {
                 #expect(error.code == .invalidPassword && count > 10)
@@ -75,7 +75,7 @@ struct SecretTests {
         }
     }
 
-    @Test("F3: the same password is the same, another isn't")
+    @Test("F3: passwords are equal after normalization, and different passwords aren't")
     func passwordEquality() throws {
         #expect(try Password("Zu\u{308}rich") == Password("Z\u{FC}rich\n"))
         #expect(try Password("a") != Password("a "))
@@ -119,7 +119,7 @@ struct SecretTests {
         for body in failures {
             do {
                 values.append(try await body())
-                Issue.record("something that must fail didn't")
+                Issue.record("a call that must throw didn't")
             } catch {
                 values.append(error)
             }

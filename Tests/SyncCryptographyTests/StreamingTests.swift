@@ -9,7 +9,7 @@ struct StreamingTests {
     private static let sizes = [0, 1, 4095, 4096, 4097, 40_960, 41_000]
 
     @Test(
-        "gives what sealing in memory gives, whatever pieces the source has",
+        "equals sealing in memory, whatever pieces the source gives",
         arguments: sizes,
         [[1009], [4096], [1, 70_000, 64]]
     )
@@ -49,7 +49,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("a content is digested on all cores as its hasher digests it", arguments: [0, 1, 1 << 20, 5_000_000])
+    @Test("digesting on all cores gives the root that the hasher gives", arguments: [0, 1, 1 << 20, 5_000_000])
     func contentRoot(count: Int) async throws {
         let content = [UInt8].noise(count)
         var hasher = ContentRootHasher()
@@ -64,14 +64,14 @@ struct StreamingTests {
     }
 
     @Test(
-        "compression takes less effort while the workers are busy, more while they wait for the medium, and opens all the same"
+        "compression takes less effort while the workers are busy and more while they wait for the medium, and the file opens"
     )
     func adaptiveCompression() async throws {
         var effort = CompressionEffort(.adaptive)
         #expect(effort.level == 1)
         for _ in 0..<3 { effort.note(isIdle: false) }
         effort.note(isIdle: true)
-        #expect(effort.level == 1, "it takes several in a row")
+        #expect(effort.level == 1, "the level changes only after several chunks in a row")
         for _ in 0..<100 { effort.note(isIdle: false) }
         #expect(effort.level == CompressionEffort.levels.first)
         for _ in 0..<100 { effort.note(isIdle: true) }
@@ -91,7 +91,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("a pass whose chunks are waited for compresses less than one that waits for its medium", arguments: 0..<5)
+    @Test("a pass that waits for its workers compresses less than a pass that waits for its medium", arguments: 0..<5)
     func effortOfAPass(seed: UInt64) async throws {
         let key = try Fixture.key()
         let content = [UInt8].text(1_000_000)
@@ -104,7 +104,7 @@ struct StreamingTests {
                     let source = Pieces(bytes: content, sizes: [4096])
                     for try await piece in key.sealing(source, as: Fixture.context, options: options, on: workers) {
                         size += piece.count
-                        // In virtual time, in which the workers come to an end with what they have.
+                        // In virtual time, in which the workers finish all submitted chunks.
                         if pause > .zero { try await simulation.clock.sleep(for: pause) }
                     }
                     return size
@@ -116,7 +116,7 @@ struct StreamingTests {
         #expect(sizes[1] < sizes[0] * 95 / 100, "\(sizes)")
     }
 
-    @Test("the workers are idle only when none of the chunks is worked on, not when the next one is there")
+    @Test("the workers are idle only when all chunks are done, not when just the next chunk is done")
     func idleness() async throws {
         try await SealingWorkers.withWorkers(count: 2) { workers in
             let window = ChunkWindow<Int>(workers)
@@ -130,7 +130,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("with chunks of 1 MiB the content root comes of the same work on each chunk")
+    @Test("with chunks of 1 MiB the content root is computed in the same work on each chunk")
     func largeChunks() async throws {
         let key = try Fixture.key()
         for content in [[UInt8].text(5_000_000), .text(2 << 20), []] {
@@ -149,7 +149,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("each pass begins anew: same salt, same sizes, other nonces, and each opens")
+    @Test("each pass starts over with the same salt and sizes and new nonces, and its result opens")
     func passes() async throws {
         let key = try Fixture.key()
         try await SealingWorkers.withWorkers { workers in
@@ -183,7 +183,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("D19: of a damaged file nothing is given but authentic chunks in order, and then the error")
+    @Test("D19: a damaged file gives only authentic chunks in order, and then the error")
     func damage() async throws {
         let key = try Fixture.key()
         let content = [UInt8].text(3 * 4096 + 100)
@@ -213,7 +213,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("reads no further ahead of whoever iterates than it works on")
+    @Test("reads ahead of the iterating caller only as many chunks as it works on")
     func bounded() async throws {
         let key = try Fixture.key()
         try await SealingWorkers.withWorkers(count: 3) { workers in
@@ -222,7 +222,7 @@ struct StreamingTests {
             let sealing = key.sealing(source, as: Fixture.context, options: Fixture.smallChunks, on: workers)
             var given = 0
             for try await _ in sealing {
-                // The first is the header; one chunk is read ahead to know whether there is one.
+                // The first piece is the header. One chunk is read ahead to know whether it exists.
                 #expect(read.withLock { $0 } <= given + 2 * 3 + 1)
                 given += 1
             }
@@ -230,7 +230,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("an error of the source is thrown as it is, and the pass is over")
+    @Test("an error of the source is thrown unchanged, and the pass is over")
     func sourceFails() async throws {
         struct Failure: Error {}
         let key = try Fixture.key()
@@ -246,7 +246,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("gives the chunks in order, whatever order they're worked on in")
+    @Test("gives the chunks in order, whatever the order of the work on them")
     func seededOrders() async throws {
         let key = try Fixture.key()
         let content = [UInt8].text(9 * 4096 + 17)
@@ -262,7 +262,7 @@ struct StreamingTests {
         #expect(exploration.distinctOrders > 200, "\(exploration)")
     }
 
-    @Test("several files at once share the workers")
+    @Test("several files share the workers concurrently")
     func severalFiles() async throws {
         let key = try Fixture.key()
         let exploration = try await Simulation.explore(seeds: 0..<100) { _ in
@@ -285,7 +285,7 @@ struct StreamingTests {
         #expect(exploration.distinctOrders > 50, "\(exploration)")
     }
 
-    @Test("cancelled at whichever moment, it ends at once: cancelled, or whole if it was done")
+    @Test("cancelled at any moment, it ends at once with CancellationError, or with the whole file if it was done")
     func cancellation() async throws {
         let key = try Fixture.key()
         let content = [UInt8].text(6 * 4096)
@@ -318,9 +318,9 @@ struct StreamingTests {
         #expect(cancelled > 10, "\(cancelled) moments")
     }
 
-    @Test("who goes away in the middle leaves no work behind that hasn't begun")
+    @Test("a caller that stops iterating leaves no work that hasn't started")
     func abandonment() async throws {
-        // One thread: nothing that was submitted begins before the next suspension.
+        // One thread: no submitted work starts before the next suspension.
         try await Simulation.run(seed: 1) { _ in
             try await SealingWorkers.withWorkers(count: 2) { workers in
                 let begun = Locked(0)
@@ -336,7 +336,7 @@ struct StreamingTests {
         }
     }
 
-    @Test("whoever iterates after the workers have gone is told that it's cancelled, also in the middle")
+    @Test("iterating after the workers have ended throws CancellationError, also in the middle of a pass")
     func afterTheEnd() async throws {
         let key = try Fixture.key()
         let content = [UInt8].noise(100_000)

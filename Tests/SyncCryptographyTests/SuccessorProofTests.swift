@@ -12,7 +12,7 @@ struct SuccessorProofTests {
         try SuccessorProof(former: Fixture.key(), successor: successor, registration: registration)
     }
 
-    @Test("holds for the keys that made it, its own epochs and its own registration")
+    @Test("holds only for the key that created it, its epochs and its registration")
     func holds() throws {
         let proof = try SuccessorProof(Self.proof().bytes)
         #expect(try proof == Self.proof())
@@ -25,7 +25,7 @@ struct SuccessorProofTests {
         #expect(!proof.holds(for: other, registration: Self.registration))
     }
 
-    @Test("D19: whichever byte is flipped, and wherever it's cut or extended, it's refused in words")
+    @Test("D19: with any flipped byte, or of any other length, it's refused with a typed error")
     func damage() throws {
         let bytes = try Self.proof().bytes
         for index in bytes.indices {
@@ -37,7 +37,7 @@ struct SuccessorProofTests {
         #expect(failure { try SuccessorProof(bytes + [0]) }?.code == .corrupt)
     }
 
-    @Test("D19: with the checksum mended after any change it proves nothing")
+    @Test("D19: after any change with a corrected checksum it proves nothing")
     func mended() throws {
         let bytes = try Self.proof().bytes
         for index in 18..<116 {
@@ -52,7 +52,7 @@ struct SuccessorProofTests {
         }
     }
 
-    @Test("is what the article says, byte by byte")
+    @Test("has the layout that the article describes, byte by byte")
     func layout() throws {
         let key = try Fixture.key()
         var expected = Array("storesync epoch".utf8) + [0, 1, 0, 1, 0]

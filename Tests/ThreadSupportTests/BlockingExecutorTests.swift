@@ -9,7 +9,7 @@ struct BlockingExecutorTests {
         #expect(value == 42)
     }
 
-    @Test("hands on the error that the work throws")
+    @Test("rethrows the error that the work throws")
     func throwsTheError() async {
         struct Failure: Error {}
         await #expect(throws: Failure.self) {
@@ -17,7 +17,7 @@ struct BlockingExecutorTests {
         }
     }
 
-    @Test("does not hold up the cooperative pool: many blocked jobs run side by side")
+    @Test("doesn't hold up the cooperative pool: many blocked jobs run concurrently")
     func manyJobsBlockSideBySide() async throws {
         let meeting = Locked(0)
         try await withThrowingTaskGroup(of: Int.self) { group in

@@ -1,6 +1,6 @@
 import Crypto
 
-/// What Apache keeps of a user who is asked for a digest.
+/// Apache's password entry of a user with digest authentication.
 enum DigestPassword {
     static func entry(user: String, realm: String, password: String) -> String {
         let digest = Insecure.MD5.hash(data: Array("\(user):\(realm):\(password)".utf8))

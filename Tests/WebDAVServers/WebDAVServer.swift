@@ -13,7 +13,7 @@ import Glibc
 /// A kind of WebDAV server that may be installed.
 package enum ServerKind: String, Sendable, CaseIterable, CustomStringConvertible {
     case apache, lighttpd, nginx, rclone
-    /// Apache that asks for a digest, and by TLS.
+    /// Apache with digest authentication, and Apache with TLS.
     case apacheDigest, apacheTLS
 
     package static let plain: [ServerKind] = [.apache, .lighttpd, .nginx, .rclone]
@@ -29,7 +29,7 @@ package enum ServerKind: String, Sendable, CaseIterable, CustomStringConvertible
         }
     }
 
-    /// Whether tests can use it; in continuous integration, one that is missing is a failure.
+    /// Whether tests can use it; in continuous integration, a missing server is a failure.
     package var isInstalled: Bool {
         FileManager.default.isExecutableFile(atPath: program) || ProcessInfo.processInfo.environment["CI"] != nil
     }
@@ -37,7 +37,7 @@ package enum ServerKind: String, Sendable, CaseIterable, CustomStringConvertible
     package static let plainInstalled = plain.filter(\.isInstalled)
 }
 
-/// A WebDAV server on loopback, with a folder of its own; it ends with the last reference.
+/// A WebDAV server on loopback, with its own folder; it ends when its last reference is released.
 package final class WebDAVServer: Sendable {
     package static let credentials = WebDAVCredentials(user: "user", password: "correct horse")
 
@@ -46,7 +46,7 @@ package final class WebDAVServer: Sendable {
     package let port: Int
     private let process: Process
 
-    /// Starts a server and waits until it takes connections.
+    /// Starts a server and waits until it accepts connections.
     package init(_ kind: ServerKind) async throws {
         self.kind = kind
         port = try freePort()
@@ -62,7 +62,7 @@ package final class WebDAVServer: Sendable {
         try await configure()
         process.terminationHandler = { [folder] _ in cleanUp(folder) }
         try process.run()
-        // Nothing tells when a server is ready but that it answers.
+        // A server doesn't report that it is ready, so this polls its port.
         for _ in 0..<1000 {
             if isListening(port) { return }
             guard process.isRunning else { break }
@@ -74,21 +74,21 @@ package final class WebDAVServer: Sendable {
 
     deinit {
         guard process.isRunning else { return cleanUp(folder) }
-        // With its workers: it leads a group of its own. It may have been started with other signals blocked.
+        // Kills its workers too, which are in its process group. Other signals may be blocked in the server.
         kill(-process.processIdentifier, SIGKILL)
     }
 
-    /// What the server serves.
+    /// The folder that the server serves.
     package var share: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
 
     package var url: URL { url(port: port) }
 
-    /// The share as it is seen through another port.
+    /// Returns the URL of the share at a port, such as a proxy's.
     package func url(port: Int) -> URL {
         let scheme = kind == .apacheTLS ? "https" : "http"
         let path = kind == .rclone || kind == .nginx || kind == .lighttpd ? "/" : "/dav/a%20share/"
         guard let url = URL(string: "\(scheme)://localhost:\(port)\(path)") else {
-            preconditionFailure("a URL of ours")
+            preconditionFailure("the URL of a test server must be valid")
         }
         return url
     }
@@ -239,7 +239,7 @@ package final class WebDAVServer: Sendable {
     }
 }
 
-/// Removes a folder, of which a server that is ending may still remove something too.
+/// Removes a folder; a server that is ending may remove files in it at the same time.
 private func cleanUp(_ folder: URL) {
     try? FileManager.default.removeItem(at: folder)
 }

@@ -4,7 +4,7 @@ import Darwin
 import CMalloc
 #endif
 
-/// How many bytes the process has allocated and not freed, by its allocator's own count.
+/// Returns the bytes that the process has allocated and not freed, by its allocator's own count.
 func allocatedBytes() -> Int {
     #if canImport(Darwin)
     var statistics = malloc_statistics_t()

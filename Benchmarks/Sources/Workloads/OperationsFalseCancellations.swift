@@ -1,16 +1,16 @@
 import Operations
 import Synchronization
 
-/// The handles of one round, and what its operations noticed.
+/// The handles of one round, and the cancellations that its operations observed.
 private final class Field: Sendable {
     let handles = Mutex<[OperationHandle<Void>]>([])
-    /// The victim that began last.
+    /// The victim that started last.
     let latestVictim = Atomic(0)
     let falseCancellations = Atomic(0)
     let cancelledWhileRunning = Atomic(0)
 }
 
-/// An operation that looks whether it's cancelled, or cancels the next one, or waits to be cancelled.
+/// An operation that checks whether it's cancelled, or cancels the next one, or waits to be cancelled.
 private actor Watchful: Operation {
     static let period = 100
 
@@ -33,7 +33,7 @@ private actor Watchful: Operation {
         } else {
             await Task.yield()
             if (index + 1) % Self.period == Self.period - 1 {
-                // Most often another worker takes the victim up meanwhile.
+                // Usually another worker starts the victim meanwhile.
                 for _ in 0..<1_000 where field.latestVictim.load(ordering: .relaxed) <= index { await Task.yield() }
                 field.handles.withLock { $0[index + 1] }.cancel()
             }
@@ -59,7 +59,7 @@ private actor Watchful: Operation {
     }
 }
 
-/// `count` operations that nobody cancels, among others that are cancelled.
+/// Runs `count` operations that aren't cancelled, among others that are cancelled.
 func operationsFalseCancellations(_ count: Int) async throws -> Measurement {
     let total = count * Watchful.period / (Watchful.period - 1)
     let roundSize = min(total, 100_000)
@@ -76,7 +76,7 @@ func operationsFalseCancellations(_ count: Int) async throws -> Measurement {
             falseOnes += field.falseCancellations.load(ordering: .relaxed)
             running += field.cancelledWhileRunning.load(ordering: .relaxed)
             left += handles.count { !$0.state.isEnded }
-            // The operations hold the field, and it the handles.
+            // Breaks the cycle: the operations hold the field, and the field holds the handles.
             field.handles.withLock { $0 = [] }
         }
     }

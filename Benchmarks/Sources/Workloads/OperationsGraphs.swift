@@ -22,7 +22,7 @@ func runOperations(_ workload: Workload, _ count: Int) async throws -> Measureme
     }
 }
 
-/// A supervisor that holds operations back until it's told to go on.
+/// Creates a supervisor that is suspended until it is resumed.
 func heldBack() -> OperationSupervisor {
     OperationSupervisor(OperationSupervisor.Configuration(width: width, isSuspended: true))
 }

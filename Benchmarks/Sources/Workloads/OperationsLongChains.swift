@@ -1,12 +1,12 @@
 import Operations
 import Synchronization
 
-/// Counts operations that exist.
+/// Counts the operations that exist.
 private final class Census: Sendable {
     let living = Atomic(0)
 }
 
-/// An operation that holds the handle of the one it depends on, as an operation that uses its value does.
+/// An operation that holds the handle of its dependency, just as an operation that uses its value does.
 private actor Link: Operation {
     private let upstream: OperationHandle<Void>?
     private let census: Census
@@ -46,7 +46,7 @@ func operationsChainDropped(_ count: Int) async -> Measurement {
     if let supervisor { _ = addChain(to: supervisor, count, census) }
     let start = clock.now
     supervisor = nil
-    // The last reference is gone: whatever is to be freed is freed within the line above.
+    // The line above releases the last reference, and frees everything before it returns.
     return Measurement(clock.now - start, ["left": Double(census.living.load(ordering: .relaxed))])
 }
 
@@ -59,7 +59,7 @@ func operationsChainFailed(_ count: Int) async throws -> Measurement {
         try await supervisor.drain()
     }
     let hasCause = last.error is HeadFailed
-    // The supervisor drains a moment before the task that ran the last operation lets go of it.
+    // The supervisor drains a moment before the task that ran the last operation releases it.
     for _ in 0..<1_000 where census.living.load(ordering: .relaxed) > 0 { try await Task.sleep(for: .milliseconds(1)) }
     return Measurement(
         duration,

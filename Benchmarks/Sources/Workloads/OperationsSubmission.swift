@@ -1,7 +1,7 @@
 import Operations
 import Synchronization
 
-/// Counts what happened to all operations together.
+/// Counts the endings of all operations.
 private final class Tally: Sendable {
     let completions = Atomic(0)
     let cancellations = Atomic(0)

@@ -1,14 +1,14 @@
-/// How many operations run at once, for the contenders that have such a bound.
+/// The number of operations that run at once, for the contenders that have such a limit.
 let width = 2
 
 /// Runs a workload once.
 ///
 /// - Parameters:
-///   - workload: What to do.
-///   - contender: Who does it.
-///   - count: How many operations.
-/// - Returns: How long it took, and what was counted; `nil` if the contender can't do such a thing.
-/// - Throws: What an operation threw that shouldn't have.
+///   - workload: The workload.
+///   - contender: The contender that runs it.
+///   - count: The number of operations.
+/// - Returns: The time it took, and the other measured values; `nil` if the contender can't run the workload.
+/// - Throws: The error of an operation that shouldn't have failed.
 public func run(_ workload: Workload, by contender: Contender, count: Int) async throws -> Measurement? {
     switch contender {
     case .operations: try await runOperations(workload, count)
@@ -22,7 +22,7 @@ public func run(_ workload: Workload, by contender: Contender, count: Int) async
     }
 }
 
-/// How long `body` takes.
+/// Returns the time that `body` takes.
 func timed(_ body: () async throws -> Void) async rethrows -> Duration {
     try await ContinuousClock().measure(body)
 }

@@ -2,7 +2,7 @@ import CLibsodium
 import Foundation
 import SyncCryptography
 
-/// Mebibytes of noise, one at a time: nothing that could be compressed, and no disk.
+/// Mebibytes of noise, one at a time: it can't be compressed, and no disk is involved.
 private struct Noise: AsyncSequence, Sendable {
     let count: Int
     let block: [UInt8]
@@ -41,7 +41,7 @@ private struct Pieces: AsyncSequence, Sendable {
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(rest: pieces[...]) }
 }
 
-/// Seals or opens so many MiB as the library does: with a digest of every chunk, by one worker or by one for each core.
+/// Seals or opens so many MiB with the library: with a digest of every chunk, by one worker or by one for each core.
 func runSealing(_ workload: Workload, _ mebibytes: Int, workers count: Int?) async throws -> Measurement? {
     let key = EpochKey(master: MasterKey(), epoch: UUID())
     let context = SealedContext(application: "benchmark", role: "noise")
@@ -61,10 +61,10 @@ func runSealing(_ workload: Workload, _ mebibytes: Int, workers count: Int?) asy
     }
 }
 
-/// Calls libsodium for each of so many MiB, on this thread: the cipher alone, or the plaintext's digest too, one after the other.
+/// Calls libsodium for each of so many MiB, on this thread: the cipher alone, or the cipher and then the plaintext's digest.
 func runSodium(_ workload: Workload, _ mebibytes: Int, digests: Bool) async -> Measurement? {
     guard workload == .seal || workload == .open else { return nil }
-    // Chooses the implementation for this processor; without it libsodium takes the slow one.
+    // Chooses the implementation for this processor. Without this call, libsodium uses the slow one.
     precondition(sodium_init() >= 0, "libsodium can't be used")
     let size = 1 << 20
     var plain = Noise(count: 1).block

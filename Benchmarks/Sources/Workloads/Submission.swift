@@ -1,6 +1,6 @@
 import Dispatch
 
-/// Who adds.
+/// The tasks or threads that add items.
 enum Submitters: Sendable {
     case tasks(Int)
     case threads(Int)
@@ -12,9 +12,9 @@ enum Submitters: Sendable {
     }
 }
 
-/// What all submitters have added.
+/// The items that all submitters have added.
 private final class Collection<Item: Sendable>: @unchecked Sendable {
-    // Sendable: the items are touched on the queue only, which ThreadSanitizer sees, unlike a Mutex.
+    // Sendable: the items are accessed only on the queue, which ThreadSanitizer understands, unlike a Mutex.
     private var collected: [Item] = []
     private let queue = DispatchQueue(label: "collection")
 
@@ -22,14 +22,14 @@ private final class Collection<Item: Sendable>: @unchecked Sendable {
     func add(_ items: [Item]) { queue.sync { collected += items } }
 }
 
-/// Adds `count` items from several places at once, while two threads cancel every fourth.
+/// Adds `count` items from several tasks or threads at once, while two threads cancel every fourth item.
 ///
 /// - Parameters:
-///   - count: How many in all.
-///   - submitters: From where.
-///   - add: Adds one and returns what to cancel it with.
-///   - cancel: Cancels one.
-/// - Returns: What was added.
+///   - count: The number of all items.
+///   - submitters: The tasks or threads that add them.
+///   - add: Adds an item and returns it.
+///   - cancel: Cancels an item.
+/// - Returns: The added items.
 func submit<Item: Sendable>(
     _ count: Int,
     from submitters: Submitters,
@@ -38,7 +38,7 @@ func submit<Item: Sendable>(
 ) async -> [Item] {
     let share = count / submitters.count
     let all = Collection<Item>()
-    // Threads of their own, because operations that never suspend leave Swift's pool to nobody else.
+    // Separate threads, because operations that never suspend occupy all threads of Swift's pool.
     let cancellers = (0..<2).map { DispatchQueue(label: "canceller \($0)") }
     let addShare: @Sendable (Int) -> Void = { submitter in
         var items: [Item] = []
@@ -57,7 +57,7 @@ func submit<Item: Sendable>(
             for submitter in 0..<count { group.addTask { addShare(submitter) } }
         }
     case .threads(let count):
-        // `concurrentPerform` takes no more threads than there are cores.
+        // `concurrentPerform` uses no more threads than there are cores.
         let group = DispatchGroup()
         for submitter in 0..<count {
             DispatchQueue(label: "submitter \(submitter)").async(group: group) { addShare(submitter) }

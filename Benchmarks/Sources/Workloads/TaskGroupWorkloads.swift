@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The one actor that all tasks of a group go through: it counts them, and knows who waits for whom.
+/// The actor that all tasks of a group go through: it counts them, and tracks which tasks wait for which.
 private actor Ledger {
     private var ended: [Bool]
     private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
@@ -42,7 +42,7 @@ private final class Census: Sendable {
     let waiting = Atomic(0)
 }
 
-/// What a task with an actor of its own does.
+/// The actor of a task that has its own actor.
 private actor PlainActor {
     func main() async {}
 }
@@ -111,7 +111,7 @@ private func taskGroupPriorities(_ count: Int) async -> Measurement {
     return Measurement(duration, ["wrong": Double(count - (await ledger.count))])
 }
 
-/// Tasks that all wait for something that never comes, until they're cancelled.
+/// Cancels tasks that all wait for an event that never comes.
 private func taskGroupCancelAll(_ count: Int) async -> Measurement {
     let clock = ContinuousClock()
     let census = Census()

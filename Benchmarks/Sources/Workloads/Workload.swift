@@ -1,16 +1,16 @@
-/// What the contenders are to do.
+/// The work that the contenders do.
 public enum Workload: String, CaseIterable, Sendable {
-    /// Operations that depend on nothing and run as they are added.
+    /// Operations without dependencies, which run as they are added.
     case independent
-    /// Each depends on the one before. All are in before the first starts.
+    /// Each operation depends on the previous one. All are added before the first starts.
     case chain
-    /// Layers of 300; each operation depends on three of the layer before. All are in before the first starts.
+    /// Layers of 300; each operation depends on three of the previous layer. All are added before the first starts.
     case layered
     /// One operation depends on all the others.
     case fanIn
-    /// Five priorities in turn. All are in before the first starts.
+    /// Five priorities in turn. All operations are added before the first starts.
     case priorities
-    /// Everything is cancelled while it waits; measured from there until everything has ended.
+    /// Everything is cancelled while it waits; measured from the cancellation until everything has ended.
     case cancelAll
     /// One task adds the operations while two threads cancel a quarter of them.
     case submitFromOneTask
@@ -18,22 +18,22 @@ public enum Workload: String, CaseIterable, Sendable {
     case submitFromTasks
     /// Eight threads add the operations while two threads cancel a quarter of them.
     case submitFromThreads
-    /// Bytes of an operation that waits, with its handle.
+    /// Bytes of a waiting operation, with its handle.
     case memory
-    /// Bytes of an operation that waits for the one before, with its handle.
+    /// Bytes of an operation that waits for the previous one, with its handle.
     case memoryOfChain
-    /// A chain that is dropped, with its supervisor, while it waits.
+    /// A chain that is released, with its supervisor, while it waits.
     case chainDropped
     /// A chain whose head fails.
     case chainFailed
-    /// One operation in a hundred is cancelled while it runs: do others notice?
+    /// One operation in a hundred is cancelled while it runs, which no other operation should notice.
     case falseCancellations
     /// MiB are sealed, uncompressed.
     case seal
     /// MiB are opened.
     case open
 
-    /// Who can do it.
+    /// The contenders that can run the workload.
     public var contenders: [Contender] {
         switch self {
         case .independent: [.operations, .operationQueue, .taskGroup, .taskGroupOfActors]
@@ -45,7 +45,7 @@ public enum Workload: String, CaseIterable, Sendable {
         }
     }
 
-    /// Which operations each one depends on, in the workloads that are graphs.
+    /// The dependencies of an operation, in the workloads that are graphs.
     func dependencies(of index: Int, count: Int) -> Dependencies {
         switch self {
         case .chain, .memoryOfChain: Dependencies(first: index - 1, count: index == 0 ? 0 : 1)
@@ -56,15 +56,15 @@ public enum Workload: String, CaseIterable, Sendable {
     }
 }
 
-/// Who does it.
+/// The implementation that runs a workload.
 public enum Contender: String, CaseIterable, Sendable {
     /// The library's supervisor.
     case operations
     /// Foundation's queue.
     case operationQueue
-    /// A discarding task group whose tasks go through one actor, which also knows who waits for whom.
+    /// A discarding task group whose tasks go through one actor, which also tracks which tasks wait for which.
     case taskGroup
-    /// A discarding task group whose tasks each have an actor of their own, as operations do.
+    /// A discarding task group whose tasks each have their own actor, just as each operation is an actor.
     case taskGroupOfActors
     /// The library, with a worker for each core.
     case allCores
@@ -76,11 +76,11 @@ public enum Contender: String, CaseIterable, Sendable {
     case sodiumWithDigest
 }
 
-/// What came out.
+/// The result of a workload.
 public struct Measurement: Sendable {
-    /// How long it took.
+    /// The time it took.
     public var seconds: Double
-    /// What else was measured or counted, by name.
+    /// The other measured values, by name.
     public var values: [String: Double] = [:]
 
     init(_ duration: Duration, _ values: [String: Double] = [:]) {
@@ -89,7 +89,7 @@ public struct Measurement: Sendable {
     }
 }
 
-/// Indices that follow each other in a ring: without an array, whose cost would be the contenders'.
+/// Successive indices in a ring, without an array, whose cost would count against the contenders.
 struct Dependencies: Sequence {
     private static let layerWidth = 300
 

@@ -3,31 +3,31 @@ import Foundation
 import RemoteStorage
 import RemoteStorageS3
 
-/// Sends one file to a bucket, or fetches it: what the backend does, without anything that `storesync` does besides.
+/// Sends one file to a bucket, or fetches it, with the backend alone and nothing else that `storesync` does.
 @main
 struct BucketCopy: AsyncParsableCommand {
     enum Direction: String, ExpressibleByArgument { case up, down }
 
-    @Argument(help: "Which way: up or down.")
+    @Argument(help: "The direction: up or down.")
     var direction: Direction
 
     @Argument(help: "The file on this device.")
     var file: String
 
-    @Argument(help: "The place, as s3://bucket/prefix; the file is called “file” there.")
+    @Argument(help: "The remote location, as s3://bucket/prefix. The file's name there is “file”.")
     var place: String
 
-    @Option(help: "The server.")
+    @Option(help: "The server's URL.")
     var endpoint: String
 
-    @Option(help: "How many bytes a part has.")
+    @Option(help: "The number of bytes of a part.")
     var partSize: Int?
 
-    @Option(help: "How many parts are sent side by side.")
+    @Option(help: "The number of parts that are sent concurrently.")
     var parallelParts: Int?
 
     func run() async throws {
-        guard let url = URL(string: place) else { throw ValidationError("“\(place)” is no URL.") }
+        guard let url = URL(string: place) else { throw ValidationError("“\(place)” isn't a URL.") }
         var configuration = try S3Configuration(url: url, endpoint: endpoint)
         if let partSize { configuration.partSize = partSize }
         if let parallelParts { configuration.parallelParts = parallelParts }
@@ -42,7 +42,7 @@ struct BucketCopy: AsyncParsableCommand {
         case .down:
             guard let content = try await backend.read(path) else { throw RemoteError.notFound(path) }
             guard FileManager.default.createFile(atPath: file, contents: nil) else {
-                throw ValidationError("“\(file)” can't be made.")
+                throw ValidationError("“\(file)” can't be created.")
             }
             let handle = try FileHandle(forWritingTo: URL(filePath: file))
             for try await chunk in content { try handle.write(contentsOf: chunk) }

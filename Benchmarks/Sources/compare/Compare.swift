@@ -8,8 +8,8 @@ struct Compare: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Prints how Operations compares with OperationQueue and with task groups.",
         discussion: """
-            Each measurement has a process of its own; the contenders take turns, and the medians over the processes \
-            count. Ends with 1 if a target is missed.
+            Each measurement runs in its own process. The contenders take turns, and the medians over the processes \
+            count. Exits with 1 if a target is missed.
             """,
         subcommands: [Table.self, Once.self],
         defaultSubcommand: Table.self
@@ -18,13 +18,13 @@ struct Compare: AsyncParsableCommand {
 
 /// Prints the table.
 struct Table: AsyncParsableCommand {
-    @Option(help: "How many processes each contender gets per measurement.")
+    @Option(help: "The number of processes for each contender and measurement.")
     var processes = 7
 
-    @Option(help: "Only the sections whose title contains this.")
+    @Option(help: "Print only the sections whose title contains this text.")
     var section = ""
 
-    @Flag(help: "A hundredth of the counts, one process each: whether everything works, not how fast.")
+    @Flag(help: "Run a hundredth of the counts in one process each, to check that everything works.")
     var smoke = false
 
     func run() async throws {
@@ -48,11 +48,11 @@ struct Once: AsyncParsableCommand {
     @Argument var contender: Contender
     @Argument var count: Int
 
-    @Option(help: "How often to run it; the mean counts.")
+    @Option(help: "The number of runs, of which the mean counts.")
     var rounds = 1
 
     func run() async throws {
-        // What the first operation of a process costs more is no operation's cost.
+        // Warms up, so that the extra cost of a process's first operations isn't measured.
         if workload.isTimed { _ = try await Workloads.run(workload, by: contender, count: min(count, 1_000)) }
         var seconds = 0.0
         var values: [String: Double] = [:]

@@ -3,12 +3,12 @@ import Foundation
 /// A line of the table.
 struct Line {
     var cells: [String]
-    /// Whether the target is met, where there is one.
+    /// Whether the target is met; `nil` without a target.
     var isMet: Bool?
-    /// Whether the target is one that doesn't depend on the machine's speed.
+    /// Whether the target is independent of the machine's speed.
     var isMatterOfCorrectness = false
 
-    /// Prints lines as a table whose first is the heading.
+    /// Prints lines as a table, with the first line as the heading.
     static func print(_ lines: [Line]) {
         let rows = lines.enumerated().map { number, line in
             number == 0 ? line.cells : line.cells + [line.isMet.map { $0 ? "yes" : "NO" } ?? ""]
@@ -34,7 +34,7 @@ struct Line {
 }
 
 extension Outcome {
-    /// Milliseconds, or why there are none.
+    /// The milliseconds, or the reason why there are none.
     var milliseconds: String {
         switch self {
         case .measured(let values): values["seconds"].map { String(format: "%.1f", $0 * 1_000) } ?? "failed"
@@ -50,7 +50,7 @@ func times(_ ratio: Double?) -> String {
     return String(format: ratio < 10 ? "%.2f×" : "%.0f×", ratio)
 }
 
-/// A count with its thousands apart.
+/// A count with thousands separators.
 func grouped(_ count: Int) -> String {
     let digits = Array(String(count))
     var text = ""

@@ -1,7 +1,7 @@
 import Foundation
 import Workloads
 
-/// What one process, or the median of several, came to.
+/// The result of one process, or the median of several.
 enum Outcome {
     case measured([String: Double])
     case died(signal: Int32)
@@ -17,12 +17,12 @@ enum Outcome {
 
 /// Runs this executable again, once for every contender and measurement.
 struct ProcessRunner {
-    /// How many processes a contender gets.
+    /// The number of processes of a contender.
     let processes: Int
-    /// What counts are divided by.
+    /// The number that counts are divided by.
     let divisor: Int
 
-    /// Seconds until a process is ended.
+    /// The seconds after which a process is terminated.
     static let patience = 60
     private let executable: URL
 
@@ -33,9 +33,9 @@ struct ProcessRunner {
         self.executable = executable
     }
 
-    /// The medians, over as many processes as are asked for, of contenders that take turns.
+    /// Returns the medians over all processes, in which the contenders take turns.
     ///
-    /// One that dies or takes too long isn't asked again.
+    /// A contender that crashes or takes too long isn't run again.
     func medians(_ tasks: [(workload: Workload, contender: Contender, count: Int, rounds: Int)]) throws -> [Outcome] {
         var outcomes: [[Outcome]] = tasks.map { _ in [] }
         for _ in 0..<processes {
@@ -53,7 +53,7 @@ struct ProcessRunner {
         process.arguments = [
             "once", workload.rawValue, contender.rawValue, "\(max(10, count / divisor))", "--rounds", "\(rounds)",
         ]
-        // A trace of a stack that overflowed takes minutes to print.
+        // The backtrace of a stack overflow takes minutes to print.
         process.environment = ProcessInfo.processInfo.environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 }
         let output = Pipe()
         process.standardOutput = output
@@ -79,7 +79,7 @@ struct ProcessRunner {
         return values
     }
 
-    /// The median of each value; what must not happen counts if it happened in any process.
+    /// The median of each value; for faults, the maximum of all processes.
     private static func median(_ outcomes: [Outcome]) -> Outcome {
         var all: [String: [Double]] = [:]
         for outcome in outcomes {

@@ -15,9 +15,9 @@ extension Section {
     private struct Race {
         var workload: Workload
         var count: Int
-        /// How many times OperationQueue's rate is wanted.
+        /// The target ratio to OperationQueue's rate.
         var queueTarget: Double?
-        /// How many times the group's rate is wanted, of whichever group is faster.
+        /// The target ratio to the rate of the faster group.
         var groupTarget: Double?
     }
 
@@ -122,7 +122,7 @@ extension Section {
             (.memoryOfChain, "depends on the one before", 100_000, nil),
         ]
         for (workload, title, count, target) in rows {
-            // OperationQueue overflows its stack freeing such a chain.
+            // OperationQueue overflows its stack when it frees such a chain.
             let contenders: [Contender] = workload == .memory ? [.operations, .operationQueue] : [.operations]
             let outcomes = try runner.medians(contenders.map { (workload, $0, count, 1) })
             let bytes = outcomes.map { $0["bytes"].map { String(format: "%.0f", $0) } ?? $0.milliseconds }
@@ -138,7 +138,7 @@ extension Section {
     }
 
     static let submission = Section(
-        title: "100,000 operations added from several places at once while a quarter is cancelled: milliseconds"
+        title: "100,000 operations added from several tasks or threads while a quarter is cancelled: milliseconds"
     ) { runner in
         var lines = [
             Line(cells: [

@@ -1,17 +1,17 @@
-/// An access group that an application is entitled to, or all that begin alike.
+/// An access group that an application is entitled to, or a prefix of access groups.
 ///
-/// A provisioning profile gives a team's applications `TEAM.*`: every group that begins with `TEAM.`. The same text is a group
-/// too, by that rule, if an item was put into it.
+/// A provisioning profile gives a team's applications `TEAM.*`, which covers every group that begins with `TEAM.`. That
+/// includes the literal group `TEAM.*`, if an item was added to it.
 public struct AccessGroupPattern: Hashable, Sendable, CustomStringConvertible {
     /// The pattern as it's written.
     public let description: String
 
-    /// Whether it stands for every group that begins as it does.
+    /// Whether the pattern covers every group with its prefix.
     public var isPrefix: Bool { description.utf8.last == UInt8(ascii: "*") }
 
     /// Reads a pattern.
     ///
-    /// - Parameter text: A group, or the beginning of groups, that ends in a dot, and a star.
+    /// - Parameter text: A group, or a prefix that ends in a dot, followed by a star.
     /// - Throws: ``KeychainError/Code/invalidEntitlements`` if it's empty, too long or has a star elsewhere: a star alone would
     ///   entitle to the groups of every team.
     public init(_ text: String) throws(KeychainError) {
@@ -31,7 +31,7 @@ public struct AccessGroupPattern: Hashable, Sendable, CustomStringConvertible {
         description = text
     }
 
-    /// Whether it entitles to a group.
+    /// Whether the pattern covers a group.
     public func covers(_ group: String) -> Bool {
         guard isPrefix else { return group.utf8.elementsEqual(description.utf8) }
         let stem = description.utf8.dropLast()

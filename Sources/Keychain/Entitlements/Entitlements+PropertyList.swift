@@ -1,9 +1,9 @@
 public import Foundation
 
 extension Entitlements {
-    /// How many bytes an entitlements file may have.
+    /// The maximum size of an entitlements file, in bytes.
     public static let mostBytes = 64 << 10
-    /// How many tags may be in one.
+    /// The maximum number of tags in an entitlements file.
     private static let mostTags = 1_000
 
     /// Reads an entitlements file.
@@ -15,7 +15,7 @@ extension Entitlements {
         do {
             let file = try FileHandle(forReadingFrom: url)
             defer { try? file.close() }
-            // No more than that, whatever the file is.
+            // Bounded, since the path may name a file of any size.
             content = try file.read(upToCount: Self.mostBytes + 1)
         } catch {
             throw KeychainError(
@@ -27,9 +27,9 @@ extension Entitlements {
         try self.init(propertyList: Array(content ?? Data()))
     }
 
-    /// Reads entitlements as a provisioning profile has them: an XML property list that is a dictionary.
+    /// Reads entitlements as in a provisioning profile: from an XML property list whose root is a dictionary.
     ///
-    /// Keys that aren't known are left aside.
+    /// Unknown keys are ignored.
     ///
     /// ```xml
     /// <plist version="1.0">
@@ -44,15 +44,15 @@ extension Entitlements {
     /// </plist>
     /// ```
     ///
-    /// - Parameter bytes: The file, from anybody: neither its size nor what it holds can do harm.
-    /// - Throws: ``KeychainError/Code/invalidEntitlements``, saying what isn't in the correct format.
+    /// - Parameter bytes: The file. It may be untrusted: neither its size nor its content can do harm.
+    /// - Throws: ``KeychainError/Code/invalidEntitlements``, whose message names the fault.
     public init(propertyList bytes: [UInt8]) throws(KeychainError) {
         guard bytes.count <= Self.mostBytes else {
             throw .entitlements("it has more than \(Self.mostBytes >> 10) KiB. Make sure that it's the right file")
         }
         var start = PropertyListStart(bytes[...])
         try start.check()
-        // The parser recurses, so how deep it can go is bounded before it sees the file.
+        // The parser recurses, so the depth is limited before it runs.
         guard bytes.count(where: { $0 == UInt8(ascii: "<") }) <= Self.mostTags else {
             throw .entitlements("it holds more than \(Self.mostTags) tags. Make sure that it's the right file")
         }
@@ -62,7 +62,7 @@ extension Entitlements {
         } catch DecodingError.typeMismatch(_, let context) {
             let key = context.codingPath.first?.stringValue ?? "the whole file"
             throw .entitlements(
-                "\(key) is of another type. Copy the profile's entitlements exactly as they are",
+                "\(key) has the wrong type. Copy the profile's entitlements exactly as they are",
                 cause: context.underlyingError
             )
         } catch {
@@ -95,7 +95,7 @@ extension Entitlements {
     }
 }
 
-/// What stands before the dictionary of an XML property list, where people make the mistake that the parser can't explain.
+/// The part of an XML property list before its dictionary: the parser can't explain a common mistake in it.
 private struct PropertyListStart {
     private var rest: ArraySlice<UInt8>
 
@@ -103,12 +103,12 @@ private struct PropertyListStart {
         rest = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes.dropFirst(3) : bytes
     }
 
-    /// Refuses everything but a dictionary right within the root element.
+    /// Refuses a file unless the dictionary comes right after the root element's tag.
     mutating func check() throws(KeychainError) {
         var tag = try nextTag()
         while tag.first == UInt8(ascii: "?") || tag.first == UInt8(ascii: "!") {
             guard !tag.contains(UInt8(ascii: "[")) else {
-                throw .entitlements("it declares a document type of its own. Take that out")
+                throw .entitlements("it declares a document type of its own. Remove the declaration")
             }
             tag = try nextTag()
         }
@@ -130,7 +130,7 @@ private struct PropertyListStart {
         }
     }
 
-    /// What stands in the next pair of angle brackets that is no comment, with nothing but space before it.
+    /// The content of the next tag that isn't a comment, with nothing but white space before it.
     private mutating func nextTag() throws(KeychainError) -> ArraySlice<UInt8> {
         while true {
             rest = rest.drop { [0x20, 0x09, 0x0A, 0x0D].contains($0) }

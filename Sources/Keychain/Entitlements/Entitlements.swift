@@ -1,17 +1,17 @@
 public import Foundation
 
-/// What an application may do, as its entitlements file says: here, which access groups are its own.
+/// The entitlements of an application: the access groups that it may use.
 ///
-/// On Apple's systems the code signature proves entitlements. Elsewhere nothing does: they are what the application says of
-/// itself, so that two applications of one user keep out of each other's way; see <doc:WhatAKeychainProtects>.
+/// On Apple's systems the code signature proves entitlements. Elsewhere nothing proves them: the application declares them, so
+/// that two applications of one user don't interfere by mistake. See <doc:WhatAKeychainProtects>.
 public struct Entitlements: Hashable, Sendable {
     /// `application-identifier`: the team's identifier, a dot and the bundle identifier.
     public var applicationIdentifier: AccessGroupPattern?
     /// `keychain-access-groups`: the groups, in order.
     public var keychainAccessGroups: [AccessGroupPattern]
-    /// `get-task-allow`: whether a debugger may attach; nothing in here follows from it.
+    /// `get-task-allow`: whether a debugger may attach, which this module ignores.
     public var allowsDebugging: Bool
-    /// `com.apple.developer.default-data-protection`: the class of data protection; nothing in here follows from it.
+    /// `com.apple.developer.default-data-protection`: the class of data protection, which this module ignores.
     public var defaultDataProtection: String?
 
     /// Creates entitlements.
@@ -27,7 +27,7 @@ public struct Entitlements: Hashable, Sendable {
         self.defaultDataProtection = defaultDataProtection
     }
 
-    /// The group of items that are added without one: the first that is no pattern.
+    /// The group of items that are added without a group: the first entry that isn't a pattern.
     public var defaultAccessGroup: String? {
         patterns.first { !$0.isPrefix }?.description
     }
@@ -37,18 +37,18 @@ public struct Entitlements: Hashable, Sendable {
         patterns.contains { $0.covers(group) }
     }
 
-    /// The application's own group is the last, as in Apple's list.
+    /// All entries; the application's own group is the last, as in Apple's list.
     private var patterns: [AccessGroupPattern] {
         keychainAccessGroups + [applicationIdentifier].compactMap(\.self)
     }
 
-    /// Where an entitlements file is, by Xcode's build setting `CODE_SIGN_ENTITLEMENTS`.
+    /// Returns the location of an entitlements file, from Xcode's build setting `CODE_SIGN_ENTITLEMENTS`.
     ///
     /// - Parameters:
     ///   - setting: A path in the source root, `$(TARGET_NAME)/Entitlements.plist` for example.
-    ///   - sourceRoot: What `$(SRCROOT)` stands for.
-    ///   - targetName: What `$(TARGET_NAME)` stands for.
-    /// - Returns: The file's place.
+    ///   - sourceRoot: The value of `$(SRCROOT)`.
+    ///   - targetName: The value of `$(TARGET_NAME)`.
+    /// - Returns: The file.
     /// - Throws: ``KeychainError/Code/invalidEntitlements`` if the setting has another variable.
     public static func location(
         setting: String,

@@ -12,10 +12,10 @@ struct DeviceSecret {
 
     init(in directory: URL) { self.directory = directory }
 
-    /// Reads the secret, or makes it if there is none: by one process, however many try.
+    /// Reads the secret, or creates it if it doesn't exist; concurrent processes get the same secret.
     func readOrMake() throws(KeychainError) -> SecretBytes {
         if let secret = try readIfPresent() {
-            // Who made it may not have come so far yet.
+            // The process that created the secret may not have synchronized the directory yet.
             try synchronizeDirectory()
             return secret
         }
@@ -29,8 +29,8 @@ struct DeviceSecret {
             throw KeychainError(
                 .deviceSecretMissing,
                 """
-                The keychain opens by the device secret \(path), which isn't there. Put it back from a backup. Without it \
-                nobody can open the keychain: then remove its file and make a new one.
+                The keychain opens by the device secret \(path), which is missing. Put it back from a backup. Without it \
+                the keychain can't be opened: then delete the keychain's file and create a new keychain.
                 """
             )
         }
@@ -38,7 +38,7 @@ struct DeviceSecret {
     }
 
     private func readIfPresent() throws(KeychainError) -> SecretBytes? {
-        // Not blocking, should somebody have put a pipe there; and no link, which others could have pointed elsewhere.
+        // O_NONBLOCK in case the path is a pipe. O_NOFOLLOW because another user could point a link elsewhere.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else {
             guard errno != ENOENT else { return nil }
@@ -52,7 +52,7 @@ struct DeviceSecret {
         var status = stat()
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { throw unsafe("it's no file") }
         guard status.st_uid == geteuid() else { throw unsafe("it belongs to another user") }
-        guard status.st_mode & 0o077 == 0 else { throw unsafe("others than its owner have rights on it") }
+        guard status.st_mode & 0o077 == 0 else { throw unsafe("users other than its owner have permissions on it") }
         guard status.st_size == Self.byteCount else { throw corrupt }
         var count = 0
         let secret = SecretBytes(count: Self.byteCount) { buffer in
@@ -62,19 +62,19 @@ struct DeviceSecret {
         return secret
     }
 
-    /// Makes the secret, whole and on the disk, unless another process is quicker.
+    /// Creates the secret, complete and durable, unless another process creates it first.
     private func make() throws(KeychainError) {
         let temporary = directory.appending(path: ".\(Self.name)-\(UUID().uuidString).tmp").path
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw cannotWrite(errno) }
-        // Gone under this name, whether or not it got the other.
+        // Removes the temporary name, whether or not the file got its final name.
         defer { unlink(temporary) }
         let written = SecretBytes(randomCount: Self.byteCount).withBytes { write(descriptor, $0.baseAddress, $0.count) }
-        // The mode that was asked for may have been narrowed, never widened: the owner must be able to read it.
+        // The umask may have narrowed the mode, but never widened it: the owner must be able to read the file.
         let isWhole = written == Self.byteCount && fchmod(descriptor, 0o600) == 0 && synchronize(descriptor)
         let problem = errno
         guard close(descriptor) == 0, isWhole else { throw cannotWrite(isWhole ? errno : problem) }
-        // A link never replaces what is there, as a rename would.
+        // Unlike a rename, a link never replaces an existing file.
         guard link(temporary, path) == 0 || errno == EEXIST else { throw cannotWrite(errno) }
         try synchronizeDirectory()
     }
@@ -86,7 +86,7 @@ struct DeviceSecret {
         guard synchronize(descriptor) else { throw cannotWrite(errno) }
     }
 
-    /// Waits until what was written is on the medium, where the file system has a way to.
+    /// Waits until the written data is on the medium, if the file system supports that.
     private func synchronize(_ descriptor: Int32) -> Bool {
         #if canImport(Darwin)
         // On Darwin fsync(2) leaves the data in the drive's cache.
@@ -108,8 +108,8 @@ struct DeviceSecret {
         KeychainError(
             .deviceSecretUnsafe,
             """
-            The device secret \(path) isn't used: \(reason). If you trust whoever could read it, make it a file of yours with \
-            mode 0600; else change the keychain's lock too.
+            The device secret \(path) isn't used: \(reason). If you trust the users who could read it, make it your own file \
+            with mode 0600. Otherwise change the keychain's lock too.
             """
         )
     }
@@ -117,7 +117,7 @@ struct DeviceSecret {
     private func cannotWrite(_ number: Int32) -> KeychainError {
         KeychainError(
             .cannotWrite,
-            "The device secret \(path) can't be made: \(errorText(number)). Check the directory's permissions and the room on the disk."
+            "The device secret \(path) can't be created: \(errorText(number)). Check the directory's permissions and the free space on the disk."
         )
     }
 

@@ -2,21 +2,21 @@ import Foundation
 import ThreadSupport
 
 extension FileKeychain {
-    /// Merges the files of all clients, and says what to publish as this client's.
+    /// Merges the files of all clients, and returns the file that this client has to publish.
     ///
-    /// Read all files, merge them, and replace this client's file by what is returned: then every device finds what this one
-    /// added, once it merges in its turn. It may be interrupted between any two of these; the next time mends that. A file that
-    /// can't be opened is left out by the caller, and keeps tombstones from going.
+    /// Read all files, merge them, and replace this client's file with the returned one. Other devices get this device's changes
+    /// when they merge. An interruption between these steps does no harm: the next synchronization completes them. The caller
+    /// leaves out a file that can't be opened, and tombstones are kept meanwhile.
     ///
-    /// It's all in one transaction, and sees all synchronizable items, whatever the entitlements.
+    /// The merge is one transaction, and sees all synchronizable items, whatever the entitlements.
     ///
     /// - Parameters:
-    ///   - files: The files by their clients, this one's included if there is one.
+    ///   - files: The files by client, including this client's if it exists.
     ///   - client: This client.
-    ///   - registered: All clients that are registered with the application: each has to know of a deletion before it's
-    ///     forgotten.
-    /// - Returns: What to publish; `nil` if this client's file says all that already.
-    /// - Throws: ``KeychainError``, and nothing was changed: `full` if the clients together hold more than a keychain can.
+    ///   - registered: All clients that are registered with the application. A deletion is remembered until each of them knows
+    ///     of it.
+    /// - Returns: The file to publish; `nil` if this client's file is up to date.
+    /// - Throws: ``KeychainError``, having changed nothing; `full` if the clients together exceed the limits of a keychain.
     public func merge(
         _ files: [String: KeychainFile],
         as client: String,
@@ -31,9 +31,9 @@ extension FileKeychain {
         }
     }
 
-    /// Whether the keychain has, or had, anything to do with other devices.
+    /// Returns whether the keychain takes part in synchronization.
     ///
-    /// - Returns: Whether there is a synchronizable item or a tombstone, or was an edit of one.
+    /// - Returns: Whether it holds a synchronizable item or a tombstone, or has seen an edit of such an item.
     /// - Throws: ``KeychainError``.
     package func isSynchronized() async throws -> Bool {
         try await runBlocking(on: executor) { [database] in
@@ -41,7 +41,7 @@ extension FileKeychain {
         }
     }
 
-    /// Removes every item from this device, whatever the entitlements, and takes nothing from any other.
+    /// Removes every item from this device alone, whatever the entitlements.
     ///
     /// - Throws: ``KeychainError``.
     package func blitzAll() async throws {

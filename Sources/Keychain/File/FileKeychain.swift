@@ -4,8 +4,8 @@ import ThreadSupport
 
 /// A keychain in an SQLite file, on every system.
 ///
-/// Each secret is sealed for its item and version; attributes are in clear. The file is made with mode 0600. Several processes
-/// may use one file, each with entitlements of its own.
+/// Each secret is sealed for its item and version; attributes are stored in the clear. The file has mode 0600. Several
+/// processes may use one file, each with its own entitlements.
 ///
 /// ```swift
 /// let keychain = try await FileKeychain(at: directory.appending(path: "keychain.sqlite"), entitlements: entitlements)
@@ -15,34 +15,34 @@ import ThreadSupport
 /// let secret = try await keychain.secret(matching: KeychainQuery(item))
 /// ```
 ///
-/// What synchronizes the files of an application's clients with it, by ``merge(_:as:registered:)``, sees all synchronizable
-/// items, whatever the entitlements: keep a file for each application that is synchronized.
+/// Synchronization by ``merge(_:as:registered:)`` sees all synchronizable items, whatever the entitlements. So use a separate
+/// file for each application that is synchronized.
 public actor FileKeychain: KeychainServices {
-    /// What the caller is entitled to.
+    /// The caller's entitlements.
     public nonisolated let entitlements: Entitlements
 
     let database: KeychainDatabase
     let executor: (any TaskExecutor)?
 
-    /// Opens a keychain's file, locked, and makes it if there is none.
+    /// Opens a keychain's file, locked, and creates the file if it doesn't exist.
     ///
     /// - Parameters:
     ///   - url: The file, in a directory that exists.
-    ///   - entitlements: Which access groups are the caller's.
-    ///   - executor: Where files and hashes block; threads for that purpose where it is `nil`.
+    ///   - entitlements: The caller's entitlements.
+    ///   - executor: The executor for blocking files and hashes; dedicated threads if it's `nil`.
     /// - Throws: ``KeychainError`` with code `cannotWrite`, `busy`, `corrupt` or `unsupportedFormat`.
     public init(at url: URL, entitlements: Entitlements, executor: (any TaskExecutor)? = nil) async throws {
         try await self.init(at: url, entitlements: entitlements, executor: executor, busyTimeout: 10)
     }
 
-    /// As the public one.
+    /// Opens a keychain's file, with parameters for tests.
     ///
     /// - Parameters:
     ///   - url: The file.
-    ///   - entitlements: Which access groups are the caller's.
-    ///   - executor: Where files and hashes block.
-    ///   - busyTimeout: How many seconds it waits for another process.
-    ///   - beforeCommit: Called before each change is committed: where it throws, a crash would have been.
+    ///   - entitlements: The caller's entitlements.
+    ///   - executor: The executor for blocking files and hashes.
+    ///   - busyTimeout: How many seconds to wait for another process.
+    ///   - beforeCommit: Called before each commit; an error that it throws simulates a crash.
     /// - Throws: ``KeychainError``.
     package init(
         at url: URL,
@@ -62,7 +62,7 @@ public actor FileKeychain: KeychainServices {
     ///
     /// - Parameters:
     ///   - secret: The secret.
-    ///   - item: Its attributes; without an access group it goes into the first that is no pattern.
+    ///   - item: Its attributes; an item without an access group goes into ``Entitlements/defaultAccessGroup``.
     /// - Returns: The attributes, with the access group.
     /// - Throws: ``KeychainError``.
     @discardableResult
@@ -83,7 +83,7 @@ public actor FileKeychain: KeychainServices {
     ///
     /// - Parameter query: Which items.
     /// - Returns: The items with their secrets, at least one, in the order of groups, services and accounts.
-    /// - Throws: ``KeychainError``, also if one of the secrets isn't what was sealed.
+    /// - Throws: ``KeychainError``, also if one of the secrets was tampered with.
     public func copyMatching(_ query: KeychainQuery) async throws -> [KeychainMatch] {
         try check(query)
         return try await runBlocking(on: executor) { [database, entitlements] in
@@ -97,11 +97,11 @@ public actor FileKeychain: KeychainServices {
         }
     }
 
-    /// Gives every item that matches another secret.
+    /// Replaces the secret of every item that matches.
     ///
     /// - Parameters:
     ///   - query: Which items.
-    ///   - secret: Their secret from now on.
+    ///   - secret: The new secret.
     /// - Throws: ``KeychainError``.
     public func update(_ query: KeychainQuery, to secret: SecretBytes) async throws {
         try check(query)
@@ -113,9 +113,9 @@ public actor FileKeychain: KeychainServices {
         }
     }
 
-    /// Deletes every item that matches; of synchronizable items, on all devices.
+    /// Deletes every item that matches; synchronizable items are deleted on all devices.
     ///
-    /// - Parameter query: Which items; a synchronizable one has to be asked for as such.
+    /// - Parameter query: Which items; it has to ask for synchronizable items explicitly.
     /// - Throws: ``KeychainError``.
     public func delete(_ query: KeychainQuery) async throws {
         try check(query)
@@ -135,12 +135,12 @@ public actor FileKeychain: KeychainServices {
         }
     }
 
-    /// Removes every item that matches from this device, and takes nothing from any other.
+    /// Removes every item that matches from this device alone.
     ///
-    /// A synchronizable item comes back when the keychain is next synchronized, if it had left this device at all. What was
-    /// deleted before stays deleted.
+    /// A synchronizable item comes back with the next synchronization, if it was ever published. Items that were deleted before
+    /// stay deleted.
     ///
-    /// - Parameter query: Which items; it's no error if there are none.
+    /// - Parameter query: Which items; it's no error if none match.
     /// - Throws: ``KeychainError``.
     public func blitz(_ query: KeychainQuery) async throws {
         try check(query)
@@ -151,7 +151,7 @@ public actor FileKeychain: KeychainServices {
         }
     }
 
-    /// Changes the file, on a thread that may block.
+    /// Runs a write transaction on a thread that may block.
     func write<Value: Sendable>(
         _ body: @escaping @Sendable (KeychainTransaction) throws -> Value
     ) async throws -> Value {
@@ -164,7 +164,7 @@ public actor FileKeychain: KeychainServices {
         guard let group = item.accessGroup ?? entitlements.defaultAccessGroup else {
             throw KeychainError(
                 .notEntitled,
-                "The entitlements name no access group but patterns, so the item has to name its own. Give it one."
+                "The entitlements contain only patterns, so the item has to name its own access group. Give it one."
             )
         }
         try check(group)
@@ -189,7 +189,7 @@ public actor FileKeychain: KeychainServices {
 }
 
 extension KeychainTransaction {
-    /// Removes items from this device; of synchronizable ones without a trace.
+    /// Removes items from this device alone, without leaving tombstones.
     func blitz(_ rows: [StoredItem]) throws {
         for row in rows where !row.isSynchronizable { try remove(row.key, isSynchronizable: false) }
         let synchronizable = rows.filter(\.isSynchronizable).map(\.key)
@@ -207,7 +207,7 @@ extension KeychainTransaction {
         return items
     }
 
-    /// Makes an item what it is from now on; `nil` makes a tombstone.
+    /// Writes an item with a new version; `nil` writes a tombstone.
     fileprivate func edit(_ key: ItemKey, isSynchronizable: Bool, to secret: SecretBytes?) throws {
         var clock = try clock()
         let version: Version =
@@ -222,7 +222,7 @@ extension KeychainError {
         KeychainError(
             .duplicateItem,
             """
-            An item of the service \(key.service.debugDescription) with the same account and access group is there already. \
+            An item of the service \(key.service.debugDescription) with the same account and access group already exists. \
             Update it, or delete it first.
             """
         )

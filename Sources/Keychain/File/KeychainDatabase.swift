@@ -3,11 +3,11 @@ import GRDB
 import SyncCryptography
 import ThreadSupport
 
-/// The SQLite file of a keychain, and the key that opens what is sealed in it.
+/// The SQLite file of a keychain, and the key that opens its sealed content.
 ///
-/// Everything in here blocks.
+/// All methods block.
 final class KeychainDatabase: Sendable {
-    /// What the file says it is: "SSky" in ASCII.
+    /// The application ID in the SQLite header: "SSky" in ASCII.
     private static let applicationIdentifier = 0x5353_6B79
     private static let version = 1
 
@@ -22,14 +22,14 @@ final class KeychainDatabase: Sendable {
         var configuration = Configuration()
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
-            // A rollback journal that is truncated, since its deletion may be undone by a power cut, and the commit with it.
-            // What is deleted is overwritten: a former key must not open what was sealed by it.
+            // The rollback journal is truncated, since a power cut may undo its deletion, and the commit with it.
+            // Deleted content is overwritten: a former key must not open what was sealed with it.
             try db.execute(
                 sql: "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON"
             )
         }
         do {
-            // SQLite alone opens the file, since closing another descriptor would drop the locks of this process on it.
+            // Only SQLite opens the file: closing another descriptor would drop this process's locks on it.
             queue = try DatabaseQueue(path: url.path, configuration: configuration)
             guard chmod(url.path, 0o600) == 0 else {
                 throw KeychainError(.cannotWrite, "The mode of \(url.path) can't be changed. Use a file of your own.")
@@ -43,7 +43,7 @@ final class KeychainDatabase: Sendable {
     private static func prepare(_ queue: DatabaseQueue, _ url: URL) throws {
         guard try !queue.read({ try isPrepared($0, url) }) else { return }
         try queue.inTransaction(.immediate) { db in
-            // Another process may have been quicker.
+            // Another process may have prepared the file first.
             guard try !isPrepared(db, url) else { return .rollback }
             try db.execute(
                 sql: """
@@ -63,7 +63,7 @@ final class KeychainDatabase: Sendable {
         }
     }
 
-    /// Whether the tables are there; not in a new file.
+    /// Whether the tables exist; `false` for a new file.
     private static func isPrepared(_ db: Database, _ url: URL) throws -> Bool {
         let identifier = try Int.fetchOne(db, sql: "PRAGMA application_id")
         let version = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
@@ -74,14 +74,14 @@ final class KeychainDatabase: Sendable {
             throw KeychainError(.unsupportedFormat, "\(url.path) is a database, but no keychain. Name another file.")
         }
         guard version == Self.version else {
-            throw KeychainError(.unsupportedFormat, "A newer program wrote the keychain \(url.path). Update this one.")
+            throw KeychainError(.unsupportedFormat, "A newer program wrote \(url.path). Update this program.")
         }
         return true
     }
 
     // MARK: The key
 
-    /// The key as it stands in the file; `nil` while there is none.
+    /// Returns the wrapped key in the file; `nil` if the keychain is new.
     func wrappedKey() throws -> WrappedKey? {
         try access { try $0.read(Self.wrappedKey) }
     }
@@ -95,7 +95,7 @@ final class KeychainDatabase: Sendable {
         return WrappedKey(epoch: epoch, kind: kind, bytes: Array(bytes))
     }
 
-    /// Gives a new keychain its key, unless somebody was quicker: then nothing happens.
+    /// Stores the key of a new keychain; does nothing if another process stored a key first.
     func establish(_ wrapped: WrappedKey, _ key: EpochKey) throws {
         try transact { db in
             guard try Self.wrappedKey(db) == nil else { return }
@@ -104,7 +104,7 @@ final class KeychainDatabase: Sendable {
         }
     }
 
-    /// Remembers the key.
+    /// Keeps the key in memory.
     ///
     /// Throws if it isn't the key that the file's content is sealed with.
     func unlock(_ key: EpochKey) throws {
@@ -112,15 +112,15 @@ final class KeychainDatabase: Sendable {
         self.key.withLock { $0 = key }
     }
 
-    /// Forgets the key.
+    /// Discards the key.
     func lock() {
         key.withLock { $0 = nil }
     }
 
-    /// Whether there is a key in memory.
+    /// Whether there is no key in memory.
     var isLocked: Bool { key.withLock { $0 == nil } }
 
-    /// Seals everything by another key.
+    /// Seals all content again with another key.
     func relock(_ wrapped: WrappedKey, _ key: EpochKey) throws {
         try write { try $0.reseal(by: wrapped, key) }
         self.key.withLock { $0 = key }
@@ -133,7 +133,7 @@ final class KeychainDatabase: Sendable {
         try access { queue in try queue.read { try body(self.transaction($0, self.currentKey)) } }
     }
 
-    /// Changes the unlocked keychain, wholly or not at all.
+    /// Changes the unlocked keychain in one transaction.
     func write<Value>(_ body: (KeychainTransaction) throws -> Value) throws -> Value {
         try transact { try body(self.transaction($0, self.currentKey)) }
     }
@@ -161,7 +161,7 @@ final class KeychainDatabase: Sendable {
     private func transact<Value>(_ body: (Database) throws -> Value) throws -> Value {
         try access { queue in
             var result: Value?
-            // Immediate, so that two processes that read and then write wait for each other from the start.
+            // Immediate, so that two processes that read and then write wait for each other from the start of the transaction.
             try queue.inTransaction(.immediate) { db in
                 result = try body(db)
                 try beforeCommit()
@@ -182,7 +182,7 @@ final class KeychainDatabase: Sendable {
 }
 
 extension KeychainError {
-    /// What an error of a keychain's database means.
+    /// Converts an error of a keychain's database.
     fileprivate init(database error: any Error, at url: URL) {
         if let error = error as? KeychainError {
             self = error
@@ -196,7 +196,7 @@ extension KeychainError {
         default:
             self.init(
                 .cannotWrite,
-                "The keychain \(url.path) can't be used. Check the permissions of its directory and the room on the disk.",
+                "The keychain \(url.path) can't be used. Check the permissions of its directory and the free space on the disk.",
                 cause: error
             )
         }

@@ -1,15 +1,15 @@
 public import Foundation
 public import SyncCryptography
 
-/// What opens a keychain's file: a secret of this device, or a passphrase.
+/// A lock that opens a keychain's file: a secret of this device, or a passphrase.
 ///
-/// <doc:WhatAKeychainProtects> says what each protects against, and what not.
+/// <doc:WhatAKeychainProtects> describes what each lock protects against, and what it doesn't.
 public struct KeychainLock: Sendable {
-    /// The kinds of locks there are.
+    /// The kinds of locks.
     public enum Kind: String, Hashable, Sendable {
         /// A file on this device that only its owner can read.
         case deviceSecret
-        /// What a person knows.
+        /// A passphrase that a person knows.
         case passphrase
     }
 
@@ -20,7 +20,7 @@ public struct KeychainLock: Sendable {
 
     let content: Content
 
-    /// Which kind it is.
+    /// The kind of lock.
     public var kind: Kind {
         switch content {
         case .deviceSecret: .deviceSecret
@@ -28,20 +28,20 @@ public struct KeychainLock: Sendable {
         }
     }
 
-    /// 32 random bytes in a file of mode 0600, made when they're first needed.
+    /// Returns a lock of 32 random bytes in a file of mode 0600, created when it's first needed.
     ///
-    /// - Parameter directory: Where the file `keychain-secret` is: a directory that exists, that only its owner may enter,
-    ///   and better not the one that the keychain is in, for whoever copies both has both.
+    /// - Parameter directory: The existing directory of the file `keychain-secret`, which only its owner may enter. Choose another
+    ///   directory than the keychain's: a copy of both files can be opened.
     /// - Returns: The lock.
     public static func deviceSecret(in directory: URL) -> KeychainLock {
         KeychainLock(content: .deviceSecret(directory))
     }
 
-    /// A passphrase, hashed by Argon2id.
+    /// Returns a lock of a passphrase that is hashed with Argon2id.
     ///
     /// - Parameters:
     ///   - passphrase: The passphrase.
-    ///   - parameters: What the hash costs when the keychain is locked with it; a keychain that has one keeps its own.
+    ///   - parameters: The cost of the hash of a new lock; a keychain that has a passphrase keeps its parameters.
     /// - Returns: The lock.
     public static func passphrase(
         _ passphrase: Password,

@@ -1,7 +1,7 @@
 import Foundation
 
 extension KeychainTransaction {
-    /// All synchronizable items and tombstones.
+    /// Returns all synchronizable items and tombstones.
     func replica() throws -> KeychainReplica {
         var replica = KeychainReplica(clock: try clock())
         for row in try rows(where: "isSynchronizable != 0") {
@@ -11,7 +11,7 @@ extension KeychainTransaction {
         return replica
     }
 
-    /// Writes what became of a replica that was read in this transaction.
+    /// Writes the changes of a replica that was read in this transaction.
     func write(_ replica: KeychainReplica, insteadOf former: KeychainReplica) throws {
         for key in former.entries.keys where replica.entries[key] == nil {
             try remove(key, isSynchronizable: true)

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import SyncCryptography
 
-/// What is in an unlocked keychain's file, within one transaction.
+/// The content of an unlocked keychain's file, within one transaction.
 struct KeychainTransaction {
     let db: Database
     let key: EpochKey
@@ -16,7 +16,7 @@ struct KeychainTransaction {
 
         var isSynchronizable: Bool { version.isSynchronizable }
 
-        /// What the secret is sealed as: it opens in this row, in this version, and nowhere else.
+        /// The context of the sealed secret: the secret opens only in this row and this version.
         var context: SealedContext {
             SealedContext(
                 application: key.service,
@@ -29,11 +29,11 @@ struct KeychainTransaction {
         }
     }
 
-    /// Which of an item's edits a row holds.
+    /// The version of an item that a row holds.
     enum Version {
-        /// Of an item of this device alone, counted over all of them.
+        /// The version of an item of this device alone, counted over all such items.
         case onThisDevice(UInt64)
-        /// Of an item of all devices.
+        /// The version of a synchronizable item.
         case synchronizable(Stamp)
 
         var isSynchronizable: Bool { replica != nil }
@@ -63,7 +63,7 @@ struct KeychainTransaction {
             let bytes = try key.open(Array(sealed), as: Self.clockContext, upTo: ReplicaClock.mostBytes)
             return try ReplicaClock(bytes)
         } catch {
-            throw KeychainError.tampered("The keychain's memory of its own edits", error)
+            throw KeychainError.tampered("The keychain's record of its edits", error)
         }
     }
 
@@ -71,7 +71,7 @@ struct KeychainTransaction {
         try db.execute(sql: "UPDATE wrappedKey SET clock = ?", arguments: [sealed(clock)])
     }
 
-    /// Puts a key in the place of the one that is there, if any.
+    /// Writes a wrapped key and the clock, replacing a former key.
     func write(_ wrapped: WrappedKey, clock: ReplicaClock) throws {
         try db.execute(
             sql: "INSERT OR REPLACE INTO wrappedKey (id, epoch, kind, bytes, clock) VALUES (0, ?, ?, ?, ?)",
@@ -83,7 +83,7 @@ struct KeychainTransaction {
         Data(key.seal(clock.content, as: Self.clockContext))
     }
 
-    /// Seals everything by another key.
+    /// Seals all content again with another key.
     func reseal(by wrapped: WrappedKey, _ newKey: EpochKey) throws {
         let successor = KeychainTransaction(db: db, key: newKey)
         let clock = try clock()
@@ -133,14 +133,14 @@ struct KeychainTransaction {
         return try rows.map(Self.item)
     }
 
-    /// How many items and tombstones there are.
+    /// Returns the numbers of items and tombstones.
     func counts() throws -> (items: Int, tombstones: Int) {
         let tombstones = try Int.fetchOne(db, sql: "SELECT count(*) FROM item WHERE isTombstone != 0") ?? 0
         let items = try Int.fetchOne(db, sql: "SELECT count(*) FROM item WHERE isTombstone = 0") ?? 0
         return (items, tombstones)
     }
 
-    /// The secret of an item; `nil` of a tombstone, which is authentic then.
+    /// Returns the secret of an item; `nil` for an authentic tombstone.
     func secret(of row: StoredItem) throws -> SecretBytes? {
         do {
             let secret = try key.openSecret(row.sealed, as: row.context, upTo: KeychainLimits.secretBytes)
@@ -176,7 +176,7 @@ struct KeychainTransaction {
     }
 
     private static func item(_ row: Row) throws -> StoredItem {
-        // Whoever can write to the file can put anything into it.
+        // The file is untrusted: an attacker who can write to it can store any value.
         guard let service = String.fromDatabaseValue(row["service"]),
             let account = String.fromDatabaseValue(row["account"]),
             let accessGroup = String.fromDatabaseValue(row["accessGroup"]),
@@ -206,7 +206,7 @@ extension KeychainError {
         KeychainError(
             .tampered,
             """
-            \(what) isn't what was sealed there: the file was damaged, or somebody changed it. Put the keychain's file back \
+            \(what) isn't what was sealed there: the file was damaged or tampered with. Put the keychain's file back \
             from a backup.
             """,
             cause: cause

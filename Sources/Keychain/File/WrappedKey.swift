@@ -2,18 +2,18 @@ import Foundation
 import SyncCryptography
 import ThreadSupport
 
-/// A keychain's key as it stands in its file: wrapped by the lock.
+/// A keychain's key as stored in its file, wrapped by the lock.
 struct WrappedKey: Sendable, Equatable {
-    /// Tells the key from those before it: every change of the lock makes another.
+    /// Distinguishes the key from former keys: every change of the lock creates another key.
     let epoch: UUID
     let kind: KeychainLock.Kind
     let bytes: [UInt8]
 
-    /// What the wrapping by a passphrase is bound to.
+    /// Binds a passphrase's wrapping to keychains, in the field for an application's registration.
     private static let purpose = Array("storesync keychain".utf8)
     private static let context = SealedContext(application: "", role: "keychain key")
 
-    /// Makes a key and wraps it.
+    /// Creates a key and wraps it.
     static func make(for lock: KeychainLock, executor: (any TaskExecutor)?) async throws -> (WrappedKey, EpochKey) {
         let key = EpochKey(master: MasterKey(), epoch: UUID())
         let bytes: [UInt8]
@@ -38,7 +38,7 @@ struct WrappedKey: Sendable, Equatable {
         return (WrappedKey(epoch: key.epoch, kind: lock.kind, bytes: bytes), key)
     }
 
-    /// Takes the key out.
+    /// Unwraps the key.
     func open(with lock: KeychainLock, executor: (any TaskExecutor)?) async throws -> EpochKey {
         let master: MasterKey
         switch (kind, lock.content) {
@@ -95,18 +95,18 @@ struct WrappedKey: Sendable, Equatable {
             case .wrongPassword:
                 throw KeychainError(
                     .wrongPassphrase,
-                    "The passphrase isn't the one that opens this keychain. Try again."
+                    "The passphrase doesn't open this keychain. Try again."
                 )
             case .outOfMemory:
                 throw KeychainError(
                     .unavailable,
-                    "There isn't memory enough to check the passphrase. Try again.",
+                    "There isn't enough memory to check the passphrase. Try again.",
                     cause: error
                 )
             default:
                 throw KeychainError(
                     .tampered,
-                    "The keychain's wrapped key isn't what was written. Put the keychain's file back from a backup.",
+                    "The keychain's wrapped key was damaged or tampered with. Put the keychain's file back from a backup.",
                     cause: error
                 )
             }

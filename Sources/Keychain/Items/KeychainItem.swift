@@ -1,16 +1,16 @@
 public import SyncCryptography
 
-/// The attributes that tell an item of a keychain from every other: a generic password's.
+/// The attributes that identify an item of a keychain, as those of a generic password do.
 ///
-/// They are no secret. A keychain compares them byte by byte. An item and its synchronizable namesake are two items.
+/// They aren't secret. A keychain compares them byte by byte. An item and a synchronizable item with equal names are two items.
 public struct KeychainItem: Hashable, Sendable {
-    /// What the secret is for; by custom the identifier of the application that wrote it.
+    /// The purpose of the secret; by convention the identifier of the application that wrote it.
     public var service: String
-    /// Whose secret it is, or which.
+    /// The account that the secret belongs to, or another name of the secret.
     public var account: String
-    /// The applications that share it; `nil`, in an item that is added, for the application's own group.
+    /// The access group that shares the item; `nil` adds the item to the application's own group.
     public var accessGroup: String?
-    /// Whether it's on all devices that synchronize the keychain, or on this one alone.
+    /// Whether the item is on all devices that synchronize the keychain, or on this device alone.
     public var isSynchronizable: Bool
 
     /// Creates attributes.

@@ -1,14 +1,14 @@
 import SyncCryptography
 
-/// What fits into a keychain: what is read from files has to be bounded by something.
+/// The limits of a keychain, which also bound what is read from untrusted files.
 public enum KeychainLimits {
-    /// How many bytes of UTF-8 an attribute may have.
+    /// The maximum size of an attribute, in bytes of UTF-8.
     public static let attributeBytes = 1 << 10
-    /// How many bytes a secret may have.
+    /// The maximum size of a secret, in bytes.
     public static let secretBytes = 16 << 10
-    /// How many items a keychain may hold.
+    /// The maximum number of items in a keychain.
     public static let items = 4_096
-    /// How many deletions of synchronizable items may wait until every client knows of them.
+    /// The maximum number of deletions of synchronizable items that not every client knows of.
     public static let tombstones = 1 << 16
 
     static func check(_ secret: SecretBytes) throws(KeychainError) {
@@ -16,7 +16,7 @@ public enum KeychainLimits {
             throw KeychainError(
                 .invalidItem,
                 """
-                The secret has \(secret.count) bytes; a keychain item may have \(secretBytes). Seal a file and keep its key in \
+                The secret has \(secret.count) bytes, and a keychain item may have \(secretBytes). Seal a file and keep its key in \
                 the keychain.
                 """
             )

@@ -1,4 +1,4 @@
-/// Which items are meant: those that have every attribute that the query names.
+/// A query for the items that have every attribute that it names.
 ///
 /// ```swift
 /// // What another application of the same team wrote.
@@ -6,11 +6,11 @@
 /// query.accessGroup = "TEAM.shared"
 /// ```
 public struct KeychainQuery: Hashable, Sendable {
-    /// What a query says of synchronizable items.
+    /// How a query treats synchronizable items.
     public enum Synchronizable: Hashable, Sendable {
-        /// Nothing: items of this device alone match.
+        /// Only items of this device alone match: the query doesn't mention synchronizable items.
         case absent
-        /// Synchronizable items match and no others.
+        /// Only synchronizable items match.
         case yes
         /// All items match, synchronizable or not.
         case any
@@ -20,12 +20,12 @@ public struct KeychainQuery: Hashable, Sendable {
     public var service: String?
     /// The account; `nil` for any.
     public var account: String?
-    /// The access group, as it's written; `nil` for every group that the caller is entitled to.
+    /// The exact access group, not a pattern; `nil` for every group that the caller is entitled to.
     public var accessGroup: String?
-    /// Whether synchronizable items are meant.
+    /// Whether synchronizable items match.
     public var synchronizable: Synchronizable
 
-    /// Every item that the caller is entitled to.
+    /// A query for every item that the caller is entitled to.
     public static let everything = KeychainQuery(synchronizable: .any)
 
     /// Creates a query.
@@ -41,7 +41,7 @@ public struct KeychainQuery: Hashable, Sendable {
         self.synchronizable = synchronizable
     }
 
-    /// Creates the query that this item alone matches; or its namesakes in other groups, if it names no group.
+    /// Creates a query that only this item matches, or items of equal names in every group if it names no group.
     public init(_ item: KeychainItem) {
         self.init(
             service: item.service,

@@ -4,19 +4,19 @@ import Security
 public import SyncCryptography
 import ThreadSupport
 
-/// The system's keychain, where Security.framework is.
+/// The system's keychain, where Security.framework exists.
 ///
 /// The system unlocks it, enforces entitlements by the code signature and carries synchronizable items to the user's other
-/// devices by iCloud; nothing of that is ours. On macOS it's the data protection keychain, as on iOS.
+/// devices by iCloud. This module does none of that. On macOS it's the data protection keychain, as on iOS.
 public actor SecurityKeychain: KeychainServices {
-    /// An attribute dictionary, made for one call.
+    /// An attribute dictionary for one call.
     private typealias Attributes = [CFString: Any]
 
     private let executor: (any TaskExecutor)?
 
-    /// Creates a way to the system's keychain.
+    /// Creates access to the system's keychain.
     ///
-    /// - Parameter executor: Where calls block; threads for that purpose where it is `nil`.
+    /// - Parameter executor: The executor for blocking calls; dedicated threads if it's `nil`.
     public init(executor: (any TaskExecutor)? = nil) {
         self.executor = executor
     }
@@ -25,12 +25,12 @@ public actor SecurityKeychain: KeychainServices {
     ///
     /// - Parameters:
     ///   - secret: The secret.
-    ///   - item: Its attributes; without an access group it goes into the application's first.
+    ///   - item: Its attributes; an item without an access group goes into the application's first.
     /// - Returns: The attributes, with the access group.
     /// - Throws: ``KeychainError``.
     @discardableResult
     public func add(_ secret: SecretBytes, as item: KeychainItem) async throws -> KeychainItem {
-        // The same limits on every system, or an item could not go to another.
+        // The limits are the same on every system, so that every item can be stored on another system.
         _ = try ItemKey(service: item.service, account: item.account, accessGroup: item.accessGroup ?? "default")
         try KeychainLimits.check(secret)
         return try await runBlocking(on: executor) {
@@ -53,7 +53,7 @@ public actor SecurityKeychain: KeychainServices {
     public func copyMatching(_ query: KeychainQuery) async throws -> [KeychainMatch] {
         try await runBlocking(on: executor) {
             let matches = try Self.items(matching: query).map { item in
-                // One by one: macOS gives no secrets of several items at once.
+                // One by one: macOS doesn't return the secrets of several items at once.
                 KeychainMatch(item: item, secret: try Self.secret(of: item))
             }
             guard !matches.isEmpty else { throw KeychainError.itemNotFound }
@@ -61,11 +61,11 @@ public actor SecurityKeychain: KeychainServices {
         }
     }
 
-    /// Gives every item that matches another secret.
+    /// Replaces the secret of every item that matches.
     ///
     /// - Parameters:
     ///   - query: Which items.
-    ///   - secret: Their secret from now on.
+    ///   - secret: The new secret.
     /// - Throws: ``KeychainError``.
     public func update(_ query: KeychainQuery, to secret: SecretBytes) async throws {
         try KeychainLimits.check(secret)
@@ -75,9 +75,9 @@ public actor SecurityKeychain: KeychainServices {
         }
     }
 
-    /// Deletes every item that matches; of synchronizable items, on all devices.
+    /// Deletes every item that matches; synchronizable items are deleted on all devices.
     ///
-    /// - Parameter query: Which items; a synchronizable one has to be asked for as such.
+    /// - Parameter query: Which items; it has to ask for synchronizable items explicitly.
     /// - Throws: ``KeychainError``.
     public func delete(_ query: KeychainQuery) async throws {
         try await runBlocking(on: executor) {
@@ -85,11 +85,11 @@ public actor SecurityKeychain: KeychainServices {
         }
     }
 
-    /// Removes the items of this device alone that match.
+    /// Removes the matching items that are on this device alone.
     ///
-    /// Synchronizable items stay: the system can't remove one here without deleting it on all devices.
+    /// Synchronizable items stay: the system can't remove them here without deleting them on all devices.
     ///
-    /// - Parameter query: Which items; it's no error if there are none.
+    /// - Parameter query: Which items; it's no error if none match.
     /// - Throws: ``KeychainError``.
     public func blitz(_ query: KeychainQuery) async throws {
         guard query.synchronizable != .yes else { return }
@@ -126,7 +126,7 @@ public actor SecurityKeychain: KeychainServices {
         try check(SecItemCopyMatching(attributes as CFDictionary, &result))
         guard let found = result as? [[String: Any]] else { throw unexpected }
         return found.compactMap { attributes -> (key: ItemKey, item: KeychainItem)? in
-            // What this program could not have added is somebody else's.
+            // An item that this program couldn't have added belongs to another program.
             guard let item = item(attributes), let group = item.accessGroup,
                 let key = try? ItemKey(service: item.service, account: item.account, accessGroup: group)
             else { return nil }
@@ -169,7 +169,7 @@ public actor SecurityKeychain: KeychainServices {
         case errSecDuplicateItem:
             throw KeychainError(
                 .duplicateItem,
-                "An item with these attributes is there already. Update it, or delete it first."
+                "An item with these attributes already exists. Update it, or delete it first."
             )
         case errSecMissingEntitlement:
             throw KeychainError(
@@ -185,7 +185,7 @@ public actor SecurityKeychain: KeychainServices {
 
     private static let unexpected = KeychainError(
         .unavailable,
-        "The system's keychain answered with something else than items. Update this program."
+        "The system's keychain returned something other than items. Update this program."
     )
 }
 #endif

@@ -1,9 +1,9 @@
 import Foundation
 import SyncCryptography
 
-/// Reads bytes from anybody, one field after the other, and never beyond their end.
+/// Reads untrusted bytes field by field, and never beyond their end.
 struct ByteReader {
-    /// Why bytes aren't what they should be.
+    /// An error that says why bytes are malformed.
     struct Malformed: Error, Hashable {
         let reason: String
     }
@@ -18,12 +18,12 @@ struct ByteReader {
         return rest.prefix(count)
     }
 
-    /// A number, the least significant byte first.
+    /// Reads a number, the least significant byte first.
     mutating func integer<Integer: FixedWidthInteger>(_: Integer.Type = Integer.self) throws(Malformed) -> Integer {
         try bytes(Integer.bitWidth / 8).reversed().reduce(0) { $0 << 8 | Integer($1) }
     }
 
-    /// A count, which says nothing of how much there is: reserve no memory for it.
+    /// Reads a count, which isn't trusted: the bytes may hold fewer elements, so don't reserve memory for it.
     mutating func count(upTo limit: Int, of name: String) throws(Malformed) -> Int {
         let count = Int(try integer(UInt32.self))
         guard count <= limit else { throw Malformed(reason: "it counts \(count) \(name)") }
@@ -37,7 +37,7 @@ struct ByteReader {
         return UUID(uuid: uuid)
     }
 
-    /// A counter of a stamp.
+    /// Reads a counter of a stamp.
     mutating func counter(from least: UInt64 = 1) throws(Malformed) -> UInt64 {
         let counter: UInt64 = try integer()
         guard counter >= least, counter < ReplicaClock.end else { throw Malformed(reason: "a counter is out of range") }
@@ -57,7 +57,7 @@ struct ByteReader {
         return SecretBytes(copying: try bytes(count))
     }
 
-    /// A vector, in the order of its identifiers.
+    /// Reads a vector, in the order of its identifiers.
     mutating func vector() throws(Malformed) -> [UUID: UInt64] {
         let count = try count(upTo: KeychainFile.mostReplicas, of: "replicas")
         var vector: [UUID: UInt64] = [:]
@@ -72,15 +72,15 @@ struct ByteReader {
     }
 
     func end() throws(Malformed) {
-        guard rest.isEmpty else { throw Malformed(reason: "it goes on behind its end") }
+        guard rest.isEmpty else { throw Malformed(reason: "bytes follow after its end") }
     }
 }
 
-/// Writes what ``ByteReader`` reads.
+/// Writes the fields that ``ByteReader`` reads.
 struct ByteWriter {
     private(set) var bytes: [UInt8]
 
-    /// Starts with room for `capacity` bytes, so that none is moved, and a copy of it left behind.
+    /// Reserves `capacity` bytes, since growing the array would leave a copy of the bytes in memory.
     init(capacity: Int) {
         bytes = []
         bytes.reserveCapacity(capacity)
@@ -114,6 +114,6 @@ struct ByteWriter {
         }
     }
 
-    /// Overwrites what was written.
+    /// Overwrites the written bytes.
     mutating func wipe() { bytes.wipe() }
 }

@@ -1,10 +1,10 @@
-/// The attributes of a stored item, compared byte by byte as the database does: Swift compares characters.
+/// The attributes of a stored item, compared byte by byte as in the database, where Swift compares characters.
 struct ItemKey: Hashable, Sendable, Comparable {
     let service: String
     let account: String
     let accessGroup: String
 
-    /// Takes attributes, whoever they're from.
+    /// Checks attributes, which may be untrusted.
     init(service: String, account: String, accessGroup: String) throws(KeychainError) {
         for (name, text) in [("service", service), ("account", account), ("access group", accessGroup)] {
             guard text.utf8.count <= KeychainLimits.attributeBytes, !text.utf8.contains(0) else {

@@ -7,23 +7,23 @@ extension KeychainFile {
     private static let tombstone: UInt8 = 0
     private static let item: UInt8 = 1
 
-    /// Reads what was sealed in a client's file.
+    /// Reads the opened content of a client's file.
     ///
-    /// There is one way to write a content: everything is in order, so what can be read is written again byte for byte.
+    /// The encoding is canonical: everything is in order, so content that can be read is written again byte for byte.
     ///
-    /// - Parameter content: The bytes, from anybody.
+    /// - Parameter content: The bytes, which may be untrusted.
     /// - Throws: ``KeychainError/Code/corrupt`` or ``KeychainError/Code/unsupportedFormat``.
     package init(_ content: [UInt8]) throws(KeychainError) {
         do {
             var reader = ByteReader(content)
             guard Array(try reader.bytes(Self.magic.count)) == Self.magic else {
-                throw ByteReader.Malformed(reason: "it doesn't begin as one")
+                throw ByteReader.Malformed(reason: "it doesn't begin like such a file")
             }
             let version: UInt16 = try reader.integer()
             guard version == Self.version else {
                 throw KeychainError(
                     .unsupportedFormat,
-                    "A client's keychain file has version \(version) of its format, which this program doesn't know. Update it."
+                    "A client's keychain file has version \(version) of its format, which this program doesn't know. Update this program."
                 )
             }
             let replica = try reader.identifier()
@@ -37,7 +37,7 @@ extension KeychainFile {
             let reason = (error as? ByteReader.Malformed)?.reason ?? "\(error)"
             throw KeychainError(
                 .corrupt,
-                "A client's keychain file isn't what a client writes: \(reason). Let that client synchronize again."
+                "A client's keychain file is malformed: \(reason). Let that client synchronize again."
             )
         }
     }
@@ -73,7 +73,7 @@ extension KeychainFile {
         return entries
     }
 
-    /// What ``init(_:)`` reads; to be wiped.
+    /// Returns the content that ``init(_:)`` reads; the caller has to wipe it.
     func content() -> ByteWriter {
         let size = entries.reduce(64 + seen.count * 24) { size, entry in
             let key = entry.key

@@ -1,9 +1,9 @@
 import Foundation
 public import SyncCryptography
 
-/// What one client's `Information/Keychain/<client>.ticdsync` holds: the synchronizable items as this client knows them.
+/// The content of a client's `Information/Keychain/<client>.ticdsync`: the synchronizable items as this client knows them.
 ///
-/// Each client writes its own file alone and reads all of them, sealed by the application's key:
+/// Each client writes only its own file and reads all files, which are sealed by the application's key:
 ///
 /// ```swift
 /// var files: [String: KeychainFile] = [:]
@@ -15,24 +15,24 @@ public import SyncCryptography
 /// }
 /// ```
 ///
-/// The article <doc:SynchronizableItems> says what is in it, byte by byte.
+/// The article <doc:SynchronizableItems> describes the format, byte by byte.
 public struct KeychainFile: Hashable, Sendable {
-    /// How many bytes of content a file may have.
+    /// The maximum size of a file's content, in bytes.
     public static let mostBytes =
         64 + mostReplicas * 24 + KeychainLimits.tombstones * 64 + KeychainLimits.items * KeychainLimits.secretBytes
         + (KeychainLimits.items + KeychainLimits.tombstones) * 3 * KeychainLimits.attributeBytes
 
-    /// How many bytes a sealed file may have.
+    /// The maximum size of a sealed file, in bytes.
     package static let mostSealedBytes = mostBytes + mostBytes >> 10
 
-    /// How many replicas a file may know of.
+    /// The maximum number of replicas that a file may know of.
     static let mostReplicas = 1 << 16
 
-    /// Who wrote it, in which life.
+    /// The replica that wrote the file.
     let replica: UUID
-    /// Tells it from every other file of the same client.
+    /// Distinguishes the file from every other file of the same client.
     let publication: UUID
-    /// Of each replica, up to which counter its edits are contained.
+    /// The counter of each replica up to which the file contains its edits.
     let seen: [UUID: UInt64]
     /// Items and tombstones.
     let entries: [ItemKey: ItemEntry]
@@ -44,10 +44,10 @@ public struct KeychainFile: Hashable, Sendable {
         self.entries = entries
     }
 
-    /// Whether an edit is contained.
+    /// Whether the file contains an edit.
     func hasSeen(_ stamp: Stamp) -> Bool { stamp.counter <= seen[stamp.replica, default: 0] }
 
-    /// Whether publishing the other in this one's place would tell nobody anything.
+    /// Whether replacing this file with the other would tell other clients nothing new.
     func saysTheSame(as other: KeychainFile) -> Bool {
         replica == other.replica && seen == other.seen && entries == other.entries
     }
@@ -58,9 +58,9 @@ public struct KeychainFile: Hashable, Sendable {
     ///   - sealed: The file, as it was downloaded.
     ///   - key: The application's key.
     ///   - application: The application's identifier.
-    ///   - client: Whose file it must be.
-    /// - Throws: `CryptographyError` if it wasn't sealed for its place; ``KeychainError/Code/corrupt`` or
-    ///   ``KeychainError/Code/unsupportedFormat`` if what was sealed isn't such a file.
+    ///   - client: The client whose file it must be.
+    /// - Throws: `CryptographyError` if it wasn't sealed as this client's file; ``KeychainError/Code/corrupt`` or
+    ///   ``KeychainError/Code/unsupportedFormat`` if its content isn't a keychain file's.
     public init(opening sealed: [UInt8], with key: EpochKey, application: String, client: String) throws {
         let context = Self.context(application: application, client: client)
         var content = try key.open(sealed, as: context, upTo: Self.mostBytes)
@@ -68,17 +68,17 @@ public struct KeychainFile: Hashable, Sendable {
         try self.init(content)
     }
 
-    /// Seals the file for its place.
+    /// Seals the file as a client's keychain file.
     ///
     /// - Parameters:
     ///   - key: The application's key.
     ///   - application: The application's identifier.
-    ///   - client: Whose file it is.
-    /// - Returns: What to upload.
+    ///   - client: The client whose file it is.
+    /// - Returns: The bytes to upload.
     public func sealed(with key: EpochKey, application: String, client: String) -> [UInt8] {
         var content = content()
         defer { content.wipe() }
-        // Compressed sizes would say something of the secrets.
+        // Compressed sizes would reveal something about the secrets.
         return key.seal(
             content.bytes,
             as: Self.context(application: application, client: client),
@@ -92,7 +92,7 @@ public struct KeychainFile: Hashable, Sendable {
 }
 
 extension KeychainFile: CustomStringConvertible {
-    /// How much is in it, and nothing of what.
+    /// The numbers of items and tombstones, without their content.
     public var description: String {
         let items = entries.values.count { $0.secret != nil }
         return "keychain file with \(items) items and \(entries.count - items) tombstones"

@@ -1,23 +1,23 @@
 import Foundation
 
-/// The synchronizable items of a keychain: what each client's file is merged into, and made of.
+/// The synchronizable items of a keychain, which merges the clients' files and produces this client's file.
 ///
-/// A value without input or output. Two replicas that have seen the same edits hold the same items, in whatever order they saw
-/// them. What an item became by its last edit overrules what it was; and an item that somebody doesn't hold, but has seen, was
-/// deleted, and everybody knew of it. So tombstones can go, and stay gone, even where an old file turns up again.
+/// A value type without input or output. Two replicas that have seen the same edits hold the same items, in whatever order they
+/// saw them. An item's last edit overrules its earlier edits. If a file doesn't hold an item but has seen its edit, the item was
+/// deleted and all clients knew of it. So tombstones can be removed for good, even if an old file reappears later.
 struct KeychainReplica: Hashable, Sendable {
     var clock: ReplicaClock
     var entries: [ItemKey: ItemEntry] = [:]
 
-    /// Merges all clients' files, forgets tombstones that everybody knows of, and says what to publish next.
+    /// Merges all clients' files, removes tombstones that all clients know of, and returns the file to publish next.
     ///
     /// - Parameters:
-    ///   - files: The files by their clients, this one's included.
+    ///   - files: The files by client, including this client's.
     ///   - client: This client.
     ///   - registered: All clients of the application.
-    ///   - identifier: Makes identifiers; another one each time.
-    /// - Returns: What to publish as this client's file; `nil` if it says all that already.
-    /// - Throws: ``KeychainError/Code/full``, and the value isn't to be used any more.
+    ///   - identifier: Returns another identifier at each call.
+    /// - Returns: The file to publish for this client; `nil` if its file is up to date.
+    /// - Throws: ``KeychainError/Code/full``; don't use the replica afterwards.
     mutating func merge(
         _ files: [String: KeychainFile],
         as client: String,
@@ -44,21 +44,23 @@ struct KeychainReplica: Hashable, Sendable {
         return next
     }
 
-    /// Removes items from here without a trace, and so begins another life: it hasn't seen them.
+    /// Removes items from this device without leaving tombstones, and takes a new replica identifier.
+    ///
+    /// Under its former identifier it would claim to have seen these items, and other clients would take them for deleted.
     mutating func blitz(_ keys: some Sequence<ItemKey>, as replica: UUID) throws(KeychainError) {
         for key in keys where entries[key]?.secret != nil { entries[key] = nil }
         try renew(as: replica)
     }
 
-    /// Whether somebody else lives, or lived, as this replica: a copied device, or one that was restored from a backup.
+    /// Whether another keychain uses, or used, this replica identifier: the device was copied, or restored from a backup.
     private func isLivedTwice(_ own: KeychainFile?, _ files: [String: KeychainFile]) -> Bool {
         if let own, !clock.publications.contains(own.publication) { return true }
         return files.values.contains { $0.seen[clock.replica, default: 0] > clock.issued }
     }
 
-    /// Begins another life.
+    /// Takes a new replica identifier.
     ///
-    /// What isn't known to be published counts as edited now: under its old stamp the others may believe to have seen it.
+    /// An edit that isn't known to be published gets a new stamp: the other clients may believe that they have seen its old stamp.
     private mutating func renew(as replica: UUID) throws(KeychainError) {
         let former = clock
         clock.renew(as: replica)
@@ -82,7 +84,7 @@ struct KeychainReplica: Hashable, Sendable {
         clock.observe(file.seen, file.entries.values.lazy.map(\.stamp))
     }
 
-    /// A tombstone goes when the file of every registered client, this one's too, says that it has seen it.
+    /// Removes the tombstones that every registered client's file, including this client's, has seen.
     private mutating func collectTombstones(_ files: [String: KeychainFile], _ registered: Set<String>) {
         let published = registered.map { files[$0] }
         for (key, entry) in entries where entry.secret == nil {

@@ -2,10 +2,10 @@ import Foundation
 import SyncCryptography
 
 extension ReplicaClock {
-    /// How many bytes a clock may have.
+    /// The maximum size of an encoded clock, in bytes.
     static let mostBytes = 64 + KeychainFile.mostReplicas * 24 + 64 * 16
 
-    /// Reads what ``content`` wrote.
+    /// Reads an encoded clock, as ``content`` writes it.
     init(_ content: [UInt8]) throws(ByteReader.Malformed) {
         var reader = ByteReader(content)
         self.init(
@@ -26,7 +26,7 @@ extension ReplicaClock {
         return publications
     }
 
-    /// The clock in bytes, for a keychain's own file.
+    /// The encoded clock, for a keychain's own file.
     var content: [UInt8] {
         var writer = ByteWriter(capacity: 64)
         writer.append(replica)

@@ -1,26 +1,29 @@
 import Foundation
 
-/// What a keychain knows of time: who it is, what it has seen of whom, what it gave to the others.
+/// The logical clock of a keychain: its replica identifier, the edits that it has seen, and the edits that it has published.
 ///
-/// A replica is one life of one keychain. Its stamps count what it did in this life, so another that had seen a stamp of it has
-/// seen, or knows the end of, everything before. When that would no longer be true a keychain begins another life.
+/// A replica is a keychain for as long as it keeps one replica identifier. Its stamps count its edits under that identifier. So
+/// a replica that has seen a stamp has also seen each earlier edit, or knows how it ended. When that would no longer be true,
+/// the keychain takes a new identifier.
 struct ReplicaClock: Hashable, Sendable {
-    /// Counters are below this: one more is still a number, in every language.
+    /// The limit that all counters are below: this number is still exact in every language.
     static let end: UInt64 = 1 << 53
-    /// How many publications of its own a keychain recognises.
+    /// The number of its own publications that a keychain remembers.
     static let rememberedPublications = 64
 
-    /// Who this keychain is, in this life.
+    /// The current identifier of this keychain.
     private(set) var replica: UUID
-    /// The greatest counter there is, as far as it's known here.
+    /// The greatest counter that this keychain knows of.
     private(set) var counter: UInt64
-    /// Of each replica, up to which counter its edits are contained here: as they were, or overruled, or forgotten by all.
+    /// The counter of each replica up to which its edits are contained here.
+    ///
+    /// An edit that was overruled, or that all clients have forgotten, counts as contained.
     private(set) var seen: [UUID: UInt64]
-    /// Up to which counter this replica's edits are known to have been published.
+    /// The counter up to which this replica's edits are known to be published.
     private(set) var published: UInt64
-    /// What was made to be published, the newest last.
+    /// The publications that this keychain has prepared, the newest last.
     private(set) var publications: [UUID]
-    /// How many edits of items of this device alone there were.
+    /// The number of edits of items of this device alone.
     private(set) var version: UInt64
 
     init(
@@ -39,13 +42,13 @@ struct ReplicaClock: Hashable, Sendable {
         self.publications = publications
     }
 
-    /// Whether an edit is contained.
+    /// Whether an edit is contained here.
     func hasSeen(_ stamp: Stamp) -> Bool { stamp.counter <= seen[stamp.replica, default: 0] }
 
-    /// The counter of the last edit made here, in this life.
+    /// The counter of the last edit under the current replica identifier.
     var issued: UInt64 { seen[replica, default: 0] }
 
-    /// The stamp of an edit that is made now.
+    /// Returns the stamp for a new edit.
     mutating func nextStamp() throws(KeychainError) -> Stamp {
         guard counter + 1 < Self.end else { throw .exhausted }
         counter += 1
@@ -53,30 +56,30 @@ struct ReplicaClock: Hashable, Sendable {
         return Stamp(counter: counter, replica: replica)
     }
 
-    /// The version of an item of this device alone that is made or changed now.
+    /// Returns the version for a new edit of an item of this device alone.
     mutating func nextVersion() throws(KeychainError) -> UInt64 {
         guard version + 1 < Self.end else { throw .exhausted }
         version += 1
         return version
     }
 
-    /// Everything that another has seen is contained now.
+    /// Records that all edits that another replica has seen are contained here.
     mutating func observe(_ others: [UUID: UInt64], _ stamps: some Sequence<Stamp>) {
         seen.merge(others) { max($0, $1) }
         counter = max(counter, others.values.max() ?? 0, stamps.map(\.counter).max() ?? 0)
     }
 
-    /// This replica's edits up to here are in its file.
+    /// Records that this replica's edits up to this counter are in its published file.
     mutating func notePublished(upTo counter: UInt64) {
         published = max(published, counter)
     }
 
-    /// Remembers what is about to be published.
+    /// Remembers a file that is about to be published.
     mutating func prepare(_ publication: UUID) {
         publications = (publications + [publication]).suffix(Self.rememberedPublications)
     }
 
-    /// Begins another life, that has seen nothing.
+    /// Takes a new replica identifier, under which no edit has been seen.
     mutating func renew(as replica: UUID) {
         self.replica = replica
         seen = [:]
@@ -88,8 +91,8 @@ extension KeychainError {
     fileprivate static let exhausted = KeychainError(
         .full,
         """
-        The keychain's counter has come to its end, which no honest use brings about: another device may have set it so. \
-        Make a new keychain.
+        The keychain's counter has reached its limit, which normal use can't do: another device may have set it. \
+        Create a new keychain.
         """
     )
 }

@@ -1,9 +1,9 @@
 import Foundation
 import SyncCryptography
 
-/// When an edit was made, in the order that all devices agree on: a Lamport counter, and who made it.
+/// The time of an edit, in the order that all devices agree on: a Lamport counter and the editing replica.
 struct Stamp: Hashable, Sendable, Comparable {
-    /// One more than any counter that its maker had seen.
+    /// One more than any counter that the editing replica had seen.
     let counter: UInt64
     /// The replica that made the edit.
     let replica: UUID
@@ -13,16 +13,16 @@ struct Stamp: Hashable, Sendable, Comparable {
     }
 }
 
-/// What became of an item by its last edit.
+/// The state of an item after its last edit.
 struct ItemEntry: Hashable, Sendable {
     let stamp: Stamp
     /// The secret; `nil` in a tombstone: the item was deleted.
     let secret: SecretBytes?
 
-    /// Whether this one stands where both are known.
+    /// Whether this entry overrules another.
     ///
-    /// The greater stamp wins. No stamp is given twice; should two edits have the same nevertheless, because somebody copied a
-    /// device, then a tombstone wins, and else the greater bytes: anything, so long as it's the same on every device.
+    /// The greater stamp wins. Two edits have the same stamp only if a device was copied. Then a tombstone wins, else the greater
+    /// bytes: any rule works that gives the same result on every device.
     func wins(over other: ItemEntry) -> Bool {
         guard stamp == other.stamp else { return stamp > other.stamp }
         guard let secret, let otherSecret = other.secret else { return secret == nil && other.secret != nil }

@@ -7,7 +7,7 @@ import Glibc
 #endif
 
 extension [UInt8] {
-    /// Overwrites the bytes, which held a secret, in a way that no compiler leaves out.
+    /// Overwrites the bytes, which held a secret, in a way that the compiler doesn't optimize away.
     mutating func wipe() {
         withUnsafeMutableBytes { bytes in
             guard let start = bytes.baseAddress else { return }

@@ -1,11 +1,11 @@
-/// A sequence of an operation's events that is still read.
+/// A sequence of an operation's events that still has a reader.
 struct EventListener: Sendable {
     let ticket: UInt64
     let continuation: AsyncStream<OperationEvent>.Continuation
 }
 
 extension OperationRecord {
-    /// A new sequence of the operation's events from now on, opened by what stands already.
+    /// Creates a sequence of the operation's events from now on, which begins with the current state.
     func makeEvents() -> AsyncStream<OperationEvent> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: OperationEvent.self,
@@ -33,7 +33,7 @@ extension OperationRecord {
         return stream
     }
 
-    /// The sequence was read to its end, or its reader has gone.
+    /// Removes a sequence that was read to its end, or whose reader was released.
     private func remove(_ ticket: UInt64) {
         core.withBoardAsItStands { _ in extras?.listeners.removeAll { $0.ticket == ticket } }
     }

@@ -1,15 +1,15 @@
-/// What happens to an operation, as ``OperationHandle/events`` tells it.
+/// An event of an operation, as ``OperationHandle/events`` reports it.
 public enum OperationEvent: Sendable, Hashable {
-    /// Its run has begun.
+    /// The operation's run has started.
     case started
-    /// It has come further. Values that come faster than they are read are passed over.
+    /// The operation has made progress. Values that come faster than they are read are skipped.
     case progress(OperationProgress)
-    /// It waits for an answer from outside.
+    /// The operation waits for an answer from outside, for this reason.
     case paused(String)
-    /// The answer has come.
+    /// The operation has its answer and runs again.
     case resumed
-    /// It has made no progress for longer than it may.
+    /// The operation has reported no progress within its stall timeout.
     case stalled
-    /// Nothing of it runs any more. The last event, never dropped.
+    /// The operation has ended and nothing of it runs any more. The last event, never dropped.
     case ended(OperationState)
 }

@@ -1,16 +1,16 @@
-/// A grip on an operation that was added: its state, its events, its output.
+/// A handle on an operation that was added: its state, its events, its output.
 ///
-/// Dropping a handle cancels nothing. A handle keeps the output alive.
+/// Releasing a handle cancels nothing. A handle keeps the output alive.
 public struct OperationHandle<Output: Sendable>: OperationReference {
     let record: TypedOperationRecord<Output>
 
-    /// The operation, whose failure fails whoever depends on it.
+    /// A dependency on the operation whose failure fails the dependent.
     public var dependency: OperationDependency { OperationDependency(record: record, policy: .mustSucceed) }
 
     /// The output, once the operation has finished and its ending phase is over.
     ///
-    /// Throws the error the operation failed with, or `CancellationError` if it was cancelled; the latter also if the
-    /// task that waits is cancelled, which leaves the operation alone.
+    /// Throws the error that the operation failed with, or `CancellationError` if it was cancelled. Throws
+    /// `CancellationError` also if the waiting task is cancelled, which doesn't affect the operation.
     public var value: Output {
         get async throws {
             try await record.waitUntilEnded()
@@ -18,9 +18,9 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
         }
     }
 
-    /// How the operation ended, once it has.
+    /// The operation's result, once it has ended.
     ///
-    /// If the task that waits is cancelled, this is a failure with `CancellationError` and says nothing of the operation.
+    /// If the waiting task is cancelled, this is a failure with `CancellationError` and says nothing about the operation.
     public var result: Result<Output, any Error> {
         get async {
             do {
@@ -31,7 +31,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
         }
     }
 
-    /// How the operation ended, once it has: waits for the end even if the task that waits is cancelled.
+    /// The operation's result, once it has ended, even if the waiting task is cancelled.
     package var resultAtEnd: Result<Output, any Error> {
         get async {
             await record.waitForEnd()
@@ -39,18 +39,18 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
         }
     }
 
-    /// What happens to the operation from now on: a sequence of its own for every call.
+    /// The operation's events from now on, in a new sequence for each access.
     ///
     /// The buffer is bounded: a slow reader misses progress, never the end.
     public var events: AsyncStream<OperationEvent> { record.makeEvents() }
 
-    /// Adds, to the same supervisor, an operation that is made from this one's output once it has finished.
+    /// Adds, to the same supervisor, an operation that is created from this one's output once this one has finished.
     ///
-    /// If this operation fails the next one fails with the same error, if it's cancelled so is the next.
+    /// If this operation fails, the next one fails with the same error. If it's cancelled, so is the next one.
     ///
     /// - Parameters:
-    ///   - options: Name, priority and what else is said of the next operation.
-    ///   - make: Makes the next operation; an error that it throws fails the next operation.
+    ///   - options: Name, priority and the other options of the next operation.
+    ///   - make: Creates the next operation; an error that it throws fails the next operation.
     /// - Returns: The next operation's handle.
     @discardableResult
     public func then<Next: Operation>(

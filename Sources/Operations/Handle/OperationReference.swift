@@ -1,22 +1,23 @@
-/// An operation that was added, without the type of its output: so that operations with different outputs fit in one
-/// array, as in `after: [photo, upload.ending]`.
+/// An operation that was added, without the type of its output.
+///
+/// Operations with different outputs fit in one array of references, as in `after: [photo, upload.ending]`.
 public protocol OperationReference: Sendable {
-    /// The operation, and what its failure means to whoever depends on it.
+    /// A dependency on the operation, with the effect that its failure has on the dependent.
     var dependency: OperationDependency { get }
 }
 
-/// A dependency on an operation, with the rule for the case that it doesn't end well.
+/// A dependency on an operation, with the rule for the case that the operation fails or is cancelled.
 public struct OperationDependency: OperationReference {
-    /// What happens to the dependent if the operation doesn't finish.
+    /// What happens to the dependent if the operation fails or is cancelled.
     public enum Policy: Sendable, Hashable {
         /// A failure fails the dependent with the same error, a cancellation cancels it.
         case mustSucceed
-        /// The dependent only waits for the end, whatever it is.
+        /// The dependent only waits for the end, with any outcome.
         case ending
     }
 
     let record: OperationRecord
-    /// What happens to the dependent if the operation doesn't finish.
+    /// What happens to the dependent if the operation fails or is cancelled.
     public let policy: Policy
 
     /// The dependency itself.
@@ -24,43 +25,43 @@ public struct OperationDependency: OperationReference {
 }
 
 extension OperationReference {
-    /// The same operation, of which only the end matters and not whether it is a good one.
+    /// A dependency on the operation's end, with any outcome.
     public var ending: OperationDependency { OperationDependency(record: dependency.record, policy: .ending) }
     /// The operation's identifier in this process.
     public var id: OperationID { dependency.record.id }
-    /// The operation's name: the one it was added with, else its type's.
+    /// The operation's name: the name in its options, or its type's name.
     public var name: String {
         let record = dependency.record
         return record.core.withBoard { _ in record.name }
     }
-    /// What the operation was added with.
+    /// The user info in the operation's options.
     public var userInfo: [String: any Sendable] {
         let record = dependency.record
         return record.core.withBoard { _ in record.options.userInfo }
     }
-    /// Where the operation stands now.
+    /// The operation's current state.
     public var state: OperationState { dependency.record.state }
-    /// How far it has come.
+    /// The operation's current progress.
     public var progress: OperationProgress { dependency.record.progress }
-    /// Whether it could start as soon as there is room.
+    /// Whether the operation could start as soon as a slot is free.
     public var isReady: Bool { state == .ready }
-    /// Whether its run has begun and not ended; a paused operation isn't executing.
+    /// Whether the operation's run has started and not ended; a paused operation isn't executing.
     public var isExecuting: Bool { state == .executing }
-    /// Whether it waits for an answer from outside.
+    /// Whether the operation waits for an answer from outside.
     public var isPaused: Bool { state == .paused }
-    /// Whether it has ended, in whatever way: ``state`` tells which.
+    /// Whether the operation has ended, with any outcome: ``state`` tells which.
     public var isFinished: Bool { state.isEnded }
-    /// Whether it ended by being cancelled.
+    /// Whether the operation ended as cancelled.
     ///
-    /// Work that finished in spite of a late cancel is not.
+    /// This is `false` for an operation that finished in spite of a late cancellation.
     public var isCancelled: Bool { state == .cancelled }
-    /// The error it failed with, once it has; a `CancellationError` if it was cancelled.
+    /// The error that the operation failed with, once it has; a `CancellationError` if it was cancelled.
     public var error: (any Error)? { dependency.record.finalFailure }
 
-    /// Asks for the operation's end.
+    /// Cancels the operation.
     ///
-    /// Safe at any time, and as often as one likes.
+    /// This is safe at any time and any number of times.
     ///
-    /// Work that hasn't started ends at once; work that runs ends when its `main` notices.
+    /// An operation that hasn't started ends at once. A running operation ends when its `main` responds.
     public func cancel() { dependency.record.cancel() }
 }

@@ -1,14 +1,14 @@
 import ThreadSupport
 
-/// The operations that were added and haven't ended, so that nobody adds one twice.
+/// The operations that were added and haven't ended, to detect an operation that is added twice.
 enum LiveOperations {
-    /// Several tables, so that supervisors that add at the same time seldom wait for each other.
+    /// Several tables, so that supervisors that add at the same time rarely contend for a lock.
     private static let shards = (0..<16).map { _ in Locked(AddressSet()) }
 
     static func insert(_ operation: any Operation) {
         let address = address(of: operation)
         let isNew = shard(of: address).withLock { $0.insert(address) }
-        precondition(isNew, "the same \(type(of: operation)) was added twice; make another one for each run")
+        precondition(isNew, "the same \(type(of: operation)) was added twice; create a new one for each run")
     }
 
     static func remove(_ operation: AnyObject) {
@@ -25,14 +25,15 @@ enum LiveOperations {
     }
 }
 
-/// A set of objects' addresses: every operation goes through it twice, at a third of what `Set` would take.
+/// A set of object addresses, at a third of the cost of `Set`.
 ///
-/// Open addressing with linear probing; removing closes the gap (Knuth, TAOCP 3, 6.4, algorithm R).
+/// Every operation is inserted and removed once, so the cost matters. Open addressing with linear probing; removing closes
+/// the gap (Knuth, TAOCP 3, 6.4, algorithm R).
 struct AddressSet: Sendable {
     private var slots = ContiguousArray<UInt>(repeating: 0, count: 16)
     private(set) var count = 0
 
-    /// Spreads pages, so that operations that were made together stand together.
+    /// Hashes the page of an address only, so that operations that were allocated together are neighbours in the table.
     static func hash(_ address: UInt) -> UInt { (address >> 12) &* 0x9E37_79B9_7F4A_7C15 }
 
     private func home(of address: UInt) -> Int {
@@ -64,7 +65,7 @@ struct AddressSet: Sendable {
         count -= 1
         var index = next(gap)
         while slots[index] != 0 {
-            // Whoever stands behind the gap and belongs before it moves into it.
+            // An address behind the gap moves into it if its home isn't behind the gap.
             let distance = (index - home(of: slots[index])) & (slots.count - 1)
             if distance >= (index - gap) & (slots.count - 1) {
                 slots.swapAt(gap, index)

@@ -4,14 +4,14 @@ import Darwin
 import Glibc
 #endif
 
-/// What a system call failed with.
+/// The error of a failed system call.
 struct SystemError: Error, CustomStringConvertible {
     let number: CInt
 
     var description: String { String(cString: strerror(number)) }
 }
 
-/// Calls the system, again if a signal interrupted it.
+/// Makes a system call, and repeats it if a signal interrupts it.
 @discardableResult
 private func calling(_ call: () -> CInt) throws(SystemError) -> CInt {
     while true {
@@ -21,7 +21,7 @@ private func calling(_ call: () -> CInt) throws(SystemError) -> CInt {
     }
 }
 
-/// A file descriptor, closed with its last reference and in programs that this one starts.
+/// A file descriptor that is closed with its last reference, and in programs that this process starts.
 final class Descriptor: Sendable {
     let number: CInt
 
@@ -33,10 +33,10 @@ final class Descriptor: Sendable {
         close(number)
     }
 
-    /// Takes the file's lock unless another open file has it.
+    /// Takes the file's lock unless another open file description holds it.
     ///
-    /// - Returns: Whether the lock was taken. It is released when the descriptor is closed, at the process's end at the
-    ///   latest. A program that is being started holds a copy of the descriptor for a moment, and the lock with it.
+    /// - Returns: Whether the lock was taken. It is released when the descriptor is closed, at the latest when the process
+    ///   ends. A program that is being started holds a copy of the descriptor, and so the lock, for a moment.
     func lock() throws(SystemError) -> Bool {
         do {
             try calling { flock(number, LOCK_EX | LOCK_NB) }
@@ -53,13 +53,13 @@ final class Descriptor: Sendable {
     }
 }
 
-/// A directory held open, whose names are used relative to it.
+/// An open directory; the names in it are resolved relative to it.
 ///
 /// No call follows a symbolic link in the directory.
 struct OpenDirectory: Sendable {
     private let descriptor: Descriptor
 
-    /// Opens the directory at a path, whose links are followed.
+    /// Opens the directory at a path; symbolic links in the path are followed.
     init(path: String) throws(SystemError) {
         descriptor = try Descriptor { open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
     }
@@ -79,16 +79,16 @@ struct OpenDirectory: Sendable {
         try calling { mkdirat(number, name, 0o700) }
     }
 
-    /// What has this name, a symbolic link perhaps.
+    /// The status of the entry with this name; of the link itself, if the entry is a symbolic link.
     func status(_ name: UnsafePointer<CChar>) throws(SystemError) -> stat {
         var status = stat()
         try calling { fstatat(number, name, &status, AT_SYMLINK_NOFOLLOW) }
         return status
     }
 
-    /// The names in the directory, as the bytes that they are: not each need be UTF-8.
+    /// The names in the directory, as raw bytes, because a name need not be UTF-8.
     func names() throws(SystemError) -> [[CChar]] {
-        // A descriptor of its own, with its own position: closedir closes it.
+        // A separate descriptor with its own position, which closedir closes.
         let descriptor = try calling { openat(number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
         guard let stream = fdopendir(descriptor) else {
             let error = SystemError(number: errno)
@@ -112,9 +112,9 @@ struct OpenDirectory: Sendable {
         _ = unlinkat(number, name, 0)
     }
 
-    /// Removes a directory of this user and as much of its content as can be removed.
+    /// Removes a directory that this user owns, and as much of its content as can be removed.
     ///
-    /// - Returns: Whether no directory has the name any more.
+    /// - Returns: Whether no directory with this name exists any more.
     func removeTree(_ name: UnsafePointer<CChar>) -> Bool {
         do {
             let directory = try OpenDirectory(name, in: self)

@@ -1,15 +1,15 @@
-/// The right to end one operation: the compiler sees that it's used at most once, `deinit` that it's used.
+/// The right to end one operation: the compiler checks that it's used at most once, `deinit` that it's used.
 struct OperationEnding: ~Copyable, Sendable {
-    // Unmanaged, because `discard self` needs fields that need no cleaning up; `end` and `deinit` balance the retain.
+    // Unmanaged, because `discard self` requires trivially destroyed fields. `end` and `deinit` balance the retain.
     private let record: Unmanaged<OperationRecord>
 
     init(_ record: OperationRecord) {
         self.record = Unmanaged.passRetained(record)
     }
 
-    /// Nothing of the operation runs any more; its result is in place.
+    /// Ends the operation, of which nothing runs any more and whose result is stored.
     ///
-    /// - Parameter keepsOperation: Whether the caller has the operation in hand and takes it out of ``LiveOperations``.
+    /// - Parameter keepsOperation: Whether the caller holds the operation and removes it from ``LiveOperations`` itself.
     consuming func end(keepsOperation: Bool = false) {
         let record = record.takeRetainedValue()
         discard self

@@ -9,19 +9,19 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What all operations of a supervisor share: time, chance, logging and the executors to run and to block on.
+/// What all operations of a supervisor share: the clock, randomness, logging and the executors.
 final class OperationEnvironment: Sendable {
     let clock: any Clock<Duration>
-    /// The time since the supervisor was made.
+    /// The time since the supervisor was created.
     let now: @Sendable () -> Duration
     let random: @Sendable () -> Double
     /// The supervisor's name.
     let name: String
     let logger: Logger
-    /// Whether messages go nowhere, so that they needn't be put together.
+    /// Whether messages are discarded, so that they needn't be formatted.
     private let isSilent: Bool
     let metrics: SupervisorMetrics?
-    /// What makes spans, unless that is nothing.
+    /// The tracer; `nil` if it's the no-op tracer.
     let tracer: (any Tracer)?
     let executor: (any TaskExecutor)?
     let blockingExecutor: (any TaskExecutor)?
@@ -48,12 +48,12 @@ final class OperationEnvironment: Sendable {
         isSimulated = executor != nil || WaitRegistry.current != nil
     }
 
-    /// Whether runs need nothing around them: no span, no watchdog.
+    /// Whether runs need neither a span nor a watchdog.
     let isPlain: Bool
-    /// Whether somebody may be told who works and who waits.
+    /// Whether a simulation may want to know which operations work and which wait.
     let isSimulated: Bool
 
-    /// Whether a message of this level goes anywhere.
+    /// Whether a message of this level is logged.
     func logs(_ level: Logger.Level) -> Bool { !isSilent && logger.logLevel <= level }
 
     private static func stopwatch<C: Clock<Duration>>(_ clock: C) -> @Sendable () -> Duration {

@@ -1,12 +1,12 @@
-/// The life of one operation as a value: events in, what is to be done out.
+/// The life of one operation as a value that turns events into decisions.
 ///
 /// No clock, no `await`, no side effect.
 ///
 ///     waiting ─▶ executing ⇄ paused ─▶ ending ─▶ ended
 ///
-/// Whether waiting work is *ready* is the scheduler's to say. *Ending* means that the outcome stands, and shows, while the ending phase still runs; *ended* means that nothing of
-/// the operation runs any more. Events that can only be a mistake in this module trap; those that are races (a cancel
-/// that comes late, say) do nothing.
+/// The scheduler decides whether waiting work is *ready*. *Ending* means that the outcome is final and visible while the
+/// ending phase still runs. *Ended* means that nothing of the operation runs any more. Events that can only come from a bug
+/// in this module trap. Events that lose a race (a late cancellation, for example) do nothing.
 struct OperationLifecycle: Sendable {
     /// How an operation ended.
     enum Outcome: Sendable, Hashable {
@@ -20,10 +20,10 @@ struct OperationLifecycle: Sendable {
 
     private var state = State.waiting
 
-    /// Whether somebody asked for the end before it came.
+    /// Whether the operation was cancelled before it ended.
     private(set) var isCancellationRequested = false
 
-    /// Where the operation stands, as its handle shows it; `isReady` tells whether it could start.
+    /// Returns the state that the operation's handle shows; `isReady` tells whether the operation could start.
     func publicState(isReady: Bool) -> OperationState {
         switch state {
         case .waiting: isReady ? .ready : .waiting
@@ -33,10 +33,10 @@ struct OperationLifecycle: Sendable {
         }
     }
 
-    /// Whether it hasn't started.
+    /// Whether the operation hasn't started.
     var isWaiting: Bool { state == .waiting }
 
-    /// Whether it has started and its `main` hasn't been left for good.
+    /// Whether the operation has started and may still run `main`.
     var isUnderway: Bool { state == .executing || state == .paused }
 
     /// The outcome once nothing of the operation runs any more.
@@ -45,17 +45,17 @@ struct OperationLifecycle: Sendable {
         return outcome
     }
 
-    /// A worker takes the operation up.
+    /// Starts the operation on a worker.
     mutating func begin() {
-        guard case .waiting = state else { preconditionFailure("an operation was begun while \(state)") }
+        guard case .waiting = state else { preconditionFailure("an operation was started while \(state)") }
         state = .executing
     }
 
     enum CancelDecision: Hashable { case nothing, withdraw, interrupt }
 
-    /// Somebody cancels it.
+    /// Requests cancellation.
     ///
-    /// `withdraw` takes waiting work back from the scheduler, `interrupt` cancels the running task.
+    /// `withdraw` removes waiting work from the scheduler, `interrupt` cancels the running task.
     mutating func cancel() -> CancelDecision {
         switch state {
         case .waiting:
@@ -71,33 +71,33 @@ struct OperationLifecycle: Sendable {
         }
     }
 
-    /// The work waits for an answer from outside.
+    /// Pauses the operation, which waits for an answer from outside.
     ///
-    /// `false` if it already does.
+    /// Returns `false` if it isn't executing.
     mutating func pause() -> Bool {
         guard state == .executing else { return false }
         state = .paused
         return true
     }
 
-    /// The answer has come.
+    /// Resumes the operation after a pause.
     ///
-    /// `false` if it was late: the work is over, and its ending phase runs.
+    /// Returns `false` if `main` is over and the ending phase runs.
     mutating func resume() -> Bool {
         guard state == .paused else { return false }
         state = .executing
         return true
     }
 
-    /// `main` is over.
+    /// Sets the outcome when `main` is over.
     mutating func beginEnding(_ outcome: Outcome) {
         switch state {
         case .executing, .paused: state = .ending(outcome)
-        case .waiting, .ending, .ended: preconditionFailure("an operation came to its end while \(state)")
+        case .waiting, .ending, .ended: preconditionFailure("an operation left main while \(state)")
         }
     }
 
-    /// Nothing of the operation runs any more; or it ends without having run.
+    /// Ends the operation: nothing of it runs any more, or it never ran.
     mutating func end(_ outcome: Outcome) {
         switch state {
         case .waiting, .ending(outcome): state = .ended(outcome)
@@ -106,9 +106,9 @@ struct OperationLifecycle: Sendable {
         }
     }
 
-    /// The operation is written off while something of it still runs.
+    /// Abandons the operation while it still runs.
     ///
-    /// Returns how it counts as ended: as it did if only its ending phase was left.
+    /// Returns the outcome: its own if only the ending phase still runs, else failed.
     mutating func abandon() -> Outcome {
         switch state {
         case .executing, .paused:

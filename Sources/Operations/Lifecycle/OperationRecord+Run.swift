@@ -21,8 +21,8 @@ extension OperationRecord {
                 )
             }
             extras.reportCount += 1
-            // Started under the lock: a report that is accepted before the end has its pump before the end looks for one.
-            // Not detached: spans of the progress phase have the same parent as those of whoever reports.
+            // Started under the lock: when `main` ends, the pump of every accepted report exists, so the end waits for it.
+            // Not detached: spans of the progress phase have the same parent as those of the reporting task.
             if decision == .startPump {
                 extras.pump = Task(executorPreference: board.environment.executor) {
                     await self.pumpProgress()
@@ -41,7 +41,7 @@ extension OperationRecord {
 // MARK: - Pausing
 
 extension SchedulerCore {
-    /// Waits on behalf of an operation, which gives its place to others meanwhile.
+    /// Waits on behalf of an operation, which releases its slot meanwhile.
     nonisolated(nonsending) func pause<Answer>(
         _ record: OperationRecord,
         awaiting reason: String,
@@ -54,7 +54,7 @@ extension SchedulerCore {
         } catch {
             result = .failure(error)
         }
-        await WaitRegistry.waiting(for: "a place") {
+        await WaitRegistry.waiting(for: "a slot") {
             await withCheckedContinuation { continuation in
                 let isKept = decide { $0.endPause(record, continuation, &$1) }
                 if !isKept { continuation.resume() }
@@ -67,9 +67,9 @@ extension SchedulerCore {
 // MARK: - The end of main
 
 extension OperationRecord {
-    /// Whether `main` is to be called again; waits until then.
+    /// Returns whether to call `main` again, after waiting for the retry delay.
     ///
-    /// If the wait is cancelled, that becomes the failure.
+    /// If the wait is cancelled, the cancellation becomes the failure.
     func retries(after failure: inout (any Error)?, nextAttempt: Int) async -> Bool {
         guard let error = failure, !(error is CancellationError) else { return false }
         countFailure(error)
@@ -92,13 +92,13 @@ extension OperationRecord {
         }
     }
 
-    /// An attempt failed: too many in too short a time suspend the supervisor.
+    /// Counts a failed attempt; too many in too short a time suspend the supervisor.
     func countFailure(_ error: any Error) {
         guard !(error is CancellationError) else { return }
         core.decide { $0.countFailure(&$1) }
     }
 
-    /// Waits for the children, in whose favour the operation gives up its place.
+    /// Waits for the children; the operation releases its slot meanwhile.
     func endChildren(cancelling: Bool) async {
         let hasChildren = core.decide { board, actions in
             guard board.scheduler.relations[slot]?.children.isEmpty == false else { return false }
@@ -106,7 +106,7 @@ extension OperationRecord {
             return true
         }
         guard hasChildren else { return }
-        // What the pause awaits throws nothing.
+        // The closure that the pause awaits doesn't throw.
         try? await core.pause(self, awaiting: "its children") {
             await withCheckedContinuation { continuation in
                 let mustWait = core.withBoard { board in
@@ -119,31 +119,31 @@ extension OperationRecord {
         }
     }
 
-    /// Runs `body` in a task that isn't cancelled when the operation is: for ending phases and cleaning up.
+    /// Runs `body` in a task that isn't cancelled when the operation is, for ending phases and cleanup.
     ///
-    /// The task has the task-local values of the current one, the operation and its span among them.
+    /// The task inherits the task-local values of the current one, including the operation and its span.
     func shielded(_ body: @escaping @Sendable () async -> Void) async {
-        // A cancellation that was asked for may reach the task later.
+        // A requested cancellation may reach the task later.
         guard Task.isCancelled || isCancellationRequested else { return await body() }
         await Task(executorPreference: core.environment.executor) { await body() }.value
     }
 
-    /// What stands between `main` and the ending phase.
+    /// What has to end between `main` and the ending phase.
     enum Leftover {
         case nothing(Departure)
         case children
         case pump(Task<Void, Never>)
     }
 
-    /// How an operation left `main`: what its ending phase is to be.
+    /// How an operation left `main`, which decides its ending phase.
     enum Departure {
         case completed
         case failed(any Error)
-        /// It was written off meanwhile, and has none.
+        /// The operation was abandoned meanwhile and has no ending phase.
         case abandoned
     }
 
-    /// `main` is over: waits for what it left behind, and puts the outcome in place, which shows from here on.
+    /// Waits for the children and the progress pump after `main`, then stores the outcome, which is visible from then on.
     func leaveMain(_ failure: (any Error)?) async -> Departure {
         while true {
             switch leave(failure) {
@@ -156,9 +156,9 @@ extension OperationRecord {
         }
     }
 
-    /// Puts the outcome in place, unless something is left behind that has to end before.
+    /// Stores the outcome, or returns what has to end first.
     ///
-    /// May be asked again.
+    /// May be called again.
     func leave(_ failure: (any Error)?) -> Leftover {
         core.withBoard { board in
             guard lifecycle.finalOutcome == nil else { return .nothing(.abandoned) }
@@ -173,7 +173,7 @@ extension OperationRecord {
     }
 
     private func place(_ failure: (any Error)?) -> Departure {
-        // It stands already if this is asked again.
+        // A further call finds the outcome already stored.
         if lifecycle.isUnderway {
             self.failure = failure
             change { $0.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished) }
@@ -184,11 +184,11 @@ extension OperationRecord {
 }
 
 extension SchedulerBoard {
-    /// Nothing of an operation runs any more.
+    /// Ends an operation of which nothing runs any more.
     mutating func end(_ record: OperationRecord, keepsOperation: Bool, _ actions: inout [SchedulerAction]) {
-        // A taker ran it, and found no other.
+        // The operation ran straight from the inbox, and its worker found no other there.
         if record.slot == .max { takeInNewcomers() }
-        // Its last reference isn't to go under the lock.
+        // The operation's last reference must not be released under the lock.
         let operation = record.clear()
         if !keepsOperation, let operation { actions.append(.release(operation)) }
         guard record.lifecycle.finalOutcome == nil else { return release(record, &actions) }
@@ -205,13 +205,13 @@ extension SchedulerBoard {
 // MARK: - The temporary directory
 
 extension OperationRecord {
-    /// The run's own directory, made when it's first asked for.
+    /// Returns the run's own directory, created on first use.
     func temporaryDirectory() async throws -> URL {
         if let existing = core.withBoard({ _ in extras?.temporaryDirectory }) { return existing.url }
         let made = try await runBlocking(on: core.environment.blockingExecutor) { [environment = core.environment] in
             try TemporaryDirectory(in: environment.temporaryDirectory ?? FileManager.default.temporaryDirectory)
         }
-        // Two callers may have come here at once: the first one's directory is the run's, the other is taken away.
+        // Two concurrent callers may both have created a directory: the first is kept, the other is removed.
         let kept: TemporaryDirectory? = core.withBoard { _ in
             guard lifecycle.finalOutcome == nil else { return nil }
             let kept = madeExtras.temporaryDirectory ?? made

@@ -3,21 +3,21 @@ import Logging
 // MARK: - A task of its own
 
 extension OperationRecord {
-    /// Makes the task that inherits the task-local values of whoever adds the operation, where that is wanted.
+    /// Creates the task that inherits the caller's task-local values, if the options ask for it.
     func makeOwnTask() {
         guard core.withBoard({ _ in extras?.options.inheritsTaskLocals }) == true else { return }
         let task = OwnTask(self)
         core.withBoard { _ in extras?.ownTask = task }
     }
 
-    /// The operation isn't taken: its task, if it has one, ends without having run it.
+    /// Ends the operation's own task, if there is one, without running the operation, which wasn't added.
     func dropOwnTask() { core.withBoard { _ in extras?.ownTask.take() }?.drop() }
 }
 
 // MARK: - Time
 
 extension OperationRecord {
-    /// Begins to count the time that the operation may take.
+    /// Starts the timer of the operation's deadline, if it has one.
     func startDeadline() {
         guard let deadline = core.withBoard({ _ in extras?.options.deadline }) else { return }
         startTimer { [core] record in
@@ -25,15 +25,15 @@ extension OperationRecord {
             let name = core.withBoard { _ in record.name }
             let error = OperationError(
                 .deadlineExceeded,
-                "\(name) took longer than \(deadline), which is all that it was given. Give it more time, or find out what holds it up."
+                "\(name) exceeded its deadline of \(deadline). Give it more time, or find out what delays it."
             )
             core.cancel(record, because: error)
         }
     }
 
-    /// Begins to watch for progress, where that is wanted, when the run begins.
+    /// Starts to watch for progress when the run starts, if there is a stall timeout.
     ///
-    /// - Parameter timeout: What the operation was added with.
+    /// - Parameter timeout: The timeout in the operation's options.
     func startWatchdog(_ timeout: Duration?) {
         let environment = core.environment
         guard let timeout = timeout ?? environment.stallTimeout else { return }
@@ -43,7 +43,8 @@ extension OperationRecord {
                 let (reports, isPaused) = core.withBoard { board in
                     (record.extras?.reportCount ?? 0, board.state(of: record) == .paused)
                 }
-                // Reports and pauses are life; so is the first stretch, which may have begun in the middle of one.
+                // Reports and pauses show that the operation is alive. The first interval after the start or a pause
+                // doesn't count, because a pause may have covered a part of it.
                 if reports == former, !isPaused { record.stall(for: timeout) }
                 former = isPaused ? -1 : reports
             }

@@ -2,20 +2,20 @@ import ServiceContextModule
 import Synchronization
 import ThreadSupport
 
-/// What is known of one operation, whatever its output.
+/// The record of one operation, independent of its output type.
 ///
-/// There may be a million of these, so what most operations never have is in ``extras``, made when it's needed.
+/// There may be a million records, so data that most operations never have is in ``extras``, created on demand.
 class OperationRecord: @unchecked Sendable {
-    // Sendable: every `var`, here and in the subclasses, is read and written under the scheduler's lock only; but as long as
-    // the scheduler hasn't heard of the operation, under the locks of the inbox, by who adds it and by the taker that runs it.
-    // What stands since it was added, whoever runs it reads without them.
+    // Sendable: every `var`, here and in the subclasses, is accessed only under the scheduler's lock. As long as the operation
+    // is only in the inbox, the inbox's locks take its role: only the adding task and the running worker access the record.
+    // The task that runs the operation reads without locks what doesn't change after the operation was added.
     final let core: SchedulerCore
-    /// Given when the operation is added, and the same from then on.
+    /// Set when the operation is added, and constant from then on.
     final var id = OperationID.none
     final var extras: Extras?
-    /// The error that it ended with, if it has.
+    /// The error that the operation ended with, if any.
     final var failure: (any Error)?
-    // What is small stands together, in eight bytes: a gap would be one in every record.
+    // The small properties are adjacent and fill eight bytes: padding between them would cost memory in every record.
     final var slot = SchedulerState.Slot.max
     private final var standing = OperationLifecycle()
     private final let exit = Atomic(Exit.open)
@@ -30,7 +30,7 @@ class OperationRecord: @unchecked Sendable {
         extras = Extras(options ?? Self.usualOptions(priority), serviceContext)
     }
 
-    /// As one without options.
+    /// Creates a record of an operation without options.
     init(core: SchedulerCore) {
         self.core = core
         flags = Flags(.normal)
@@ -38,7 +38,7 @@ class OperationRecord: @unchecked Sendable {
         extras = Extras(Self.usualOptions(.normal), serviceContext)
     }
 
-    /// What would take a byte each.
+    /// Flags and the priority in one byte, because each would take a byte of its own.
     private struct Flags: OptionSet {
         let rawValue: UInt8
         static let isPlain = Flags(rawValue: 1 << 3)
@@ -50,14 +50,16 @@ class OperationRecord: @unchecked Sendable {
         var priority: OperationPriority { OperationPriority(rawValue: rawValue & 7) ?? .normal }
     }
 
-    /// What it was added with; what it has in the scheduler may be greater.
+    /// The priority that the operation was added with; its priority in the scheduler may be higher.
     final var priority: OperationPriority { flags.priority }
 
-    /// Whether it was added with nothing that is unusual, and so can be run the short way.
+    /// Whether the operation was added without special options, so that its run can take the fast path.
     final var isPlain: Bool { flags.contains(.isPlain) }
     final func notePlainness() { if extras == nil, core.environment.isPlain { flags.insert(.isPlain) } }
 
-    /// Whether a taker runs it, or has begun to: only whoever runs it asks, and needs no lock for that.
+    /// Whether a worker took the operation straight from the inbox.
+    ///
+    /// Only the task that runs the operation reads this, so it needs no lock.
     final var isTaken: Bool { flags.contains(.isTaken) }
     final func noteTaker() { flags.insert(.isTaken) }
 
@@ -69,20 +71,20 @@ class OperationRecord: @unchecked Sendable {
 
     // Under the scheduler's lock:
 
-    /// Where the operation stands.
+    /// The operation's lifecycle, including an exit from `main` that was taken without the lock.
     final var lifecycle: OperationLifecycle {
         var lifecycle = standing
         if lifecycle.isUnderway, exit.load(ordering: .acquiring) == .taken { lifecycle.beginEnding(.finished) }
         return lifecycle
     }
 
-    /// Something happens to the operation.
+    /// Applies an event to the operation's lifecycle; from then on, leaving `main` needs the lock.
     final func change<Answer>(_ event: (inout OperationLifecycle) -> Answer) -> Answer {
         closeExit()
         return event(&standing)
     }
 
-    /// A worker takes the operation up.
+    /// Starts the operation on a worker.
     final func begin() { standing.begin() }
 
     private final func closeExit() {
@@ -91,42 +93,41 @@ class OperationRecord: @unchecked Sendable {
     }
 
     final var options: OperationOptions { extras?.options ?? Self.usualOptions(priority) }
-    /// The name to show: the one that was given, else the operation's type.
+    /// The name to show: the name in the options, or the operation's type.
     final var name: String { extras?.options.name ?? typeName }
     final var progressUnitCount: Int64 { extras?.options.progressUnitCount ?? 1 }
 
-    // What only the subclasses, which know operation and output, can say and do.
+    // Only the subclasses, which know the types of the operation and its output, implement these.
 
     var typeName: String { preconditionFailure("\(#function) is the subclass's") }
     /// Runs the operation, phases and all, in the current task.
     func execute() async { preconditionFailure("\(#function) is the subclass's") }
-    /// Hands progress to the operation until none is left.
+    /// Calls the progress phase until no progress is left.
     func pumpProgress() async { preconditionFailure("\(#function) is the subclass's") }
 
     // Under the scheduler's lock:
 
-    /// Puts the failure or the output in place that the operation ended with which this one joined.
+    /// Copies the failure or the output of the operation that this one joined.
     func settleAsTarget() -> OperationLifecycle.Outcome { preconditionFailure("\(#function) is the subclass's") }
-    /// Lets go of the operation, which is to be released outside the lock.
+    /// Returns the operation and drops the reference to it, so that the caller can release it outside the lock.
     func clear() -> AnyObject? { preconditionFailure("\(#function) is the subclass's") }
 
-    /// Without the lock: leaves `main`, which returned, if nothing happened to the operation since it was added, as is
-    /// the case with most.
+    /// Leaves `main` without the lock after it returned, if nothing happened to the operation since it was added.
     ///
-    /// Returns whether that was so; else the scheduler has to be asked.
+    /// This is the common case. If it returns `false`, the scheduler decides under its lock.
     final func takeExit() -> Bool {
         exit.compareExchange(expected: .open, desired: .taken, ordering: .acquiringAndReleasing).exchanged
     }
 
-    /// The way out of `main` that needs no lock: open until somebody who holds the lock closes it.
+    /// The way out of `main` that needs no lock: open until it is closed under the lock.
     private enum Exit: UInt8, AtomicRepresentable { case open, taken, closed }
 
-    /// What few operations have.
+    /// The data that only few operations have.
     final class Extras {
-        /// What the operation was added with; the service context is that of whoever added it.
+        /// The options that the operation was added with; the service context is the caller's.
         let options: OperationOptions
         let serviceContext: ServiceContext?
-        /// Makes the operation when its turn comes.
+        /// Creates the operation when its turn comes.
         var factory: AnyObject?
 
         init(_ options: OperationOptions, _ serviceContext: ServiceContext?) {
@@ -136,7 +137,7 @@ class OperationRecord: @unchecked Sendable {
 
         var mailbox = ProgressMailbox()
         var pump: Task<Void, Never>?
-        /// Counts reports, so that a watchdog sees whether there were any.
+        /// The number of progress reports, which the watchdog checks.
         var reportCount = 0
 
         var waiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
@@ -144,9 +145,9 @@ class OperationRecord: @unchecked Sendable {
         var endWaiters: [CheckedContinuation<Void, Never>] = []
         var listeners: [EventListener] = []
 
-        /// Operations of other supervisors that depend on this one and haven't ended.
+        /// Unfinished operations of other supervisors that depend on this one.
         var foreignDependents: [OperationID: ForeignDependent] = [:]
-        /// Operations of other supervisors on which this one depends and that haven't ended, each as often as it was named.
+        /// Unfinished operations of other supervisors on which this one depends, each as often as it was named.
         var foreignDependencies: [OperationRecord] = []
         /// Operations of other supervisors that `main` awaits.
         var awaitedForeigners: [OperationRecord] = []
@@ -162,35 +163,35 @@ class OperationRecord: @unchecked Sendable {
         var takesNoMoreChildren = false
         var childrenWaiter: CheckedContinuation<Void, Never>?
 
-        /// Why it's cancelled, if that makes the end a failure.
+        /// The reason for the cancellation, if it makes the operation fail.
         var cancellationCause: OperationError?
         var timers: [Task<Void, Never>] = []
         var startedAt: Duration?
 
         /// The operation that this one joined.
         var target: OperationRecord?
-        /// Those that joined this one and want it still.
+        /// The number of handles that joined this operation and haven't cancelled.
         var joinedCount = 0
         var coalescingID: SchedulerCore.CoalescingID?
-        /// The task that was made for this operation alone when it was added.
+        /// The task that was created for this operation alone when it was added.
         var ownTask: OwnTask?
     }
 
-    /// Takes the extras away from an operation that has ended, but for what it was added with.
+    /// Removes and returns the extras of an operation that has ended, and keeps only what is still needed.
     final func takeExtras() -> Extras? {
         guard let former = extras else { return nil }
         let kept = Extras(former.options, former.serviceContext)
-        // What was written off while it runs has to clear up yet.
+        // An abandoned operation may still run and has to clean up later.
         kept.temporaryDirectory = former.temporaryDirectory
         kept.childrenWaiter = former.childrenWaiter
-        // How far it came can still be seen.
+        // The handle still shows the operation's progress.
         kept.mailbox = former.mailbox
         kept.mailbox.discard()
         extras = kept
         return former
     }
 
-    /// The extras, made if there are none.
+    /// The extras, created if there are none.
     final var madeExtras: Extras {
         if let extras { return extras }
         closeExit()
@@ -207,14 +208,14 @@ extension OperationRecord {
     var progress: OperationProgress { core.withBoard { $0.progress(of: self) } }
     var isCancellationRequested: Bool { core.withBoard { _ in lifecycle.isCancellationRequested } }
     var hasEnded: Bool { core.withBoard { _ in lifecycle.finalOutcome != nil } }
-    /// The error that it ended with, once nothing of it runs any more.
+    /// The error that the operation ended with, once nothing of it runs any more.
     var finalFailure: (any Error)? {
         core.withBoard { _ in lifecycle.finalOutcome == nil ? nil : failure }
     }
 
-    /// Asks for the end.
+    /// Cancels the operation.
     ///
-    /// Safe at any time, as often as one likes.
+    /// This is safe at any time and any number of times.
     func cancel() { core.cancel(self) }
 }
 
@@ -223,10 +224,10 @@ extension OperationRecord {
 extension OperationRecord {
     /// Returns once nothing of the operation runs any more.
     ///
-    /// An operation that waits so for another one gives its place to others meanwhile.
+    /// If the caller is an operation itself, it releases its slot meanwhile.
     ///
-    /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't touch the operation; an
-    ///   ``OperationError`` if it's an operation that waits and the wait would never end.
+    /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't affect the operation; an
+    ///   ``OperationError`` if the caller is an operation and the wait would never end.
     nonisolated(nonsending) func waitUntilEnded() async throws {
         guard !hasEnded else { return }
         guard let current = CurrentOperation.record else { return try await waitOutside() }
@@ -265,7 +266,7 @@ extension OperationRecord {
     }
 }
 
-/// The operation on whose behalf the current task works, so that an operation that waits can give its place to others.
+/// The operation on whose behalf the current task works, so that a waiting operation can release its slot.
 enum CurrentOperation {
     @TaskLocal static var record: OperationRecord?
 }

@@ -1,21 +1,21 @@
-/// Where an operation stands.
+/// The state of an operation.
 public enum OperationState: Sendable, Hashable {
-    /// Added; what it depends on hasn't ended yet.
+    /// It was added, and something that it waits for hasn't ended.
     case waiting
-    /// It could start as soon as its supervisor has room.
+    /// It could start as soon as a slot is free.
     case ready
     /// Its `main` or one of its phases runs.
     case executing
-    /// It waits for an answer from outside and has given its place to others.
+    /// It waits for an answer from outside and has released its slot.
     case paused
     /// `main` returned.
     case finished
-    /// `main` threw, or something the operation depends on failed.
+    /// `main` threw, or an operation that it depends on failed.
     case failed
     /// It was cancelled before the work was done.
     case cancelled
 
-    /// Whether the operation has ended, in whatever way.
+    /// Whether the operation has ended, with any outcome.
     public var isEnded: Bool {
         switch self {
         case .waiting, .ready, .executing, .paused: false

@@ -1,7 +1,7 @@
-/// Carries progress from `main`, which reports at any rate and never waits, to the progress phase, which takes its time.
+/// Carries progress from `main`, which reports at any rate and never waits, to the progress phase, which may be slow.
 ///
-/// It holds the latest value only. One pump empties it; it starts with the first report and the end waits for it, so no
-/// progress phase can overlap or follow the ending.
+/// It holds only the latest value. One task, the pump, empties it: the first report starts the pump, and the operation's
+/// end waits for it. So no progress phase can overlap or follow the ending.
 struct ProgressMailbox: Sendable {
     private(set) var current = OperationProgress.none
     private var isUndelivered = false
@@ -10,7 +10,7 @@ struct ProgressMailbox: Sendable {
 
     enum ReportDecision: Hashable { case nothing, startPump, drop }
 
-    /// `main` reports.
+    /// Stores a report.
     ///
     /// A report that comes after the end, from a task that outlived `main`, is dropped.
     mutating func report(_ progress: OperationProgress) -> ReportDecision {
@@ -22,7 +22,7 @@ struct ProgressMailbox: Sendable {
         return .startPump
     }
 
-    /// The pump asks for more; `nil` ends it.
+    /// Returns the next value for the pump; `nil` ends the pump.
     mutating func take() -> OperationProgress? {
         guard isUndelivered else {
             isPumping = false
@@ -32,18 +32,18 @@ struct ProgressMailbox: Sendable {
         return current
     }
 
-    /// `main` is over: nothing more is accepted.
+    /// Accepts no more reports, because `main` is over.
     mutating func close() {
         isClosed = true
     }
 
-    /// The operation has ended: nothing is delivered any more.
+    /// Accepts and delivers nothing more, because the operation has ended.
     mutating func discard() {
         isClosed = true
         isUndelivered = false
     }
 
-    /// The operation finished: all is done.
+    /// Sets the progress to complete, because the operation finished.
     mutating func complete() {
         isClosed = true
         current.fractionCompleted = 1

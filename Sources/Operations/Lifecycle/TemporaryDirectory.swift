@@ -10,27 +10,27 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The temporary directory of one run, and the lock that shows other processes that the run lives.
+/// The temporary directory of one run, and the lock that shows other processes that the run is alive.
 ///
 /// The lock is an empty file beside the directory, held with flock(2) as long as this object exists. A process that dies
-/// leaves both; the next directory that is made in the same place removes them.
+/// leaves both. The next directory that is created in the same location removes them.
 ///
-/// There is no race: the lock is held under its name before the directory exists and until it is gone, and a sweep
-/// removes only what it holds the lock of.
+/// There is no race: the lock file is locked before the directory is created and until it has been removed, and a sweep
+/// removes only directories whose lock it holds.
 final class TemporaryDirectory: Sendable {
     private let name: Name
     private let place: OpenDirectory
     private let lock: Descriptor
     let url: URL
 
-    /// Makes a directory with mode 0700, after a sweep of the place.
+    /// Creates a directory with mode 0700, after a sweep of the location.
     ///
-    /// Each making sweeps: that needs no state, finds what other processes left since the last one, and costs little
-    /// beside the files that the directory is for.
+    /// Every creation sweeps. That needs no state, finds what other processes left since the last sweep, and costs little
+    /// compared with the files that the directory is for.
     ///
     /// - Parameters:
-    ///   - url: The place in which the directory is made.
-    ///   - willLock: Called between the making of a lock and its locking, where another process may sweep.
+    ///   - url: The location in which the directory is created.
+    ///   - willLock: Called between the creation of a lock file and its locking, where another process may sweep.
     /// - Throws: An error of the code `temporaryDirectoryUnavailable`.
     init(in url: URL, willLock: () -> Void = {}) throws(OperationError) {
         do {
@@ -48,14 +48,14 @@ final class TemporaryDirectory: Sendable {
             throw OperationError(
                 .temporaryDirectoryUnavailable,
                 """
-                No temporary directory could be made in \(url.path): \(error). Make that directory readable and \
+                No temporary directory could be created in \(url.path): \(error). Make that directory readable and \
                 writable, or set another one as the supervisor's temporaryDirectory.
                 """
             )
         }
     }
 
-    /// Takes over what a dead process left; `nil` if it isn't certain that it is dead.
+    /// Takes over the directory and lock of a dead process; `nil` if it isn't certain that the process is dead.
     private init?(left name: Name, in place: OpenDirectory, _ url: URL) {
         do {
             let lock = try place.openFile(name.lock, O_RDWR)
@@ -72,9 +72,9 @@ final class TemporaryDirectory: Sendable {
         self.url = url.appending(path: name.directory, directoryHint: .isDirectory)
     }
 
-    /// Removes the directory with its content, and the lock after it.
+    /// Removes the directory with its content, then the lock.
     ///
-    /// What can't be removed stays for the next sweep.
+    /// If the directory can't be removed, both stay for the next sweep.
     func remove() {
         if place.removeTree(name.directory) { place.removeFile(name.lock) }
     }
@@ -95,7 +95,7 @@ final class TemporaryDirectory: Sendable {
             let lock = try place.openFile(name.lock, O_RDWR | O_CREAT | O_EXCL)
             willLock()
             do {
-                // A sweep may take the lock first: it removes the file then, and another name is needed.
+                // A sweep may take the lock first and remove the file. Then the loop tries another name.
                 if try lock.lock(), try isStillNamed(lock, name, in: place) { return (name, lock) }
             } catch {
                 place.removeFile(name.lock)
@@ -117,7 +117,7 @@ final class TemporaryDirectory: Sendable {
         }
     }
 
-    /// What a directory and its lock are called.
+    /// The names of a directory and its lock.
     private struct Name {
         private static let prefix = "swift-store-sync-operation-"
         private static let suffix = ".lock"
@@ -129,7 +129,7 @@ final class TemporaryDirectory: Sendable {
             directory = Self.prefix + UUID().uuidString
         }
 
-        /// The name of which this is the lock's; `nil` if it is no such name.
+        /// Parses the name of a lock; `nil` if it isn't one.
         init?(lock: String) {
             guard lock.hasPrefix(Self.prefix), lock.hasSuffix(Self.suffix) else { return nil }
             let identifier = lock.dropFirst(Self.prefix.count).dropLast(Self.suffix.count)

@@ -1,13 +1,13 @@
-/// A record that knows the output: what handles hold.
+/// A record with a typed output, which handles refer to.
 class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendable {
-    // Sendable: as in the superclass, but for `output`.
-    /// Written by the run before its outcome shows, and read only if that is a good one.
+    // Sendable: as in the superclass, except for `output`.
+    /// The output, written by the run before its outcome is visible, and read only if the operation finished.
     ///
-    /// Boxed: the runtime looks a generic optional's layout up whenever it's made, set and destroyed, and most operations
-    /// have no output to speak of.
+    /// It is boxed because the runtime looks up a generic optional's layout whenever the optional is created, set and
+    /// destroyed, and most operations have no output.
     private final var output: OutputBox<Output>?
 
-    /// Puts the output in place.
+    /// Stores the output.
     final func keep(_ output: Output) {
         if Output.self == Void.self {
             self.output = unsafeDowncast(nothing, to: OutputBox<Output>.self)
@@ -16,10 +16,10 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
         }
     }
 
-    /// What `main` returned, if it did.
+    /// The value that `main` returned, if it did.
     final var keptOutput: Output? { output?.value }
 
-    /// How it ended; only to be asked once it has.
+    /// The operation's result, which may be read only once it has ended.
     final var finalResult: Result<Output, any Error> {
         let result: Result<Output, any Error>? = core.withBoard { _ in
             switch lifecycle.finalOutcome {
@@ -29,14 +29,14 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
             }
         }
         guard let result else {
-            preconditionFailure("the result of operation \(id) was asked for while it is \(state)")
+            preconditionFailure("the result of operation \(id) was read while it is \(state)")
         }
         return result
     }
 
     final override func settleAsTarget() -> OperationLifecycle.Outcome {
         guard let target = extras?.target as? TypedOperationRecord<Output> else {
-            preconditionFailure("operation \(id) is to end as another one that hasn't")
+            preconditionFailure("operation \(id) is to end like another operation, which hasn't ended")
         }
         failure = target.failure
         if let failure { return OperationLifecycle.Outcome(failure) }
@@ -45,20 +45,20 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
     }
 }
 
-/// What an operation returned.
+/// The output of an operation.
 private final class OutputBox<Output: Sendable>: Sendable {
     let value: Output
     init(_ value: Output) { self.value = value }
 }
 
-/// What an operation returned that returned nothing.
+/// The output of an operation that returns `Void`.
 private let nothing = OutputBox<Void>(())
 
 /// The record of an operation that joined another one and ends as that does.
 final class JoinedOperationRecord<Output: Sendable>: TypedOperationRecord<Output>, @unchecked Sendable {
     // Sendable: as in the superclass.
     init(_ target: TypedOperationRecord<Output>) {
-        // Kept here because it outlives the tie to the target. The operation counts once.
+        // Copied because they outlive the reference to the target. No progress units, because the operation counts once.
         let options = OperationOptions(
             name: target.name,
             userInfo: target.options.userInfo,

@@ -1,12 +1,12 @@
 import ThreadSupport
 import Tracing
 
-/// The record of an operation that is run here.
+/// The record of an operation that this supervisor runs.
 final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unchecked Sendable {
     // Sendable: as in the superclass.
     private var operation: Work?
 
-    /// Makes an operation when its turn comes, or anew for each attempt.
+    /// Creates an operation when its turn comes, and again for each attempt.
     final class Factory: Sendable {
         let make: @Sendable () throws -> Work
         init(_ make: @escaping @Sendable () throws -> Work) { self.make = make }
@@ -39,10 +39,10 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     }
 
     override func execute() async {
-        // Between the grant and the end nobody else touches the operation, so it's read without the lock.
+        // Between the grant and the end no other task accesses the operation, so it's read without the lock.
         if isPlain, let operation {
             guard core.environment.isSimulated else { return await operation.perform(self) }
-            // A plain one has no other name; to look for one would take it in.
+            // A plain operation has no name of its own. Asking for one would make the scheduler take the operation in.
             return await WaitRegistry.working(as: partyName(typeName)) { await operation.perform(self) }
         }
         await CurrentOperation.$record.withValue(self) {
@@ -60,14 +60,14 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         }
     }
 
-    /// What reports of deadlocks call the operation.
+    /// The operation's name in reports of deadlocks.
     private func partyName(_ name: String) -> String { "operation \(id) (\(name))" }
 
     private var current: (operation: Work?, serviceContext: ServiceContext?, stallTimeout: Duration?) {
         core.withBoard { _ in (operation, extras?.serviceContext, extras?.options.stallTimeout) }
     }
 
-    /// The operation of an attempt; one that comes from a factory is made anew for each.
+    /// Returns the operation for an attempt; a factory creates a new one for each attempt.
     private func operation(replacing former: Work?) throws -> Work {
         let factory = core.withBoard { _ in extras?.factory as? Factory }
         guard let factory else {
@@ -81,7 +81,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         return made
     }
 
-    /// The whole run, in a span where spans are made, and the end.
+    /// Performs the whole run, in a span if there is a tracer, and ends the operation.
     private func perform(_ operation: Work?) async {
         let ending = OperationEnding(self)
         if let tracer = core.environment.tracer {
@@ -96,7 +96,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         ending.end()
     }
 
-    /// Start, `main` as often as it's tried, the end of progress, the ending phase.
+    /// Performs the start phase, all attempts of `main`, the last progress phase and the ending phase.
     private func perform(_ given: Work?, in span: (any Span)?) async {
         var operation = given
         var failure: (any Error)?
@@ -128,15 +128,15 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
 }
 
 extension Span {
-    /// One call of `main` is over.
+    /// Records the error of one call of `main`.
     ///
-    /// A cancellation is no error.
+    /// A cancellation isn't recorded as an error.
     fileprivate func record(_ failure: (any Error)?, ofAttempt attempt: Int) {
         guard let failure, !(failure is CancellationError) else { return }
         recordError(failure, attributes: ["operation.attempt": .int64(Int64(attempt))])
     }
 
-    /// The operation is over.
+    /// Records the operation's outcome.
     fileprivate func record(_ departure: OperationRecord.Departure, after failure: (any Error)?) {
         switch departure {
         case .completed:
@@ -147,7 +147,7 @@ extension Span {
         case .failed(let error):
             attributes["operation.outcome"] = "\(OperationLifecycle.Outcome(error))"
             guard !(error is CancellationError) else { return }
-            // A deadline or a stall turns the cancellation that it causes into a failure, which no attempt has thrown.
+            // A deadline or a stall turns its cancellation into a failure. No attempt threw that error, so it's recorded here.
             if failure is CancellationError { recordError(error) }
             setStatus(SpanStatus(code: .error, message: "\(error)"))
         }
@@ -155,7 +155,7 @@ extension Span {
 }
 
 extension Operation {
-    /// The whole run of an operation that was added with nothing unusual, in one hop to the actor.
+    /// Performs the whole run of an operation that was added without special options, in one hop to the actor.
     fileprivate func perform(_ record: WorkRecord<Self>) async {
         await CurrentOperation.$record.withValue(record) {
             let ending = OperationEnding(record)
@@ -179,16 +179,16 @@ extension Operation {
         }
     }
 
-    /// What follows `main` where something unusual happened in it.
+    /// Ends the run where the fast path doesn't apply.
     private func finish(after failure: (any Error)?, _ record: WorkRecord<Self>) async {
         let departure = await record.leaveMain(failure)
         await record.shielded { await self.endingPhase(departure, record) }
         await record.removeTemporaryDirectory()
     }
 
-    /// One call of `main`, the first one with the phase before it.
+    /// Calls `main` once, and the start phase before the first call.
     ///
-    /// - Returns: What it threw, if it did.
+    /// - Returns: The error that `main` threw, if it did.
     fileprivate func attempt(
         _ context: OperationContext,
         _ record: TypedOperationRecord<Output>,

@@ -1,9 +1,9 @@
 import ThreadSupport
 
-/// One stay in the background with work to do: its grace and its assertion.
+/// The grace period and the assertion of one stay in the background with work to do.
 ///
-/// It ends once: with its last operation, with the grace, with the assertion or when the app comes back, whichever is
-/// first.
+/// The stay ends exactly once: when its last operation ends, when the grace period or the assertion expires, or when the
+/// app returns to the foreground.
 final class BackgroundStay: Sendable {
     private struct State {
         var isOver = false
@@ -20,7 +20,7 @@ final class BackgroundStay: Sendable {
         self.provider = provider
     }
 
-    /// Starts the grace and takes the assertion.
+    /// Starts the grace period and takes the assertion.
     func begin(grace: Duration) async {
         startGrace(grace)
         guard let provider, !state.withLock({ $0.isOver }) else { return }
@@ -41,7 +41,7 @@ final class BackgroundStay: Sendable {
         let task = Task.detached(executorPreference: core.environment.executor) {
             // The stay's end cancels the task, which wakes it.
             guard (try? await clock.sleep(for: grace)) != nil else { return }
-            // From here on the task isn't to be cancelled: it releases the assertion.
+            // `end()` must not cancel this task any more, because the task itself releases the assertion.
             self.state.withLock { $0.graceTask = nil }
             await self.expire()
         }
@@ -52,7 +52,7 @@ final class BackgroundStay: Sendable {
         if isOver { task.cancel() }
     }
 
-    /// Cancels what still runs or may start.
+    /// Cancels the operations that still run or may start.
     private func expire() async {
         guard core.withBoard({ $0.leaveBackgroundWork(of: self) }) else { return }
         // The newest first, as in `cancelAll`.
@@ -62,7 +62,7 @@ final class BackgroundStay: Sendable {
         await end()
     }
 
-    /// Ends the grace and releases the assertion, if there is one.
+    /// Ends the grace period and releases the assertion, if there is one.
     func end() async {
         let (graceTask, assertion) = state.withLock { state in
             state.isOver = true
@@ -73,7 +73,7 @@ final class BackgroundStay: Sendable {
     }
 }
 
-/// What keeps a stay in the background going.
+/// A stay in the background and the operations that keep it alive.
 struct BackgroundWork {
     let stay: BackgroundStay
     /// The operations that run or may start, and haven't ended.
@@ -81,9 +81,9 @@ struct BackgroundWork {
 }
 
 extension SchedulerBoard {
-    /// Holds back what may not start in the background.
+    /// Holds back the operations that may not start in the background.
     ///
-    /// - Returns: Whether the stay has begun: the app wasn't in the background, and there is work that continues.
+    /// - Returns: Whether the stay has begun: the app wasn't in the background, and some operations continue.
     mutating func enterBackground(_ stay: BackgroundStay) -> Bool {
         guard !scheduler.isInBackground else { return false }
         scheduler.isInBackground = true
@@ -93,16 +93,16 @@ extension SchedulerBoard {
         return true
     }
 
-    /// The stay is about to end.
+    /// Marks the stay as over.
     ///
-    /// - Returns: Whether it hadn't before.
+    /// - Returns: Whether this call did it; `false` if the stay was over before.
     mutating func leaveBackgroundWork(of stay: BackgroundStay) -> Bool {
         guard backgroundWork?.stay === stay else { return false }
         backgroundWork = nil
         return true
     }
 
-    /// An operation has ended: the last one that continued in the background ends the stay.
+    /// Removes an operation that has ended, and ends the stay with the last one.
     mutating func leaveBackgroundWork(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         guard backgroundWork?.operations.remove(record.id) != nil, let work = backgroundWork, work.operations.isEmpty
         else { return }
@@ -112,7 +112,9 @@ extension SchedulerBoard {
 }
 
 extension OperationRecord {
-    /// Under the scheduler's lock: whether the operation runs, its ending phase included, or may start in the background.
+    /// Whether the operation runs, ending phase included, or may start in the background.
+    ///
+    /// Call it under the scheduler's lock.
     fileprivate var continuesInBackground: Bool {
         lifecycle.finalOutcome == nil && (!lifecycle.isWaiting || options.mayContinueInBackground)
     }

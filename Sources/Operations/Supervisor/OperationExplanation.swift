@@ -2,23 +2,23 @@
 public struct OperationExplanation: Sendable, CustomStringConvertible {
     /// One of the things that an operation waits for.
     public enum Reason: Sendable, CustomStringConvertible {
-        /// An operation must end before.
+        /// This operation must end first.
         case dependency(any OperationReference)
-        /// Another operation holds the key, or waits for it longer.
+        /// Another operation holds the key, or has waited for it longer.
         case key(ExclusionKey, any OperationReference)
-        /// A barrier stands before it, or it's one itself and this operation before it.
+        /// A barrier was added before it, or it's a barrier itself and this operation was added before it.
         case barrier(any OperationReference)
-        /// As many operations run as may.
+        /// All slots are in use: this many operations run.
         case width(Int)
         /// The supervisor is suspended.
         case suspended
         /// The app is in the background, and the operation may not start there.
         case background
-        /// Its parent runs, with the keys that it needs.
+        /// Its parent runs and holds the keys that it needs.
         case parent(any OperationReference)
-        /// It waits for this, as it said itself.
+        /// It is paused for this reason, which the operation gave itself.
         case pause(String)
-        /// Its children have keys of it that it needs to go on.
+        /// It can't resume before its children return the keys that it lent them.
         case lentKeys
         /// It joined this operation.
         case joined(any OperationReference)
@@ -27,15 +27,15 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
         public var description: String {
             switch self {
             case .dependency(let other): "it waits for \(Self.describe(other))"
-            case .key(let key, let other): "\(Self.describe(other)) has or waits longer for the key \"\(key)\""
-            case .barrier(let other): "a barrier stands between it and \(Self.describe(other))"
-            case .width(let width): "all \(width) places are taken"
+            case .key(let key, let other): "\(Self.describe(other)) holds or has waited longer for the key \"\(key)\""
+            case .barrier(let other): "a barrier separates it from \(Self.describe(other))"
+            case .width(let width): "all \(width) slots are in use"
             case .suspended: "the supervisor is suspended"
             case .background: "the app is in the background"
-            case .parent(let parent): "its parent \(Self.describe(parent)) runs, with the keys that it needs"
+            case .parent(let parent): "its parent \(Self.describe(parent)) runs and holds the keys that it needs"
             case .pause(let reason): "it waits for \(reason)"
             case .lentKeys: "its children use its keys"
-            case .joined(let other): "it is one with \(Self.describe(other))"
+            case .joined(let other): "it joined \(Self.describe(other))"
             }
         }
 
@@ -44,7 +44,7 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Where the operation stands.
+    /// The operation's state.
     public let state: OperationState
     /// What it waits for.
     ///

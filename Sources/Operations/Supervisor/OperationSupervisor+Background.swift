@@ -1,15 +1,16 @@
 extension OperationSupervisor {
-    /// The app goes to the background: starts nothing more but operations that may continue there.
+    /// Tells the supervisor that the app enters the background, where only operations that may continue there start.
     ///
-    /// An assertion is held while operations run that had started before, or while ones are left that may continue, also
-    /// those that are added meanwhile. It is released when the last of them has ended; none is taken where there is none.
-    /// What hasn't ended is cancelled when the grace or the assertion expires, whichever is first.
+    /// The supervisor holds an assertion while operations run that started before, and while it has operations that may
+    /// continue, including ones that are added meanwhile. It releases the assertion when the last of them has ended. It
+    /// takes no assertion if there are no such operations. When the grace period or the assertion expires, whichever is
+    /// first, the supervisor cancels the operations that haven't ended.
     ///
-    /// Operations that may continue and are added after the release start without an assertion and without a grace: the
-    /// app is awake for a reason of its own then. ``enterForeground()`` lets everything go on.
+    /// Operations that may continue and are added after the release start without an assertion and without a grace period:
+    /// the app is awake for another reason then. ``enterForeground()`` lets all operations start again.
     ///
     /// - Parameters:
-    ///   - grace: How long work may go on at most, by the supervisor's clock.
+    ///   - grace: The maximum time that work may continue, by the supervisor's clock.
     ///   - provider: Where to take the assertion; none is taken where this is `nil`.
     public func enterBackground(grace: Duration, provider: (any BackgroundActivityProvider)? = nil) async {
         let stay = BackgroundStay(core, provider)
@@ -21,7 +22,9 @@ extension OperationSupervisor {
         if hasWork { await stay.begin(grace: grace) }
     }
 
-    /// The app is back: everything may start again, and the assertion is released if it is still held.
+    /// Tells the supervisor that the app is in the foreground again, where all operations may start.
+    ///
+    /// The assertion is released if the supervisor still holds it.
     public func enterForeground() async {
         let stay = core.decide { board, actions in
             board.scheduler.isInBackground = false

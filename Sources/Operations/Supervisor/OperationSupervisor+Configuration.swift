@@ -7,54 +7,54 @@ public import Foundation
 #endif
 
 extension OperationSupervisor {
-    /// What a supervisor is made with.
+    /// The configuration of a supervisor.
     public struct Configuration: Sendable {
-        /// What happens to an operation that stalls, besides a warning in the log and an event.
+        /// What the supervisor does with an operation that stalls, besides a warning in the log and an event.
         public enum StallPolicy: Sendable, Hashable {
-            /// Nothing.
+            /// The supervisor does nothing else.
             case report
-            /// It is cancelled, and fails.
+            /// The supervisor cancels the operation, which fails.
             case cancel
         }
 
-        /// What the supervisor is called in metrics.
+        /// The supervisor's name in metrics.
         public var name = "operations"
         /// How many operations run at once.
         ///
-        /// A paused one doesn't count.
+        /// Paused operations don't count.
         public var width = 4
-        /// Whether the supervisor holds operations back until it is told to go on.
+        /// Whether the supervisor starts no operations until it is resumed.
         public var isSuspended = false
-        /// How many operations the supervisor holds at once, waiting and running, children not counted.
+        /// The maximum number of operations in the supervisor, waiting and running, not counting children.
         ///
-        /// When it is full, `add` refuses and ``OperationSupervisor/addWhenRoom(_:after:options:)`` waits.
+        /// When the supervisor is full, `add` refuses and ``OperationSupervisor/addWhenRoom(_:after:options:)`` waits.
         public var capacity: Int?
-        /// How many failures in how short a time make the supervisor suspend itself.
+        /// The failure rate above which the supervisor suspends itself.
         public var restartIntensity: RestartIntensity?
         /// How long an operation may run without reporting progress before it counts as stalled.
         ///
-        /// It is noticed after at least this time and at most twice as much.
+        /// The stall is detected after at least this time and at most twice this time.
         public var stallTimeout: Duration?
-        /// What happens to an operation that stalls.
+        /// What the supervisor does with an operation that stalls.
         public var stallPolicy = StallPolicy.report
-        /// Where messages go; nowhere by default.
+        /// The logger for messages; by default they are discarded.
         public var logger = Logger(label: "Operations", factory: { _ in SwiftLogNoOpLogHandler() })
-        /// Time, as operations see it.
+        /// The clock that operations use.
         public var clock: any Clock<Duration> = ContinuousClock()
-        /// Where chance comes from, for the jitter of retries: a number from 0 up to 1.
+        /// The source of randomness for the jitter of retries: a number from 0 up to 1.
         public var random: @Sendable () -> Double = { .random(in: 0..<1) }
-        /// Where operations run; Swift's own pool where this is `nil`.
+        /// The executor that runs operations; Swift's own pool where this is `nil`.
         ///
-        /// A simulation puts its executor here.
+        /// A simulation sets its own executor here.
         public var executor: (any TaskExecutor)?
-        /// Where work that blocks runs; threads made for it where this is `nil`.
+        /// The executor that runs blocking work; dedicated threads where this is `nil`.
         ///
-        /// A simulation puts its executor here.
+        /// A simulation sets its own executor here.
         public var blockingExecutor: (any TaskExecutor)?
-        /// Where operations' temporary directories are made; the system's place where this is `nil`.
+        /// Where operations' temporary directories are created; the system's location where this is `nil`.
         ///
-        /// A whole store may be copied there: choose a volume of this device with room for it. What processes of this
-        /// device left there when they died is removed before the next directory is made.
+        /// A whole store may be copied there: choose a volume of this device with enough space. Before a directory is
+        /// created, directories that dead processes of this device left there are removed.
         public var temporaryDirectory: URL?
 
         /// Creates a configuration; everything else can be set afterwards.

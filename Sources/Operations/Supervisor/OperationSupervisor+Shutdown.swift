@@ -1,11 +1,11 @@
 extension OperationSupervisor {
-    /// Ends everything, in bounded time: takes nothing more, cancels what there is, and waits for what runs to notice.
+    /// Refuses new operations, cancels all others, and waits for them to end, in bounded time.
     ///
-    /// Swift can't stop a task that doesn't want to. An operation that hasn't ended after the grace is *abandoned*: its
-    /// handle ends as failed, with an ``OperationError`` of the code `abandoned`, its phases aren't called any more and its
-    /// result is dropped; its exclusion keys and its temporary directory stay until its `main` really returns.
+    /// Swift can't stop a task by force. An operation that hasn't ended after the grace period is *abandoned*: its handle
+    /// ends as failed, with an ``OperationError`` of the code `abandoned`. Its phases aren't called any more and its result
+    /// is dropped. Its exclusion keys and its temporary directory stay until its `main` returns.
     ///
-    /// The first call decides; others wait for the same end.
+    /// The first call decides the grace period. Further calls wait for the same shutdown.
     ///
     /// - Parameter grace: How long to wait, by the supervisor's clock.
     /// - Returns: The operations that were abandoned, the oldest first.
@@ -32,7 +32,7 @@ extension SchedulerCore {
         let clock = environment.clock
         let timer = Task.detached(executorPreference: environment.executor) { [self] in
             try? await clock.sleep(for: grace)
-            // Whoever waits for the drain stops waiting.
+            // The grace period is over: the shutdown below stops waiting for the drain.
             let waiter = withBoard { $0.drainWaiters.removeValue(forKey: ticket) }
             waiter?.resume()
         }

@@ -1,29 +1,30 @@
 import DequeModule
 import ThreadSupport
 
-/// Somebody who waits for room to add an operation.
+/// A caller that waits for room to add an operation.
 struct RoomWaiter {
     var ticket: UInt64
     var continuation: CheckedContinuation<Void, any Error>
-    /// The operation of the supervisor that waits, if it's one.
+    /// The waiting operation, if the caller is an operation of this supervisor.
     var operation: OperationRecord?
 }
 
 extension OperationSupervisor {
-    /// Returns when every operation has ended, also those that are added meanwhile.
+    /// Returns when every operation has ended, including operations that are added meanwhile.
     ///
-    /// A suspended supervisor with operations in it doesn't drain until it goes on. An operation of another supervisor that
-    /// waits here gives up its place there; that two supervisors' operations wait so for each other isn't noticed.
+    /// A suspended supervisor that holds operations doesn't drain until it is resumed. An operation of another supervisor
+    /// that waits here releases its slot there. A deadlock in which two supervisors' operations drain each other's
+    /// supervisor isn't detected.
     ///
-    /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't touch the operations; an
-    ///   ``OperationError`` of the code `suspended` if the supervisor suspended itself, `wouldDeadlock` if it's one of its
-    ///   operations that waits.
+    /// - Throws: `CancellationError` if the waiting task is cancelled, which doesn't affect the operations; an
+    ///   ``OperationError`` of the code `suspended` if the supervisor suspended itself, or `wouldDeadlock` if the caller is
+    ///   one of its own operations.
     public func drain() async throws {
         guard let current = CurrentOperation.record else { return try await waitUntilDrained() }
         guard current.core !== core else {
             throw OperationError(
                 .wouldDeadlock,
-                "Waiting would never end: operation \(current.id) waits for all operations of its supervisor, itself among them."
+                "Waiting would never end: operation \(current.id) waits for all operations of its supervisor, including itself."
             )
         }
         try await current.core.pause(current, awaiting: "another supervisor to drain") { try await waitUntilDrained() }
@@ -49,11 +50,11 @@ extension OperationSupervisor {
     ///
     /// - Parameters:
     ///   - operation: The operation.
-    ///   - dependencies: What must have ended before.
+    ///   - dependencies: The operations that must end first.
     ///   - options: Name, priority, keys and the rest. A coalescing key has no effect here.
     /// - Returns: The operation's handle.
     /// - Throws: `CancellationError` if the waiting task is cancelled before there is room; an ``OperationError`` of the
-    ///   code `wouldDeadlock` if it's an operation that waits and no other could ever end and make room.
+    ///   code `wouldDeadlock` if the caller is an operation and no other operation could ever end and make room.
     @discardableResult
     public func addWhenRoom<Work: Operation>(
         _ operation: Work,
@@ -61,12 +62,12 @@ extension OperationSupervisor {
         options: OperationOptions? = nil
     ) async throws -> OperationHandle<Work.Output> {
         let waiting = CurrentOperation.record
-        // Only one of this supervisor's own takes up room itself.
+        // Only an operation of this supervisor takes up room itself.
         let current = waiting.flatMap { $0.core === core ? $0 : nil }
         if let waiting {
             try await waiting.core.pause(waiting, awaiting: "room for another operation") {
                 try await core.awaitRoom(for: current)
-                // Its children may have its keys and wait for room themselves.
+                // The operation's children may hold its keys and wait for room themselves.
                 WaitGraph.refuseHopelessRoomWaits()
             }
         } else {
@@ -74,7 +75,7 @@ extension OperationSupervisor {
         }
         let record = WorkRecord(operation, options: options, core: core)
         core.add(CollectionOfOne(record), after: dependencies.lazy.map { $0.dependency }, isAdmitted: true, by: current)
-        // Those who wait for room may all be among those that it waits for.
+        // The new operation may wait for all the operations that wait for room.
         WaitGraph.refuseHopelessRoomWaits()
         return OperationHandle(record: record)
     }
@@ -88,7 +89,7 @@ extension SchedulerCore {
         }
     }
 
-    /// Returns when there is room, which is reserved then.
+    /// Waits until there is room, and reserves it.
     fileprivate nonisolated(nonsending) func awaitRoom(for current: OperationRecord?) async throws {
         let ticket = makeTicket()
         if current != nil { WaitGraph.addRoomWait(in: self) }
@@ -124,7 +125,7 @@ extension SchedulerBoard {
         if let operation { promisedRoom.append(operation) }
     }
 
-    /// The room that was promised is about to be used.
+    /// Takes back a reservation, which the caller is about to use.
     mutating func keepPromise(to operation: OperationRecord?) {
         reservedRoom -= 1
         if let operation, let index = promisedRoom.firstIndex(where: { $0 === operation }) {
@@ -132,7 +133,7 @@ extension SchedulerBoard {
         }
     }
 
-    /// Promises the room that there is to those who waited for it, the first to come first.
+    /// Reserves the free room for the callers that wait for it, in the order in which they came.
     mutating func admitWaiters(_ actions: inout [SchedulerAction]) {
         while !hasNoRoom, let waiter = roomWaiters.popFirst() {
             promiseRoom(to: waiter.operation)

@@ -9,12 +9,12 @@
 /// try await supervisor.drain()
 /// ```
 ///
-/// Adding, cancelling and looking are synchronous and can be done from anywhere; what waits is isolated to the actor.
-/// Operations that run keep the supervisor's scheduler alive until they have ended. Those that can't start, because the
-/// supervisor is suspended when its last reference goes, are cancelled.
+/// Adding, cancelling and inspecting operations is synchronous and possible from any context. Methods that wait are
+/// isolated to the actor. Running operations keep the supervisor's scheduler alive until they have ended. If the
+/// supervisor is suspended when its last reference is released, the operations that haven't started are cancelled.
 ///
-/// An operation that waits — in ``OperationContext/pause(awaiting:_:)``, for the value of another one, for its children,
-/// for room — gives its place to others meanwhile. A wait among operations that would never end is refused with an
+/// An operation releases its slot while it waits: in ``OperationContext/pause(awaiting:_:)``, for the value of another
+/// operation, for its children, or for room. A wait among operations that would never end is refused with an
 /// ``OperationError`` that names them.
 public actor OperationSupervisor {
     nonisolated let core: SchedulerCore
@@ -33,7 +33,8 @@ public actor OperationSupervisor {
     }
 
     deinit {
-        // Nobody is left who could let them go on. The oldest first, or dropping a long chain would recurse.
+        // No reference is left that could resume the supervisor, so its waiting operations would never start. They are
+        // cancelled oldest first, because releasing a long chain of dependencies would recurse otherwise.
         guard core.withBoard({ $0.scheduler.isSuspended || $0.scheduler.width == 0 }) else { return }
         for record in core.records where record.state == .waiting || record.state == .ready { record.cancel() }
     }
@@ -42,14 +43,14 @@ public actor OperationSupervisor {
 
     /// Adds an operation.
     ///
-    /// An operation that the supervisor doesn't take, because it is full or shut down, never runs: its handle says at once
-    /// that it failed, with an ``OperationError`` that says why.
+    /// If the supervisor is full or shut down it refuses the operation, which never runs: its handle has failed at once,
+    /// with an ``OperationError`` that gives the reason.
     ///
     /// - Parameters:
-    ///   - operation: The operation. The same one can't be added again: that traps.
-    ///   - dependencies: What must have ended before; `x` must have finished, `x.ending` only ended. May belong to other
-    ///     supervisors. If one that must finish fails or is cancelled, so does or is the new operation.
-    ///   - options: Name, priority, keys and the rest; what is usual where this is `nil`.
+    ///   - operation: The operation. Adding the same operation again traps.
+    ///   - dependencies: The operations that must end first: `x` must succeed, `x.ending` only has to end. They may belong
+    ///     to other supervisors. If a dependency that must succeed fails or is cancelled, so is the new operation.
+    ///   - options: Name, priority, keys and the rest; the defaults where this is `nil`.
     /// - Returns: The operation's handle.
     @discardableResult
     public nonisolated func add<Work: Operation>(
@@ -57,7 +58,7 @@ public actor OperationSupervisor {
         after dependencies: [any OperationReference] = [],
         options: OperationOptions? = nil
     ) -> OperationHandle<Work.Output> {
-        // Options are large: where there are none, nothing of them is copied.
+        // Options are large, so an operation without options doesn't copy any.
         guard let options else { return add(WorkRecord(operation, core: core), after: dependencies) }
         guard let key = options.coalescingKey else {
             return add(WorkRecord(operation, options: options, core: core), after: dependencies)
@@ -74,11 +75,11 @@ public actor OperationSupervisor {
         return OperationHandle(record: record)
     }
 
-    /// Adds operations of one kind at once: none starts before all are in.
+    /// Adds operations of one type together: none starts before all are added.
     ///
     /// - Parameters:
-    ///   - operations: The operations, in the order of their age.
-    ///   - dependencies: What must have ended before any of them.
+    ///   - operations: The operations, in the order in which they count as added.
+    ///   - dependencies: The operations that must end before any of them starts.
     ///   - options: Name, priority, keys and the rest, for all of them. A coalescing key has no effect here.
     /// - Returns: Their handles, in the same order.
     @discardableResult
@@ -96,7 +97,7 @@ public actor OperationSupervisor {
     ///
     /// - Parameters:
     ///   - operation: The operation.
-    ///   - dependencies: What must have ended before.
+    ///   - dependencies: The operations that must end first.
     ///   - options: Name, priority, keys and the rest.
     /// - Returns: A reference to the operation, without its output.
     @discardableResult
@@ -112,12 +113,12 @@ public actor OperationSupervisor {
         return open(operation)
     }
 
-    /// Adds an operation that is made when its turn comes, and anew for each attempt.
+    /// Adds an operation that is created when its turn comes, and again for each attempt.
     ///
     /// - Parameters:
-    ///   - dependencies: What must have ended before.
+    ///   - dependencies: The operations that must end first.
     ///   - options: Name, priority, keys, ``OperationOptions/retry`` and the rest.
-    ///   - make: Makes an operation; what it throws counts as a failed attempt.
+    ///   - make: Creates an operation; an error that it throws counts as a failed attempt.
     /// - Returns: The operation's handle.
     @discardableResult
     public nonisolated func add<Work: Operation>(
@@ -130,13 +131,13 @@ public actor OperationSupervisor {
         return OperationHandle(record: record)
     }
 
-    /// Adds an operation that runs alone: after everything that was added before it, before everything after it.
+    /// Adds an operation that runs alone: after all operations that were added before it, before all that are added later.
     ///
-    /// It waits for paused work too, and everything waits while it is paused itself.
+    /// The barrier waits for paused operations too, and all later operations wait while the barrier is paused.
     ///
     /// - Parameters:
     ///   - operation: The operation.
-    ///   - dependencies: What must have ended before besides, in other supervisors.
+    ///   - dependencies: Further operations that must end first, in other supervisors.
     ///   - options: Name, priority and the rest.
     /// - Returns: The operation's handle.
     @discardableResult
@@ -151,14 +152,14 @@ public actor OperationSupervisor {
         return OperationHandle(record: record)
     }
 
-    /// Adds an operation that is made from the outputs of several, once all have finished.
+    /// Adds an operation that is created from the outputs of several others, once all have finished.
     ///
-    /// If one of them fails so does the new one with the same error, if one is cancelled so is the new one.
+    /// If one of them fails, the new operation fails with the same error. If one is cancelled, so is the new operation.
     ///
     /// - Parameters:
     ///   - inputs: The operations whose outputs are needed.
     ///   - options: Name, priority, keys and the rest.
-    ///   - make: Makes the operation; what it throws is its failure.
+    ///   - make: Creates the operation; an error that it throws fails the new operation.
     /// - Returns: The new operation's handle.
     @discardableResult
     public nonisolated func combine<each Input: Sendable, Next: Operation>(
@@ -179,7 +180,7 @@ public actor OperationSupervisor {
 
     /// How many operations run at once.
     ///
-    /// Lowering it stops nothing that runs.
+    /// Lowering the width doesn't stop running operations.
     public nonisolated var width: Int {
         get { core.withBoard { $0.scheduler.width } }
         set { core.configure { $0.scheduler.setWidth(newValue) } }
@@ -187,8 +188,8 @@ public actor OperationSupervisor {
 
     /// Whether operations that haven't started are held back.
     ///
-    /// What runs, its children, and what comes back from a pause go on. A supervisor that suspended itself, because of its
-    /// ``Configuration/restartIntensity``, goes on when this is set to `false`.
+    /// Running operations continue, their children start, and paused operations resume. A supervisor that suspended itself,
+    /// because of its ``Configuration/restartIntensity``, is resumed by setting this to `false`.
     public nonisolated var isSuspended: Bool {
         get { core.withBoard { $0.scheduler.isSuspended } }
         set { core.configure { $0.setSuspended(newValue) } }
@@ -202,9 +203,9 @@ public actor OperationSupervisor {
     /// How many operations run now, not counting paused ones.
     public nonisolated var runningCount: Int { core.withBoard { $0.scheduler.runningCount } }
 
-    /// Cancels every operation that hasn't ended; ones that are added later aren't touched.
+    /// Cancels every operation that hasn't ended; operations that are added later aren't affected.
     public nonisolated func cancelAll() {
-        // The newest first, or one that only waits for another's end would start when that is cancelled.
+        // Newest first: an operation that only waits for another one's end would start when that one is cancelled.
         core.cancelAll()
     }
 }

@@ -1,9 +1,9 @@
 import CoreMetrics
 import Metrics
 
-/// A supervisor's figures for swift-metrics, made once.
+/// A supervisor's metrics for swift-metrics, created once.
 ///
-/// None at all where nobody collects any.
+/// The initializer returns `nil` if the process doesn't collect metrics.
 struct SupervisorMetrics: Sendable {
     private let waiting: Meter
     private let running: Meter
@@ -25,7 +25,7 @@ struct SupervisorMetrics: Sendable {
         duration = Metrics.Timer(label: "operations.duration", dimensions: dimensions)
     }
 
-    /// Something began, paused, or went on.
+    /// Records the current numbers, after an operation started, paused or resumed.
     func record(waiting: Int, running: Int) {
         self.waiting.set(waiting)
         self.running.set(running)

@@ -1,19 +1,20 @@
-/// How far all operations of a supervisor have come together.
+/// The progress of all operations of a supervisor together.
 ///
-/// It starts anew when the supervisor has drained.
+/// It starts over when the supervisor has drained.
 public struct SupervisorProgress: Sendable, Hashable {
     /// The units of the operations added since the supervisor was last empty: one each, unless
     /// ``OperationOptions/progressUnitCount`` says otherwise.
     public var totalUnitCount: Int64
-    /// The units of those of them that have ended, in whatever way.
+    /// The units of the operations among them that have ended, with any outcome.
     public var completedUnitCount: Int64
-    /// The part that is done, running operations counted by their own progress: from 0 to 1, never falling until the
-    /// supervisor has drained, although operations may be added meanwhile.
+    /// The part that is done, from 0 to 1; running operations count by their own progress.
+    ///
+    /// It never falls until the supervisor has drained, although operations may be added meanwhile.
     public var fractionCompleted: Double
 }
 
 extension OperationSupervisor {
-    /// How far all operations have come that were added since the supervisor was last empty.
+    /// The progress of all operations that were added since the supervisor was last empty.
     public nonisolated var progress: SupervisorProgress {
         core.withBoard { $0.progress() }
     }

@@ -1,7 +1,7 @@
 import Operations
 import ThreadSupport
 
-/// The operation that is checked, with each of its phases written down when it begins and when it is over.
+/// Wraps the operation that is checked, and records the start and the end of each of its phases.
 actor JournalingOperation<Work: Operation>: Operation {
     private let work: Work
     private let journal: PhaseJournal
@@ -46,7 +46,7 @@ actor JournalingOperation<Work: Operation>: Operation {
     }
 }
 
-/// The phases of one run, as they came.
+/// The phases of one run, in order.
 final class PhaseJournal: Sendable {
     enum Phase: Sendable, Hashable {
         case start
@@ -69,11 +69,11 @@ final class PhaseJournal: Sendable {
         entries.withLock { $0.append(Entry(phase: phase, isEnd: true)) }
     }
 
-    /// What isn't as promised in a run that ended in `state`.
+    /// The promises that a run that ended in `state` broke.
     func violations(ended state: OperationState) -> [String] {
         let entries = entries.withLock { $0 }
         // An operation that is cancelled before it starts has no run.
-        guard let first = entries.first else { return state == .cancelled ? [] : ["it had no phases, and is \(state)"] }
+        guard let first = entries.first else { return state == .cancelled ? [] : ["it had no phases, but is \(state)"] }
         var violations: [String] = []
         if first.phase != .start { violations.append("its first phase was \(first.phase)") }
         var open: Phase?
@@ -95,8 +95,8 @@ final class PhaseJournal: Sendable {
             case .ending(let ending): endings.append(ending)
             }
         }
-        if let open { violations.append("\(open) never came to its end") }
-        if endings != [state] { violations.append("it is \(state), and its endings were \(endings)") }
+        if let open { violations.append("\(open) never ended") }
+        if endings != [state] { violations.append("it is \(state), but its endings were \(endings)") }
         return violations
     }
 }

@@ -7,7 +7,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Checks of what every operation promises, for yours.
+/// Checks that your operation keeps the promises of every operation.
 ///
 /// ```swift
 /// @Test func keepsItsPromises() async throws {
@@ -15,43 +15,43 @@ import Foundation
 /// }
 /// ```
 ///
-/// Under every seed the operation runs once undisturbed, and then again and again, cancelled before its first job, its
-/// second, and so on until it ends before the cancellation comes. In every run:
-/// - phases come in order: the start, any progress, exactly one ending, of which nothing overlaps or follows another;
-/// - it ends; cancelled it ends as cancelled or, if it was done, as finished, never as failed, and soon;
-/// - it doesn't end as cancelled unless it was;
+/// Under every seed the operation runs once without a cancellation. Then it runs repeatedly, cancelled before its first
+/// job, its second, and so on until it ends before the cancellation comes. In every run:
+/// - phases come in order: the start, any progress, exactly one ending; they don't overlap, and none follows the ending;
+/// - the operation ends; if cancelled, it ends soon, as cancelled or, if it was done, as finished, never as failed;
+/// - it ends as cancelled only if it was cancelled;
 /// - progress never falls, stays below 1 until success, and isn't reported after `main` is over;
-/// - nothing is left in its supervisor's place for temporary directories;
-/// - nothing of it goes on after its end, and its supervisor runs the next operation.
+/// - nothing is left in its supervisor's temporary directory;
+/// - nothing of it runs after its end, and its supervisor runs the next operation.
 public enum OperationConformance {
-    /// What was tried.
+    /// The statistics of a check.
     public struct Report: Sendable, CustomStringConvertible {
-        /// Runs that were left alone.
+        /// The number of runs without a cancellation.
         public var undisturbedRuns = 0
-        /// Runs in which the cancellation came before the end.
+        /// The number of runs in which the cancellation came before the end.
         public var cancelledRuns = 0
-        /// How the runs ended.
+        /// How many runs ended in each state.
         public var endings: [OperationState: Int] = [:]
 
-        /// The figures.
+        /// The numbers in words.
         public var description: String {
             let endings = endings.map { "\($0.value) \($0.key)" }.sorted().joined(separator: ", ")
-            return "\(undisturbedRuns) runs, \(cancelledRuns) more cancelled, each at another point: \(endings)"
+            return "\(undisturbedRuns) runs, \(cancelledRuns) more cancelled, each at a different point: \(endings)"
         }
     }
 
     /// Checks an operation.
     ///
     /// - Parameters:
-    ///   - seeds: The seeds, each of which decides one order of jobs to cancel at every point of.
+    ///   - seeds: The seeds; each decides one order of jobs, in which the operation is cancelled at every point.
     ///   - patience: How long a cancelled operation may take to end, in simulated time.
     ///   - limits: When to give up a run.
     ///   - fileID: The file of the test, for the command that replays a failure.
     ///   - function: The test's function, for that command.
-    ///   - make: Makes the operation, and whatever it works on, for one run. Everything that runs elsewhere or takes time
-    ///     is to be given the simulation's executor and clock.
-    /// - Returns: What was tried.
-    /// - Throws: A ``SimulationError`` that names the promise that was broken and replays it; what `make` throws.
+    ///   - make: Creates the operation and the objects it works on, for one run. Give the simulation's executor and clock to
+    ///     everything that runs elsewhere or takes time.
+    /// - Returns: The statistics of the check.
+    /// - Throws: A ``SimulationError`` that names the broken promise and has a command to replay it; what `make` throws.
     @discardableResult
     public static func check<Work: Operation>(
         seeds: some Sequence<UInt64> = 0..<5 as Range<UInt64>,

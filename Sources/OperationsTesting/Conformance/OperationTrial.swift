@@ -7,7 +7,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// One run of an operation that is checked, cancelled at one point of it or left alone.
+/// One run of an operation that is checked, cancelled at one point or left alone.
 struct OperationTrial<Work: Operation>: Sendable {
     /// How the run ended, if no promise was broken.
     struct Ending: Sendable {
@@ -32,7 +32,7 @@ struct OperationTrial<Work: Operation>: Sendable {
     private let journal = PhaseJournal()
     private let notes = Locked(Notes())
 
-    /// `step` is the number of the job before which to cancel; `nil` to leave the operation alone.
+    /// Creates a trial; `step` is the number of the job before which to cancel, `nil` to leave the operation alone.
     init(
         seed: UInt64,
         step: Int?,
@@ -52,9 +52,9 @@ struct OperationTrial<Work: Operation>: Sendable {
     ///
     /// - Parameters:
     ///   - limits: When to give up.
-    ///   - undisturbed: How it ended without a cancellation under the same seed, once that is known.
-    /// - Returns: How it ended.
-    /// - Throws: A ``SimulationError`` if a promise was broken; what making the operation threw.
+    ///   - undisturbed: How the operation ended without a cancellation under the same seed, once that is known.
+    /// - Returns: How the operation ended.
+    /// - Throws: A ``SimulationError`` if a promise was broken; the error that creating the operation threw.
     func run(_ limits: Simulation.Limits, undisturbed: OperationState?) throws -> Ending {
         let run = SimulationRun(seed: seed, limits: limits) { try await scenario($0) }
         let outcome = run.run { _ in
@@ -105,7 +105,7 @@ struct OperationTrial<Work: Operation>: Sendable {
         try await supervisor.add(Nothing()).value
     }
 
-    /// What the handle shows between two jobs.
+    /// Checks the progress that the handle shows between two jobs.
     private func watchProgress() {
         notes.withLock { notes in
             guard let handle = notes.handle else { return }
@@ -132,33 +132,33 @@ struct OperationTrial<Work: Operation>: Sendable {
             if handle.state == .failed, undisturbed != .failed {
                 violations.append(
                     """
-                    it failed instead of ending as cancelled: let CancellationError through, and wrap it in no other; it \
-                    threw \(handle.error.map { "\($0)" } ?? "nothing")
+                    it failed instead of ending as cancelled: rethrow CancellationError, and don't wrap it in another \
+                    error; it threw \(handle.error.map { "\($0)" } ?? "nothing")
                     """
                 )
             }
         } else if handle.state == .cancelled {
-            violations.append("it ended as cancelled: CancellationError is for operations that were")
+            violations.append("it ended as cancelled, but wasn't cancelled: don't throw CancellationError then")
         }
         return violations
     }
 
     private func leftovers(_ outcome: SimulationRun<Void>.Outcome, _ simulation: Simulation) -> [String] {
         var violations = simulation.executor.waits.faults
-        if outcome.sleeperCount > 0 { violations.append("something of it sleeps on after its end") }
+        if outcome.sleeperCount > 0 { violations.append("one of its tasks sleeps on after its end") }
         if outcome.leftoverSteps > 200 {
-            violations.append("something of it goes on after its end: \(outcome.leftoverSteps) jobs")
+            violations.append("its tasks still run after its end: \(outcome.leftoverSteps) jobs")
         }
         let files = (try? FileManager.default.contentsOfDirectory(atPath: place.path))?.sorted() ?? []
         for file in files { try? FileManager.default.removeItem(at: place.appending(path: file)) }
         if !files.isEmpty {
-            violations.append("it left \(files.joined(separator: ", ")) in the place for temporary directories")
+            violations.append("it left \(files.joined(separator: ", ")) in the supervisor's temporary directory")
         }
         return violations
     }
 }
 
-/// What the supervisor runs next, if the one before gave everything back.
+/// The operation that the supervisor runs next, if the checked one released everything.
 private actor Nothing: Operation {
     func main(_ context: OperationContext) async throws {}
 }

@@ -4,14 +4,14 @@ import Darwin
 import Glibc
 #endif
 
-/// The hooks by which Swift's runtime asks where a job shall go.
+/// The hooks by which Swift's runtime asks where to enqueue a job.
 ///
-/// They are the process's, so they are installed once and stay; each looks whether a simulation runs on the thread that
-/// enqueues, and otherwise does what would be done without it. A hook that somebody else had installed is called then.
-/// Where the runtime doesn't export a hook (another version, or one that is linked statically) nothing is adopted through
-/// it: ``SimulationCapabilities`` finds that out by trying.
+/// The hooks are process-wide, so they are installed once and stay. Each checks whether a simulation runs on the enqueuing
+/// thread. If none does, the hook that was installed before is called, or the runtime's default. If the runtime doesn't
+/// export a hook (another version, or a statically linked one), nothing is adopted through it: ``SimulationCapabilities``
+/// finds that out by trying.
 enum RuntimeHooks {
-    // As the runtime declares them, with Swift's calling convention, which `thin` is in Swift's own terms.
+    // As the runtime declares them, with Swift's calling convention, which Swift calls `thin`.
     private typealias Enqueue = @convention(thin) (UnownedJob) -> Void
     private typealias EnqueueHook = @convention(thin) (UnownedJob, Enqueue) -> Void
     private typealias MainExecutor = @convention(thin) () -> UnownedSerialExecutor
@@ -21,7 +21,7 @@ enum RuntimeHooks {
     nonisolated(unsafe) private static var formerEnqueue: EnqueueHook?
     nonisolated(unsafe) private static var formerMainExecutor: MainExecutorHook?
 
-    /// Installs what isn't installed yet.
+    /// Installs the hooks, if they aren't installed yet.
     static func install() {
         _ = installation
     }
@@ -40,7 +40,7 @@ enum RuntimeHooks {
                 }
             }
         }
-        // Where `@MainActor` code is to run, asked on the thread that wants to go there.
+        // The executor of `@MainActor` code; the runtime asks on the thread that switches to it.
         if let hook = hook("swift_task_getMainExecutor_hook", as: MainExecutorHook?.self) {
             formerMainExecutor = hook.pointee
             hook.pointee = { original in

@@ -1,10 +1,10 @@
-// A task that sleeps or yields is handed, by Swift 6.3, to the executor it runs on, and last of all to the process's
-// default executor; no hook is called. The protocol is still an SPI, which only Linux toolchains carry; another compiler
-// may call it otherwise.
+// When a task sleeps or yields, Swift 6.3 enqueues it on the executor it runs on, or else on the process's default executor,
+// and calls no hook. The protocol is still an SPI that only Linux toolchains have; other compiler versions may name it
+// differently.
 #if os(Linux) && compiler(>=6.3) && compiler(<6.4)
 @_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
 
-/// The process's default executor as it was, but for what is enqueued on the thread of a simulation: that is adopted.
+/// Wraps the process's default executor, and adopts jobs that are enqueued on the thread of a simulation.
 final class SimulatingDefaultExecutor: TaskExecutor, SchedulingExecutor {
     private let original: any TaskExecutor & SchedulingExecutor
 
@@ -12,10 +12,11 @@ final class SimulatingDefaultExecutor: TaskExecutor, SchedulingExecutor {
         self.original = original
     }
 
-    /// Puts itself in the default executor's place, to which it hands on what isn't a simulation's.
+    /// Replaces the default executor, to which it forwards all jobs that belong to no simulation.
     ///
-    /// The runtime keeps the executor in two words without a lock. The hooks see to it that hardly anybody reads them by
-    /// now: only a task that begins to sleep outside a simulation in these very nanoseconds, once in a process.
+    /// The runtime keeps the executor in two words without a lock. With the hooks installed, a concurrent read is nearly
+    /// impossible: only a task that starts to sleep outside a simulation in the same nanoseconds reads them, and this
+    /// happens once per process.
     static func install() {
         guard Factory.replacement != nil else { return }
         _ = Factory.main
@@ -61,7 +62,7 @@ final class SimulatingDefaultExecutor: TaskExecutor, SchedulingExecutor {
     }
 }
 #else
-/// Nothing, where the runtime can't be asked to simulate sleep.
+/// Does nothing, because this runtime offers no way to simulate sleep.
 enum SimulatingDefaultExecutor {
     static func install() {}
 }

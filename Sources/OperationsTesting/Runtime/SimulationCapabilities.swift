@@ -1,10 +1,11 @@
 import ThreadSupport
 
-/// What simulations on this platform take in without a change to the code they run.
+/// What simulations on this platform adopt without changes to the simulated code.
 ///
-/// Swift's runtime offers hooks for it, which differ by version and platform; so each is tried, once in a process. What
-/// follows a task's preference is always simulated: async functions, default actors, `async let`, task groups, streams,
-/// cancellation handlers, actors on a ``SimulatedExecutor/makeSerialExecutor()``, and sleep on ``Simulation/clock``.
+/// Swift's runtime has hooks for it that differ by version and platform, so each is tried once per process. Everything that
+/// follows a task's executor preference is always simulated: async functions, default actors, `async let`, task groups,
+/// streams, cancellation handlers, actors on a ``SimulatedExecutor/makeSerialExecutor()``, and sleep on
+/// ``Simulation/clock``.
 public struct SimulationCapabilities: Sendable, Hashable {
     /// Whether `Task {}` and `Task.detached` run in the simulation that starts them.
     public var adoptsUnstructuredTasks: Bool
@@ -13,10 +14,10 @@ public struct SimulationCapabilities: Sendable, Hashable {
     /// Whether `Task.sleep` and the sleep of Swift's own clocks is simulated.
     public var simulatesTaskSleep: Bool
 
-    /// What this process can do.
+    /// The capabilities of this process.
     public static let current = probe()
 
-    /// What isn't simulated here, a sentence each; empty where everything is.
+    /// What isn't simulated here, one sentence each; empty if everything is.
     public var limitations: [String] {
         var sentences: [String] = []
         if !adoptsUnstructuredTasks {
@@ -39,7 +40,7 @@ public struct SimulationCapabilities: Sendable, Hashable {
         )
     }
 
-    /// Whether the task that `start` starts comes to its end as jobs of a simulation.
+    /// Returns whether the task that `start` creates runs to its end within a simulation.
     private static func staysInside(_ start: @Sendable () -> Task<Void, Never>) -> Bool {
         let executor = SimulatedExecutor(seed: 0)
         let isOver = Locked(false)
@@ -51,7 +52,7 @@ public struct SimulationCapabilities: Sendable, Hashable {
                 isOver.withLock { $0 = true }
             }
             executor.runUntilIdle()
-            // One that left ends there.
+            // If the task left the simulation, the cancellation ends it there.
             task.cancel()
         }
         return isOver.withLock { $0 } && executor.escapes.isEmpty

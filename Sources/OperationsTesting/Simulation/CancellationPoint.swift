@@ -1,9 +1,9 @@
 import ThreadSupport
 
-/// A moment of a run at which something is cancelled: before the job of a number, counted from when it's armed.
+/// A point of a run at which something is cancelled: before the job with a given number, counted from ``arm(_:)``.
 ///
-/// Try one number after the other, until the run ends before the moment comes, and a scenario has been cancelled at every
-/// suspension point it has in this order:
+/// Try one number after the other until the run ends before the point is reached. The scenario has then been cancelled at
+/// every suspension point that it has in this order:
 ///
 /// ```swift
 /// for step in 0... {
@@ -30,22 +30,22 @@ public final class CancellationPoint: Sendable {
         state = Locked(State(remaining: step))
     }
 
-    /// Begins to count.
+    /// Starts to count jobs.
     ///
-    /// - Parameter cancel: Called when the moment has come, between two jobs.
+    /// - Parameter cancel: Called when the point is reached, between two jobs.
     public func arm(_ cancel: @escaping @Sendable () -> Void) {
         state.withLock { $0.cancel = cancel }
     }
 
-    /// Stops counting: what was to be cancelled has ended.
+    /// Stops counting, because what was to be cancelled has ended.
     public func disarm() {
         state.withLock { $0.cancel = nil }
     }
 
-    /// Whether the moment came.
+    /// Whether the point was reached.
     public var wasReached: Bool { state.withLock { $0.wasReached } }
 
-    /// A job is about to run.
+    /// Counts a job that is about to run, and cancels if the point is reached.
     func beforeStep() {
         let cancel = state.withLock { state -> (@Sendable () -> Void)? in
             guard state.cancel != nil else { return nil }
@@ -69,7 +69,7 @@ extension Simulation {
     ///   - point: When to cancel; the scenario arms it.
     ///   - scenario: What to run.
     /// - Returns: What the scenario returns.
-    /// - Throws: What the scenario throws; a ``SimulationError`` if it can't come to an end.
+    /// - Throws: What the scenario throws; a ``SimulationError`` if it can't end.
     public static func run<Output: Sendable>(
         seed: UInt64,
         limits: Limits = Limits(),

@@ -1,12 +1,12 @@
 public import Operations
 
 extension OperationSupervisor.Configuration {
-    /// A supervisor that lives in a simulation: its operations run, block and sleep there.
+    /// Creates the configuration of a supervisor whose operations run, block and sleep in a simulation.
     ///
     /// - Parameters:
     ///   - simulation: The simulation.
     ///   - width: How many operations run at once.
-    ///   - isSuspended: Whether the supervisor holds operations back until it is told to go on.
+    ///   - isSuspended: Whether the supervisor starts no operations until it is resumed.
     public init(simulation: Simulation, width: Int = 4, isSuspended: Bool = false) {
         self.init(
             width: width,

@@ -1,7 +1,7 @@
 extension Duration {
-    /// The number with the fewest digits between two delays, in nanoseconds.
+    /// Returns the delay between two delays that has the fewest digits, in nanoseconds.
     ///
-    /// `upper` counts only as far as it's close to `lower`: the code before may have computed for long.
+    /// `upper` is capped to a value close to `lower`, because the code before the sleep may have computed for long.
     static func roundest(from lower: Duration, to upper: Duration) -> Duration {
         let (low, high) = (lower.nanoseconds, upper.nanoseconds)
         guard low > 0 else { return .zero }
@@ -17,7 +17,7 @@ extension Duration {
 
     private var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
-        // Further away than three years is as good as never.
+        // A delay of more than three years counts as never.
         guard abs(seconds) < 100_000_000 else { return seconds < 0 ? 0 : 100_000_000_000_000_000 }
         return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
     }

@@ -1,8 +1,8 @@
 import ThreadSupport
 
-/// A clock that stands still until nothing can run, and then jumps to whatever is due next.
+/// A clock that stands still until nothing can run, and then jumps to the next deadline.
 public final class SimulatedClock: Clock {
-    /// A point in simulated time: the time since the simulation began.
+    /// A point in simulated time: the time since the simulation started.
     public struct Instant: InstantProtocol {
         var offset: Duration
 
@@ -29,7 +29,7 @@ public final class SimulatedClock: Clock {
         var timers: [UInt64: Timer] = [:]
         var nextID: UInt64 = 0
         var isOver = false
-        /// When the clock came to where it stands, in real time.
+        /// The real time at which the clock reached its current time.
         var arrival = ContinuousClock.now
 
         mutating func takeID() -> UInt64 {
@@ -40,15 +40,15 @@ public final class SimulatedClock: Clock {
 
     private let state = Locked(State())
 
-    /// Creates a clock that stands at zero.
+    /// Creates a clock at time zero.
     public init() {}
 
     /// The simulated time.
     public var now: Instant { state.withLock { $0.now } }
-    /// Nothing is shorter than what can be told apart.
+    /// The clock's resolution, one nanosecond.
     public var minimumResolution: Duration { .nanoseconds(1) }
 
-    /// Returns when the simulation has come to `deadline`.
+    /// Sleeps until the simulation has reached `deadline`.
     ///
     /// - Throws: `CancellationError` if the task is cancelled, or the simulation is over.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
@@ -69,31 +69,31 @@ public final class SimulatedClock: Clock {
         }
     }
 
-    /// Calls `body` when the simulation has come to the point `delay` from now.
+    /// Calls `body` when the simulation has advanced by `delay` from now.
     func schedule(after delay: Duration, _ body: @escaping @Sendable () -> Void) {
         state.withLock { state in
             state.timers[state.takeID()] = Timer(deadline: state.now.advanced(by: delay), fire: .call(body))
         }
     }
 
-    /// For how long, in real time, the clock has stood where it stands.
+    /// How long, in real time, the clock has had its current time.
     var standstill: Duration { ContinuousClock.now - state.withLock { $0.arrival } }
 
-    /// Whether anything is due at any time.
+    /// Whether any timer is pending.
     var hasTimers: Bool { state.withLock { !$0.timers.isEmpty } }
 
-    /// How many sleep on this clock.
+    /// How many tasks sleep on this clock, not counting `Task.sleep`.
     ///
-    /// Those who sleep by `Task.sleep` can't be told from those whose sleep was cancelled.
+    /// For `Task.sleep`, a sleeping task can't be distinguished from one whose sleep was cancelled.
     var sleeperCount: Int {
         state.withLock { state in
             state.timers.values.count { if case .resume = $0.fire { true } else { false } }
         }
     }
 
-    /// Jumps to the next deadline and wakes who waits for it, the first to sleep first.
+    /// Jumps to the next deadline and fires its timers, in the order in which they were added.
     ///
-    /// Returns whether anybody did.
+    /// Returns whether there were any.
     public func advance() -> Bool {
         let due = state.withLock { state -> [Timer] in
             guard let next = state.timers.values.map(\.deadline).min() else { return [] }
@@ -111,7 +111,7 @@ public final class SimulatedClock: Clock {
         return !due.isEmpty
     }
 
-    /// Wakes everybody at once, with a `CancellationError` where that is possible: nobody shall sleep from here on.
+    /// Fires all timers at once, with a `CancellationError` where possible, and refuses further sleep on this clock.
     func finish() {
         let timers = state.withLock { state in
             state.isOver = true

@@ -3,14 +3,14 @@ import ThreadSupport
 
 /// Runs jobs one at a time, on one thread, in an order that a seed decides.
 ///
-/// Every step picks one of the jobs that could run; so a test sees as many orders as it tries seeds, and any of them
-/// again. Jobs come from tasks that prefer this executor and the default actors they call, from actors on a
-/// ``makeSerialExecutor()``, and, where ``SimulationCapabilities`` says so, from whatever the simulated code starts:
-/// `Task {}`, detached tasks, `@MainActor` code and `Task.sleep`.
+/// Every step picks one of the jobs that could run, so a test explores one order for each seed and can repeat any of them.
+/// Jobs come from tasks that prefer this executor and the default actors they call, and from actors on a
+/// ``makeSerialExecutor()``. Where ``SimulationCapabilities`` allows it, they also come from everything that the simulated
+/// code starts: `Task {}`, detached tasks, `@MainActor` code and `Task.sleep`.
 ///
-/// It explores orders of jobs, not every interleaving: an actor may work off several messages in one job.
+/// It explores orders of jobs, not every interleaving: an actor may process several calls in one job.
 ///
-/// A ``Simulation`` drives it; by hand, ``runUntilIdle()`` does, on whatever thread calls it.
+/// A ``Simulation`` drives it. To drive it manually, call ``runUntilIdle()`` on any thread.
 public final class SimulatedExecutor: TaskExecutor {
     private static let thread = ThreadLocal<SimulatedExecutor>()
 
@@ -20,13 +20,13 @@ public final class SimulatedExecutor: TaskExecutor {
     private struct Candidate {
         var job: UnownedJob
         var lane: SimulationTrace.Lane
-        /// The executor on which the job has to run; none for the jobs of tasks and default actors.
+        /// The executor on which the job has to run; `nil` for the jobs of tasks and default actors.
         var serial: SimulatedSerialExecutor?
     }
 
     private struct State {
         var candidates: [Candidate] = []
-        /// What waits behind the first job of a serial executor.
+        /// The jobs that wait behind the first job of each serial executor.
         var backlogs: [ObjectIdentifier: [UnownedJob]] = [:]
         var generator: SplitMix64
         var trace = SimulationTrace()
@@ -34,9 +34,9 @@ public final class SimulatedExecutor: TaskExecutor {
         var isSimulating = false
     }
 
-    /// The time by which what runs here sleeps.
+    /// The clock on which simulated code sleeps.
     public let clock: SimulatedClock
-    /// Who waits for what.
+    /// What each party of the simulation waits for.
     let waits = WaitRegistry()
 
     private let state: Locked<State>
@@ -47,7 +47,7 @@ public final class SimulatedExecutor: TaskExecutor {
     ///
     /// - Parameters:
     ///   - seed: Decides the order of jobs.
-    ///   - clock: The time by which what runs here sleeps.
+    ///   - clock: The clock on which simulated code sleeps.
     public init(seed: UInt64, clock: SimulatedClock = SimulatedClock()) {
         RuntimeHooks.install()
         self.clock = clock
@@ -59,7 +59,7 @@ public final class SimulatedExecutor: TaskExecutor {
         SimulatedSerialExecutor.giveBack(mainExecutor)
     }
 
-    /// An executor for an actor that has one of its own: its jobs run in this simulation, in the order they came.
+    /// Creates a custom executor for an actor, whose jobs run in this simulation in the order in which they came.
     ///
     /// The actor keeps it alive and returns it from `unownedExecutor`.
     public func makeSerialExecutor() -> any SerialExecutor {
@@ -68,12 +68,12 @@ public final class SimulatedExecutor: TaskExecutor {
         return executor
     }
 
-    /// What `@MainActor` code runs on in this simulation.
+    /// The executor of `@MainActor` code in this simulation.
     var unownedMainExecutor: UnownedSerialExecutor { mainExecutor.asUnownedSerialExecutor() }
 
     // MARK: Adding
 
-    /// Adds a job to those that could run.
+    /// Adds a job to the jobs that could run.
     public func enqueue(_ job: consuming ExecutorJob) {
         add(Candidate(job: UnownedJob(job), lane: .task))
     }
@@ -83,17 +83,17 @@ public final class SimulatedExecutor: TaskExecutor {
         add(Candidate(job: job, lane: .adopted))
     }
 
-    /// Adds a job that was meant for Swift's own pool, once the simulation has come to a point in time.
+    /// Adds a job that was meant for Swift's own pool, once the simulation has reached a point in time.
     ///
-    /// The delay was computed from the real clock, which has gone on since, but not for longer than the simulated one has
-    /// stood still: the time that was meant lies in between, and is taken to be the roundest there.
+    /// The code computed the delay from the real clock, which has advanced since, by at most the time that the simulated
+    /// clock has stood still. So the intended delay lies between the two, and is assumed to be the roundest number there.
     func adopt(_ job: UnownedJob, afterRealDelay delay: Duration) {
         let meant = Duration.roundest(from: delay, to: delay + clock.standstill)
         guard meant > .zero else { return adopt(job) }
         clock.schedule(after: meant) { [weak self] in self?.adopt(job) }
     }
 
-    /// Adds a job of an actor with an executor of its own.
+    /// Adds a job of an actor with a custom executor.
     func enqueue(_ job: UnownedJob, on serial: SimulatedSerialExecutor) {
         let isFirst = state.withLock { state in
             let key = ObjectIdentifier(serial)
@@ -112,7 +112,7 @@ public final class SimulatedExecutor: TaskExecutor {
         noteArrival()
     }
 
-    /// Tells an escape that comes back from what the simulation itself enqueues.
+    /// Records a job from another thread as an escape that comes back, unless the simulation itself enqueued it.
     private func noteArrival() {
         guard Self.current !== self else { return }
         state.withLock { state in
@@ -142,16 +142,16 @@ public final class SimulatedExecutor: TaskExecutor {
         return true
     }
 
-    /// Runs jobs, and lets the clock jump to what is due next, until there is neither.
+    /// Runs all jobs and lets the clock jump to the next timer, until there are neither jobs nor timers.
     ///
-    /// It's what ``Simulation`` does with a limit and a verdict; here for whoever starts tasks with this executor by hand.
+    /// ``Simulation`` does the same with a limit and a result. Call this if you start tasks with this executor yourself.
     public func runUntilIdle() {
         withCurrent {
             while runStep() || clock.advance() {}
         }
     }
 
-    /// Lets the job go that waited behind the one that was chosen.
+    /// Makes the next job of a serial executor a candidate, after its first one was chosen.
     private static func release(_ serial: SimulatedSerialExecutor, _ state: inout State) {
         let key = ObjectIdentifier(serial)
         guard let next = state.backlogs[key]?.first else {
@@ -170,31 +170,31 @@ public final class SimulatedExecutor: TaskExecutor {
         }
     }
 
-    /// Runs `body` as the simulation of this thread: what it enqueues is adopted.
+    /// Runs `body` with this simulation as the current thread's, which adopts all jobs that `body` enqueues.
     func withCurrent<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try Self.thread.withValue(self) { () throws(Failure) in try waits.withCurrent(body) }
     }
 
-    // MARK: Looking
+    // MARK: Inspecting
 
     /// The choices that were made so far.
     public var trace: SimulationTrace { state.withLock { $0.trace } }
 
-    /// Jobs that came back from another thread: the order after them isn't the seed's alone.
+    /// The jobs that came back from another thread: the order after them doesn't depend on the seed alone.
     public var escapes: [SimulationEscape] { state.withLock { $0.escapes } }
 
-    /// From here on, what comes from another thread is an escape that comes back.
+    /// Records jobs from other threads as escapes from here on.
     func beginSimulating() {
         state.withLock { $0.isSimulating = true }
     }
 
-    /// Whether a job came from another thread within `grace`, which is real time.
+    /// Waits for a job from another thread, for at most `grace` in real time, and returns whether one came.
     func awaitForeignJob(_ grace: Duration) -> Bool {
         let (seconds, attoseconds) = grace.components
         let nanoseconds = Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
         let deadline = DispatchTime.now() + .nanoseconds(nanoseconds)
         while arrival.wait(timeout: deadline) == .success {
-            // The signal may be of a job that has long run.
+            // The signal may belong to a job that has already run.
             if state.withLock({ !$0.candidates.isEmpty }) { return true }
         }
         return false

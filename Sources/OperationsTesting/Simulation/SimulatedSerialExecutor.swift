@@ -1,8 +1,8 @@
 import ThreadSupport
 
-/// The executor of an actor that has one of its own, or of the main actor, within a simulation.
+/// The executor of the main actor, or of an actor with a custom executor, in a simulation.
 ///
-/// Its jobs run in the order they came, as on the main queue or a dispatch queue; when the first of them runs is chosen.
+/// Its jobs run in the order in which they came, as on a serial dispatch queue. The seed decides when the next one runs.
 final class SimulatedSerialExecutor: SerialExecutor {
     private struct Owner {
         weak var executor: SimulatedExecutor?
@@ -21,16 +21,16 @@ final class SimulatedSerialExecutor: SerialExecutor {
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        // A job that comes when the simulation is gone never runs: it belongs to what the simulation left behind.
+        // A job that comes after the simulation was released never runs: it belongs to a task that the simulation left.
         owner.withLock({ $0.executor })?.enqueue(job, on: self)
     }
 
-    // MARK: The main actor's
+    // MARK: The main actor's executors
 
-    /// Those that no simulation uses now.
+    /// The executors that no simulation uses now.
     ///
-    /// They live as long as the process: a task that a simulation left behind on the main actor refers to its executor
-    /// without holding it.
+    /// They are never released: a task that a simulation left behind on the main actor refers to its executor without
+    /// retaining it.
     private static let idle = Locked<[SimulatedSerialExecutor]>([])
 
     static func takeMain() -> SimulatedSerialExecutor {

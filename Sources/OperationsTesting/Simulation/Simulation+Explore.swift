@@ -6,20 +6,20 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What an exploration saw.
+/// The statistics of an exploration.
 public struct Exploration: Sendable, CustomStringConvertible {
     /// How many runs there were.
     public var runs = 0
     /// How many different orders of jobs were among them.
     public var distinctOrders = 0
-    /// How many jobs ran in all.
+    /// How many jobs ran in total.
     public var steps = 0
     /// The traces of all runs in one number, the same in every process.
     public var fingerprint: UInt64 = 0
-    /// Seeds whose runs depended on more than the seed, and the first escape that made them so.
+    /// The seeds whose runs depended on more than the seed, with the first escape of each.
     public var escapes: [UInt64: SimulationEscape] = [:]
 
-    /// The figures, and what couldn't be simulated.
+    /// The numbers, and what couldn't be simulated.
     public var description: String {
         var lines = ["\(runs) runs, \(distinctOrders) different orders, \(steps) steps"]
         if let (seed, escape) = escapes.min(by: { $0.key < $1.key }) {
@@ -31,7 +31,7 @@ public struct Exploration: Sendable, CustomStringConvertible {
 }
 
 extension Simulation {
-    /// The environment variable that, set to a seed, makes explorations run this one only: to replay a failure.
+    /// The environment variable that limits explorations to one seed, to replay a failure.
     public static let seedVariable = "SIMULATION_SEED"
 
     /// The seed that ``seedVariable`` names.
@@ -39,19 +39,19 @@ extension Simulation {
 
     /// Runs `scenario` under many seeds and throws the first failure, with the command that replays it.
     ///
-    /// A run fails if the scenario throws: use `try #require` for what must hold. (An `#expect` in it is recorded as an
-    /// issue of the test, but doesn't stop the exploration and has no seed.) It fails too if it can't come to an end.
+    /// A run fails if the scenario throws: use `try #require` for what must hold. (A failed `#expect` is recorded as an
+    /// issue of the test, but doesn't stop the exploration and names no seed.) A run also fails if it can't end.
     ///
-    /// It explores orders of jobs, not every interleaving: an actor may work off several messages in one job. Orders that
-    /// need what isn't simulated are not seen.
+    /// It explores orders of jobs, not every interleaving: an actor may process several calls in one job. It can't explore
+    /// orders that depend on code that isn't simulated.
     ///
     /// - Parameters:
-    ///   - seeds: The seeds; each decides one order. ``seedVariable`` takes their place where it is set.
+    ///   - seeds: The seeds; each decides one order. The environment variable ``seedVariable`` overrides them.
     ///   - limits: When to give up a run.
     ///   - fileID: The file of the test, for the command.
     ///   - function: The test's function, for the command.
-    ///   - scenario: What to run, made anew for each seed.
-    /// - Returns: What was seen.
+    ///   - scenario: What to run for each seed.
+    /// - Returns: The statistics of all runs.
     /// - Throws: The ``SimulationError`` of the first seed that fails; `CancellationError` between two seeds if the task
     ///   is cancelled.
     @discardableResult
@@ -67,7 +67,7 @@ extension Simulation {
         var fingerprints: Set<UInt64> = []
         while !remaining.isEmpty {
             try Task.checkCancellation()
-            // Simulations share their thread: a long exploration lets others have it now and then.
+            // All simulations share one thread: a long exploration yields it to others regularly.
             let batch = try await runBlocking(on: SimulationThread.executor) { [remaining] in
                 let end = ContinuousClock.now + .milliseconds(20)
                 var batch: [SimulationRun<Void>.Outcome] = []
@@ -112,11 +112,11 @@ extension SimulationError {
 }
 
 extension Error {
-    /// What was thrown, in a line.
+    /// The error in one line.
     fileprivate var summary: String {
-        // Swift Testing, on which this module doesn't depend, has told already what was required, and where.
+        // Swift Testing, on which this module doesn't depend, has already recorded which requirement failed, and where.
         guard String(describing: type(of: self)) != "ExpectationFailedError" else {
-            return "a requirement isn't met; the issue that was recorded says which"
+            return "a requirement isn't met: see the recorded issue"
         }
         return String("\(self)".prefix(500))
     }

@@ -1,6 +1,6 @@
 import ThreadSupport
 
-/// A world in which a scenario runs: one thread, an order of jobs that follows from a seed, and virtual time.
+/// The environment in which a scenario runs: one thread, an order of jobs that a seed decides, and virtual time.
 ///
 /// ```swift
 /// try await Simulation.explore(seeds: 0..<1000) { simulation in
@@ -13,21 +13,21 @@ import ThreadSupport
 /// ```
 ///
 /// Everything that the scenario does with Swift concurrency belongs to the simulation; ``SimulationCapabilities`` tells
-/// where a runtime doesn't allow that. What blocks a thread, or waits for another one, doesn't: inject ``executor``
-/// wherever an executor can be injected, and ``clock`` for time.
+/// where the runtime doesn't allow that. Code that blocks a thread, or waits for another thread, doesn't belong to it:
+/// inject ``executor`` wherever an executor can be injected, and ``clock`` for time.
 public struct Simulation: Sendable {
-    /// Where tasks, and work that blocks, run.
+    /// The executor of tasks and of blocking work.
     ///
     /// Inject it wherever an executor can be injected.
     public let executor: SimulatedExecutor
-    /// The seed: the same one gives the same run.
+    /// The seed: the same seed gives the same run.
     public let seed: UInt64
 
-    /// Simulated time.
+    /// The simulated clock.
     ///
-    /// `Task.sleep` sleeps by it too. It asks the real clock when to wake up, though, which goes on: deadlines that lie
-    /// closer together than half a percent of the delay may come in either order, rarely, whatever the seed. Sleep on this
-    /// clock where that matters, and ask it for the time.
+    /// `Task.sleep` uses it too, but computes its deadline from the real clock, which keeps running. Deadlines that differ by
+    /// less than half a percent of the delay may rarely fire in either order, whatever the seed. Where that matters, sleep
+    /// on this clock and read the time from it.
     public var clock: SimulatedClock { executor.clock }
 
     init(seed: UInt64) {
@@ -37,9 +37,9 @@ public struct Simulation: Sendable {
 
     /// The limits of one run.
     public struct Limits: Sendable {
-        /// After how many jobs a run counts as one that never ends.
+        /// The maximum number of jobs; a run with more jobs counts as never ending.
         public var steps: Int
-        /// How long to wait, in real time, for work that may have left the simulation before saying that nothing can run.
+        /// How long to wait, in real time, for work that may have left the simulation, before nothing counts as runnable.
         public var grace: Duration
 
         /// Creates limits.
@@ -49,18 +49,18 @@ public struct Simulation: Sendable {
         }
     }
 
-    /// Runs `scenario` to its end, on a thread that simulations share and nobody else.
+    /// Runs `scenario` to its end, on a thread that only simulations use.
     ///
-    /// Cancelling the task that calls this doesn't reach into the simulation.
+    /// Cancelling the calling task doesn't cancel anything in the simulation.
     ///
     /// - Parameters:
     ///   - seed: Decides the order of jobs.
     ///   - limits: When to give up.
-    ///   - beforeStep: Called before every job, and before every jump of the clock, with the number of jobs that ran: the
-    ///     place to cancel something at.
-    ///   - scenario: What to run. What it leaves running when it returns is run out, without any more sleep.
+    ///   - beforeStep: Called before every job, and before every jump of the clock, with the number of jobs that ran. It can
+    ///     cancel something at a given step.
+    ///   - scenario: What to run. Tasks that it leaves behind run to their end, without sleeping any more.
     /// - Returns: What the scenario returns.
-    /// - Throws: What the scenario throws; a ``SimulationError`` if it can't come to an end.
+    /// - Throws: What the scenario throws; a ``SimulationError`` if it can't end.
     public static func run<Output: Sendable>(
         seed: UInt64,
         limits: Limits = Limits(),

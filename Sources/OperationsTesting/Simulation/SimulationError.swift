@@ -1,8 +1,8 @@
 import ThreadSupport
 
-/// Why a simulation failed, and how to see it again.
+/// Why a simulation failed, and how to replay the failure.
 public struct SimulationError: Error, Sendable, CustomStringConvertible {
-    /// What kind of failure it is.
+    /// The kind of a failure.
     public struct Code: Sendable, Hashable, CustomStringConvertible {
         private enum Value: String {
             case deadlock, waitingOutside, tooManySteps, scenarioFailed, promiseBroken
@@ -10,52 +10,52 @@ public struct SimulationError: Error, Sendable, CustomStringConvertible {
 
         private let value: Value
 
-        /// Nothing can run, nothing is due, and everybody waits for something of the simulation.
+        /// Nothing can run, no timer is pending, and the scenario and all operations wait within the simulation.
         ///
-        /// ``SimulationError/waits`` names what.
+        /// ``SimulationError/waits`` names the waits.
         public static let deadlock = Code(value: .deadlock)
-        /// Nothing can run, nothing is due, and somebody waits for something that isn't known to come from within.
+        /// Nothing can run, no timer is pending, and the scenario or an operation waits for something unknown.
         ///
-        /// It may be work that left the simulation for a thread of its own, or a continuation that nobody resumes.
+        /// It may be work that left the simulation for another thread, or a continuation that is never resumed.
         public static let waitingOutside = Code(value: .waitingOutside)
         /// More jobs ran than ``Simulation/Limits/steps`` allows: the scenario may never end.
         public static let tooManySteps = Code(value: .tooManySteps)
-        /// The scenario threw; ``SimulationError/cause`` is what.
+        /// The scenario threw the error in ``SimulationError/cause``.
         public static let scenarioFailed = Code(value: .scenarioFailed)
-        /// An operation doesn't keep what every operation promises; see ``OperationConformance``.
+        /// An operation breaks a promise that every operation has to keep; see ``OperationConformance``.
         public static let promiseBroken = Code(value: .promiseBroken)
 
         /// The code's name.
         public var description: String { value.rawValue }
     }
 
-    /// What kind of failure it is.
+    /// The kind of the failure.
     public var code: Code
     /// What happened, in a sentence.
     public var message: String
-    /// The seed with which it happens again.
+    /// The seed that reproduces the failure.
     public var seed: UInt64
-    /// The choices that were made until then; their number is the step at which it happened.
+    /// The choices that were made until the failure; their number is the step at which it happened.
     public var trace: SimulationTrace
     /// Who waits for what, as far as that is known.
     public var waits: [String]
-    /// When work came back that had left the simulation: what happened after that, the seed alone doesn't decide.
+    /// When work came back that had left the simulation; after that, the order doesn't depend on the seed alone.
     public var escapes: [SimulationEscape]
-    /// What the scenario threw, if it did.
+    /// The error that the scenario threw, if it did.
     public var cause: (any Error)?
-    /// A command that runs the same again.
+    /// A command that replays the failure.
     public var replay: String?
 
     /// How many jobs had run.
     public var step: Int { trace.count }
 
-    /// What happened, who waits, and how to see it again.
+    /// What happened, who waits, and how to replay it.
     public var description: String {
         var lines = ["\(code) with seed \(seed), after step \(step): \(message)"]
         lines += waits.map { "  \($0)" }
-        lines += escapes.prefix(3).map { "  \($0): the seed alone may not show this again" }
+        lines += escapes.prefix(3).map { "  \($0): the seed alone may not reproduce this" }
         lines += SimulationCapabilities.current.limitations.map { "  \($0)" }
-        if let replay { lines.append("  again: \(replay)") }
+        if let replay { lines.append("  replay: \(replay)") }
         return lines.joined(separator: "\n")
     }
 }
@@ -73,25 +73,25 @@ extension SimulationError {
         )
     }
 
-    /// Nothing can run, nothing is due, and the scenario hasn't ended.
+    /// The error of a run in which nothing can run, no timer is pending, and the scenario hasn't ended.
     static func stuck(_ simulation: Simulation) -> Self {
         let outside = simulation.executor.waits.partiesWithoutWaits
-        guard !outside.isEmpty else { return Self(.deadlock, "everybody waits and nobody can go on", simulation) }
+        guard !outside.isEmpty else { return Self(.deadlock, "nothing can run, and no wait can end", simulation) }
         return Self(
             .waitingOutside,
             """
             nothing can run, and \(outside.joined(separator: ", ")) waits for something that isn't simulated: a thread, a \
-            real timer, or a continuation that nobody resumes
+            real timer, or a continuation that is never resumed
             """,
             simulation
         )
     }
 
     static func tooManySteps(_ simulation: Simulation) -> Self {
-        Self(.tooManySteps, "the scenario still hadn't ended", simulation)
+        Self(.tooManySteps, "the scenario hadn't ended by then", simulation)
     }
 
-    /// The command that runs a test again with one seed.
+    /// Returns the command that repeats a test with one seed.
     static func replayCommand(seed: UInt64, _ fileID: String, _ function: String) -> String {
         let module = fileID.prefix { $0 != "/" }
         let name = function.prefix { $0 != "(" }

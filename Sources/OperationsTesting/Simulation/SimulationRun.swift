@@ -1,12 +1,12 @@
 import ThreadSupport
 
-/// The threads of simulations.
+/// The thread that simulations run on.
 enum SimulationThread {
-    /// A simulation computes without a pause, for long: it has a thread of its own, or tests beside it would starve.
+    /// A separate thread, because a simulation computes for long without a pause and would starve other tests.
     static let executor = BlockingExecutor(label: "swift-store-sync.simulation", isSerial: true)
 }
 
-/// One run of a scenario: its loop, and how it is cleaned up.
+/// One run of a scenario: its loop and its cleanup.
 struct SimulationRun<Output: Sendable> {
     let simulation: Simulation
     private let limits: Simulation.Limits
@@ -27,13 +27,13 @@ struct SimulationRun<Output: Sendable> {
     struct Outcome: Sendable {
         /// What the scenario returned or threw, or a ``SimulationError`` if it couldn't end.
         var result: Result<Output, any Error>
-        /// The choices until then.
+        /// The choices until the end.
         var trace: SimulationTrace
-        /// When work came back that had left.
+        /// When work came back that had left the simulation.
         var escapes: [SimulationEscape]
-        /// How many still slept.
+        /// How many tasks still slept.
         var sleeperCount: Int
-        /// How many jobs ran afterwards.
+        /// How many jobs ran after the end.
         var leftoverSteps: Int
     }
 
@@ -57,7 +57,7 @@ struct SimulationRun<Output: Sendable> {
     }
 
     private func start() -> Task<Void, Never> {
-        // Not detached: it inherits task-local values, by which what fails in it is told to be of the running test.
+        // Not detached: the task inherits task-local values, which attribute failures in it to the running test.
         Task(executorPreference: simulation.executor) { [simulation, scenario, result] in
             let outcome: Result<Output, any Error>
             do {
@@ -83,9 +83,9 @@ struct SimulationRun<Output: Sendable> {
         return result.withLock { $0 } ?? .failure(SimulationError.tooManySteps(simulation))
     }
 
-    /// Lets what the scenario left behind come to its end, so that no task of one seed lives into the next.
+    /// Runs the tasks that the scenario left behind to their end, so that no task of one seed continues under the next.
     ///
-    /// What doesn't end although it can't sleep is left where it is. Returns how many jobs ran.
+    /// Tasks that don't end although they can't sleep are left. Returns how many jobs ran.
     private func runOut() -> Int {
         var steps = 0
         while steps < 10_000 {

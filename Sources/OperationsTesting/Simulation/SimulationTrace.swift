@@ -1,6 +1,6 @@
-/// The choices a simulation made: which of the jobs that could run did.
+/// The choices of a simulation: at each step, which of the jobs that could run did.
 ///
-/// The same scenario and the same seed give the same trace, also in another process: if they don't, something in the
+/// The same scenario and the same seed give the same trace, also in another process. If they don't, something in the
 /// scenario depends on more than the seed (real time, the order of a `Set`, another thread).
 public struct SimulationTrace: Sendable, Hashable, CustomStringConvertible {
     /// Where a job was meant to run.
@@ -15,19 +15,19 @@ public struct SimulationTrace: Sendable, Hashable, CustomStringConvertible {
         case main
     }
 
-    /// One choice.
+    /// The choice of one job.
     public struct Choice: Sendable, Hashable {
         /// How many jobs could have run.
         public var candidates: UInt32
-        /// Which of them did, in the order in which they came to be candidates.
+        /// The chosen job's index in the simulation's list of candidates.
         public var index: UInt32
-        /// Where it was meant to run.
+        /// Where the job was meant to run.
         public var lane: Lane
     }
 
     /// The choices, in order.
     public private(set) var choices: [Choice] = []
-    /// A number that two traces share only if they are the same, as good as certainly; the same in every process.
+    /// A hash of the choices, which is the same in every process; different traces almost certainly differ in it.
     public private(set) var fingerprint: UInt64 = 0xCBF2_9CE4_8422_2325
 
     /// How many jobs ran.
@@ -43,7 +43,7 @@ public struct SimulationTrace: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension UInt64 {
-    /// Makes the number depend on `value` too, and on what was mixed in before, in this order.
+    /// Mixes `value` into the number; the result depends on the order of all mixed values.
     mutating func mix(_ value: UInt64) {
         var generator = SplitMix64(seed: self ^ value)
         self = generator.next()
@@ -52,12 +52,12 @@ extension UInt64 {
 
 /// A job that came into a simulation from another thread, or from an executor that isn't simulated.
 ///
-/// When it comes isn't the seed's choice, so the run can't be replayed from here on. Inject the simulation's executor and
-/// clock where the work left.
+/// The seed doesn't decide when the job comes, so the run can't be replayed from here on. Inject the simulation's executor
+/// and clock where the work left.
 public struct SimulationEscape: Sendable, Hashable, CustomStringConvertible {
     /// How many jobs had run when it came.
     public var step: Int
 
-    /// Says when it came.
+    /// The step at which the work came back, in words.
     public var description: String { "work that had left the simulation came back at step \(step)" }
 }

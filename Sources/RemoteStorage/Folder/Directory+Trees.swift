@@ -1,7 +1,7 @@
 import SystemPackage
 
 extension Directory {
-    /// Opens a directory in this one; `nil` if it isn't there or is a file.
+    /// Opens a directory in this one; `nil` if it doesn't exist or is a file.
     func directoryIfPresent(_ name: String) throws(Errno) -> Directory? {
         do {
             return try directory(name)
@@ -10,7 +10,7 @@ extension Directory {
         }
     }
 
-    /// Opens a directory in this one, and makes it where it isn't there.
+    /// Opens a directory in this one, and creates it if it doesn't exist.
     func madeDirectory(_ name: String) throws(Errno) -> Directory {
         do {
             return try directory(name)
@@ -21,7 +21,7 @@ extension Directory {
         }
     }
 
-    /// Removes what has this name, with all that is in it.
+    /// Removes the file or directory of this name, with its contents.
     ///
     /// Symbolic links are removed, never followed.
     func removeTree(_ name: UnsafePointer<CChar>) throws {
@@ -35,9 +35,9 @@ extension Directory {
         try removeDirectory(name)
     }
 
-    /// Gives a file or directory another name, which isn't there yet.
+    /// Gives a file or directory another name, which mustn't exist.
     ///
-    /// - Throws: `EEXIST` or `ENOTEMPTY` if something has that name.
+    /// - Throws: `EEXIST` or `ENOTEMPTY` if the name exists.
     func move(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno) {
         do {
             try renameExclusively(name, to: other, newName)
@@ -48,10 +48,10 @@ extension Directory {
         try synchronize()
     }
 
-    /// Moves where the file system, such as NFS, can't rename exclusively.
+    /// Moves on a file system that can't rename exclusively, such as NFS.
     ///
-    /// A file is never replaced, as `link` doesn't; a directory with something in it isn't, as `rename` doesn't. Only an
-    /// empty directory that is made at this very moment may be.
+    /// A file is never replaced, because `link` refuses, nor a directory with contents, because `rename` refuses. Only an
+    /// empty directory that is created between the check and the rename may be replaced.
     func moveWithoutExclusiveRename(
         _ name: UnsafePointer<CChar>,
         to other: Directory,

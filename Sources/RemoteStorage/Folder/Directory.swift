@@ -7,21 +7,21 @@ import Glibc
 #endif
 
 #if !canImport(Darwin)
-// Swift's Glibc module shows neither renameat2(2) nor its flag.
+// Swift's Glibc module exports neither renameat2(2) nor its flag.
 private typealias RenameAt2 =
     @convention(c) (CInt, UnsafePointer<CChar>, CInt, UnsafePointer<CChar>, CUnsignedInt) -> CInt
 private let renameat2 = dlsym(nil, "renameat2").map { unsafeBitCast($0, to: RenameAt2.self) }
 private let renameNoReplace: CUnsignedInt = 1
 #endif
 
-/// A directory held open, and what can be done with the names in it.
+/// An open directory, and the system calls on the names in it.
 ///
-/// No call takes more than one name and none follows a symbolic link, so that nothing leads out of the directory, even
-/// while somebody exchanges names for links.
+/// Each call takes a single path component and doesn't follow symbolic links. So no call leaves the directory, even if
+/// another program replaces names by links at the same time.
 struct Directory: Sendable {
     private let file: OpenFile
 
-    /// Opens the directory at a path of the file system, whose links are followed.
+    /// Opens the directory at a path of the file system, following links.
     init(path: String) throws(Errno) {
         file = try OpenFile { openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
     }
@@ -32,7 +32,7 @@ struct Directory: Sendable {
 
     /// Opens a directory in this one.
     ///
-    /// - Throws: `ELOOP` for a symbolic link; Linux itself says `ENOTDIR`, as of a file.
+    /// - Throws: `ELOOP` for a symbolic link, where Linux itself reports `ENOTDIR`, as it does for a file.
     func directory(_ name: UnsafePointer<CChar>) throws(Errno) -> Directory {
         do {
             return Directory(try open(name, O_RDONLY | O_DIRECTORY))
@@ -42,18 +42,18 @@ struct Directory: Sendable {
         }
     }
 
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     func openToRead(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
-        // Without O_NONBLOCK, opening a pipe that somebody put here would wait for a writer for ever.
+        // Without O_NONBLOCK, opening a pipe that another program put here would wait for a writer forever.
         try open(name, O_RDONLY | O_NONBLOCK)
     }
 
-    /// Makes a file that isn't there yet, and opens it to be written.
+    /// Creates a file that mustn't exist, and opens it for writing.
     func create(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
         try open(name, O_WRONLY | O_CREAT | O_EXCL)
     }
 
-    /// Opens a file, which is made if it isn't there, to be written on at its end.
+    /// Opens a file for appending, and creates it if it doesn't exist.
     func openToAppend(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
         try open(name, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK)
     }
@@ -62,12 +62,12 @@ struct Directory: Sendable {
         try OpenFile { openat(file.descriptor.rawValue, name, flags | O_NOFOLLOW | O_CLOEXEC, 0o666) }
     }
 
-    /// What the directory itself is.
+    /// Returns the status of the directory itself.
     func status() throws(Errno) -> Stat {
         try file.status()
     }
 
-    /// What has this name; `nil` if nothing has.
+    /// Returns the status of the item with this name; `nil` if the name doesn't exist.
     func status(_ name: UnsafePointer<CChar>) throws(Errno) -> Stat? {
         do {
             return try Stat(name, relativeTo: file.descriptor, flags: .symlinkNoFollow)
@@ -76,9 +76,9 @@ struct Directory: Sendable {
         }
     }
 
-    /// All names, as the bytes that they are: not each need be UTF-8.
+    /// Returns all names as bytes, because a name needn't be UTF-8.
     func names() throws(Errno) -> [[CChar]] {
-        // Opened anew for a reading position of its own; closedir closes it.
+        // A second descriptor, because each call needs its own reading position; closedir closes it.
         let descriptor = try retrying {
             openat(file.descriptor.rawValue, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         }
@@ -104,7 +104,7 @@ struct Directory: Sendable {
         }
     }
 
-    /// Makes a directory in this one; that somebody else makes it at the same time is fine.
+    /// Creates a directory in this one; an existing directory isn't an error, since another client may create it too.
     func makeDirectory(_ name: UnsafePointer<CChar>) throws(Errno) {
         do {
             try retrying { mkdirat(file.descriptor.rawValue, name, 0o777) }
@@ -113,19 +113,19 @@ struct Directory: Sendable {
         }
     }
 
-    /// Gives a file a second name, which isn't there yet.
+    /// Gives a file a second name, which mustn't exist.
     func link(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno) {
         try retrying { linkat(file.descriptor.rawValue, name, other.file.descriptor.rawValue, newName, 0) }
     }
 
-    /// Gives something another name, and replaces what had it.
+    /// Gives an item another name, and replaces the item that had that name.
     func rename(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno) {
         try retrying { renameat(file.descriptor.rawValue, name, other.file.descriptor.rawValue, newName) }
     }
 
-    /// Gives something another name, which isn't there yet.
+    /// Gives an item another name, which mustn't exist.
     ///
-    /// - Throws: `EEXIST`, or what ``Errno/isUnsupported`` tells where the file system can't do that.
+    /// - Throws: `EEXIST`, or an error with ``Errno/isUnsupported`` if the file system can't do that.
     func renameExclusively(
         _ name: UnsafePointer<CChar>,
         to other: Directory,
@@ -140,12 +140,12 @@ struct Directory: Sendable {
         #endif
     }
 
-    /// Takes a name away from a file or a symbolic link; that it isn't there is fine.
+    /// Removes the name of a file or a symbolic link; a missing name isn't an error.
     func unlink(_ name: UnsafePointer<CChar>) throws(Errno) {
         try remove(name, flags: 0)
     }
 
-    /// Removes an empty directory; that it isn't there is fine.
+    /// Removes an empty directory; a missing directory isn't an error.
     func removeDirectory(_ name: UnsafePointer<CChar>) throws(Errno) {
         try remove(name, flags: AT_REMOVEDIR)
     }

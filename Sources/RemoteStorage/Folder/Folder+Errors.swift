@@ -2,7 +2,7 @@ import Foundation
 import SystemPackage
 
 extension RemoteItem {
-    /// Describes what the file system says of a name.
+    /// Creates an item from the status that the file system reports for a name.
     init(name: String, _ status: Stat) {
         let changed = status.st_mtim
         self.init(
@@ -18,7 +18,7 @@ extension RemoteItem {
 }
 
 extension RemoteError {
-    /// Says what a failed system call means for a request about `path`.
+    /// Creates the error that a failed system call means for a request on `path`.
     init(_ error: Errno, at path: RemotePath) {
         switch error {
         case .noSuchFileOrDirectory:
@@ -32,19 +32,19 @@ extension RemoteError {
         case .tooManySymbolicLinkLevels, .noSuchAddressOrDevice:
             self = .isSpecial(path, cause: error)
         case .permissionDenied, .notPermitted:
-            let message = "The permissions of “\(path)” don't allow this (\(error)). Ask its owner for access."
+            let message = "The permissions of “\(path)” don't allow this (\(error)). Ask the owner for access."
             self.init(.notAllowed, message, path: path, cause: error)
         case .readOnlyFileSystem:
-            let message = "“\(path)” is on a read-only file system. Mount it so that it can be written."
+            let message = "“\(path)” is on a read-only file system. Mount that file system writable."
             self.init(.notAllowed, message, path: path, cause: error)
         case .noSpace, .diskQuotaExceeded, .fileTooLarge:
-            let message = "There is no space for “\(path)” (\(error)). Make room, then try again."
+            let message = "There is no space for “\(path)” (\(error)). Free some space, then try again."
             self.init(.noSpace, message, path: path, cause: error)
         case .fileNameTooLong:
-            let message = "The file system doesn't take names as long as in “\(path)”. Choose shorter ones."
+            let message = "A name in “\(path)” is too long for the file system. Choose a shorter name."
             self.init(.invalidPath, message, path: path, cause: error)
         case _ where error.isUnsupported || error == .improperLink:
-            let message = "The file system of “\(path)” can't do this (\(error)). Use a folder on another one."
+            let message = "The file system of “\(path)” can't do this (\(error)). Use a folder on another file system."
             self.init(.unsupported, message, path: path, cause: error)
         default:
             let message = "“\(path)” can't be reached (\(error)). Check the disk or the network, then try again."

@@ -1,7 +1,7 @@
 import SystemPackage
 
 extension Folder {
-    /// Opens a file and says how long it is; `nil` if nothing is there.
+    /// Opens a file and returns it with its size; `nil` if it doesn't exist.
     func openToRead(_ path: RemotePath) throws -> (file: OpenFile, size: Int64)? {
         guard let name = path.lastComponent else { throw RemoteError.notAFile(path) }
         guard let parent = try parent(of: path) else { return nil }
@@ -20,7 +20,7 @@ extension Folder {
 
     /// Copies a file by giving it a second name.
     ///
-    /// - Returns: Whether that was possible.
+    /// - Returns: Whether the file system could link the file.
     func link(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) throws -> Bool {
         guard let parent = destination.parent, let name = destination.lastComponent else { throw RemoteError.isRoot() }
         let (sourceParent, sourceName) = try locate(source, kinds: [.file])
@@ -36,7 +36,7 @@ extension Folder {
         return true
     }
 
-    /// Gives a file or a directory another name, which isn't there yet.
+    /// Gives a file or a directory another name, which mustn't exist.
     func move(_ source: RemotePath, to destination: RemotePath) throws {
         guard let parent = destination.parent, let name = destination.lastComponent else { throw RemoteError.isRoot() }
         let (sourceParent, sourceName) = try locate(source, kinds: [.file, .directory])

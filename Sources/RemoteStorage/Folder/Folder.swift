@@ -6,12 +6,12 @@ import Darwin
 import Foundation
 #endif
 
-/// A folder of the file system whose insides have ``RemotePath``s.
+/// A folder of the file system, in which items are named by ``RemotePath``s.
 struct Folder: Sendable {
-    /// Where it is.
+    /// The folder's path in the file system.
     let path: String
 
-    /// Whether the file system is this device's own, as far as that is known: not a network's, nor a program's.
+    /// Whether the file system is known to be local: neither a network's nor a program's (FUSE).
     var isOnThisDevice: Bool {
         #if canImport(Darwin)
         var status = statfs()
@@ -28,9 +28,9 @@ struct Folder: Sendable {
         "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "coda", "davfs",
     ]
 
-    /// The type of the file system that a path is on, as `/proc/self/mounts` names it; `nil` if none is around it.
+    /// The type of the file system that holds a path, as `/proc/self/mounts` names it; `nil` if no entry contains the path.
     static func fileSystem(of path: String, in mounts: String) -> String? {
-        // The innermost counts, and of several at one place the last.
+        // The innermost mount point counts. Of several mounts at one point, the last counts.
         var innermost: (point: String, type: String)?
         for line in mounts.split(separator: "\n") {
             let fields = line.split(separator: " ")
@@ -49,18 +49,18 @@ struct Folder: Sendable {
         } catch let error where error == .noSuchFileOrDirectory {
             throw RemoteError(
                 .unavailable,
-                "There is no folder at “\(path)”. Mount the share that it is on, or create the folder.",
+                "The folder “\(path)” doesn't exist. Mount the share that contains it, or create the folder.",
                 path: .root,
                 cause: error
             )
         } catch let error where error == .notDirectory {
-            throw RemoteError(.wrongKind, "“\(path)” is no folder. Name a folder.", path: .root, cause: error)
+            throw RemoteError(.wrongKind, "“\(path)” isn't a folder. Name a folder.", path: .root, cause: error)
         } catch {
             throw RemoteError(error, at: .root)
         }
     }
 
-    /// Opens the directory that a path is in; `nil` if that isn't there or is a file.
+    /// Opens the parent directory of a path; `nil` if it doesn't exist or is a file.
     func parent(of path: RemotePath) throws -> Directory? {
         var directory = try open()
         for name in path.components.dropLast() {
@@ -70,18 +70,18 @@ struct Folder: Sendable {
         return directory
     }
 
-    /// Opens a directory, and makes it and those above it where they aren't there.
+    /// Opens a directory, and creates it and its parents where they are missing.
     func makeDirectory(at path: RemotePath) throws -> Directory {
         try path.components.reduce(open()) { try $0.madeDirectory($1) }
     }
 
-    /// What is at a path; `nil` if nothing is.
+    /// Returns the item at a path; `nil` if there is none.
     func item(at path: RemotePath) throws -> RemoteItem? {
         guard let name = path.lastComponent else { return RemoteItem(name: "", try open().status()) }
         return try parent(of: path)?.status(name).map { RemoteItem(name: name, $0) }
     }
 
-    /// What is in a directory, by name; `nil` if it isn't there.
+    /// Returns the items in a directory, sorted by name; `nil` if the directory doesn't exist.
     func items(in path: RemotePath) throws -> [RemoteItem]? {
         guard let directory = try directory(at: path) else { return nil }
         return try directory.names().compactMap { bytes in

@@ -6,11 +6,11 @@ import Darwin
 import Glibc
 #endif
 
-/// A descriptor that is closed when nobody holds it any more.
+/// A file descriptor that is closed when its last reference is released.
 final class OpenFile: Sendable {
     let descriptor: FileDescriptor
 
-    /// Takes a descriptor that a system call just gave, or throws what it failed with.
+    /// Takes ownership of the descriptor that a system call returns, or throws the call's error.
     init(_ call: () -> CInt) throws(Errno) {
         descriptor = FileDescriptor(rawValue: try retrying(call))
     }
@@ -36,26 +36,26 @@ final class OpenFile: Sendable {
         try descriptor.writeAll(bytes)
     }
 
-    /// Takes the file for this process as long as it's open; returns whether nobody else has it.
+    /// Locks the file while it's open; returns whether the lock was free.
     func lock() -> Bool {
         flock(descriptor.rawValue, LOCK_EX | LOCK_NB) == 0
     }
 
-    /// Gives it back at once, whoever else holds the descriptor: a program that is just being started has a copy.
+    /// Releases the lock at once, even if a program that is being started holds a copy of the descriptor.
     func unlock() {
         _ = flock(descriptor.rawValue, LOCK_UN)
     }
 
-    /// Drops what stands after the first bytes.
+    /// Cuts the file after its first `count` bytes.
     func truncate(to count: Int64) throws(Errno) {
         try retrying { ftruncate(descriptor.rawValue, off_t(count)) }
     }
 
-    /// Waits until what was written is on the medium, where the file system has a way to.
+    /// Waits until the written bytes are on the medium, if the file system supports that.
     func synchronize() throws(Errno) {
         do {
             #if canImport(Darwin)
-            // On Darwin fsync(2) leaves the data in the drive's cache.
+            // On Darwin, fsync(2) leaves the data in the drive's cache.
             if fcntl(descriptor.rawValue, F_FULLFSYNC) == 0 { return }
             #endif
             try retrying { fsync(descriptor.rawValue) }
@@ -65,10 +65,10 @@ final class OpenFile: Sendable {
     }
 }
 
-/// Makes a system call again while signals interrupt it.
+/// Repeats a system call while signals interrupt it.
 ///
-/// - Returns: What it returned.
-/// - Throws: What it failed with.
+/// - Returns: The call's result.
+/// - Throws: The call's error.
 @discardableResult
 func retrying(_ call: () -> CInt) throws(Errno) -> CInt {
     while true {
@@ -79,21 +79,21 @@ func retrying(_ call: () -> CInt) throws(Errno) -> CInt {
     }
 }
 
-/// On Darwin another error than `ENOTSUP`, with the same meaning here.
+/// `EOPNOTSUPP`, which differs from `ENOTSUP` on Darwin but means the same here.
 private let operationNotSupported = Errno(rawValue: EOPNOTSUPP)
 
 extension Errno {
-    /// Whether the file system doesn't have the call, or not in this form.
+    /// Whether the file system doesn't support the call, or not with these arguments.
     var isUnsupported: Bool {
         [.notSupported, operationNotSupported, .noFunction, .invalidArgument].contains(self)
     }
 
-    /// Whether the file can't have a second name: no hard links here, none to this file, or on another file system.
+    /// Whether a hard link is impossible: unsupported here, not allowed for this file, or across file systems.
     var isNoHardLink: Bool {
         isUnsupported || self == .notPermitted || self == .improperLink || self == .tooManyLinks
     }
 
-    /// Whether it says that a name isn't there.
+    /// Whether the error means that a name doesn't exist.
     var isAbsent: Bool {
         self == .noSuchFileOrDirectory || self == .notDirectory
     }

@@ -5,14 +5,14 @@ import SystemPackage
 import Darwin
 #endif
 
-/// A file under a temporary name, until it is whole and gets its own.
+/// A file under a temporary name, until it is complete and gets its own name.
 ///
-/// Until ``commit(as:at:when:)`` nobody sees it; whoever makes one commits or discards it.
+/// It isn't listed until ``commit(as:at:when:)``. The code that creates a pending file commits or discards it.
 struct PendingFile: Sendable {
     private static let prefix = ".storesync-"
     private static let suffix = ".tmp"
 
-    /// Whether a name is that of a pending file, which a crash may have left.
+    /// Whether a name belongs to a pending file, which a crash may have left.
     static func owns(_ name: String) -> Bool {
         name.hasPrefix(prefix) && name.hasSuffix(suffix)
     }
@@ -20,7 +20,7 @@ struct PendingFile: Sendable {
     private let directory: Directory
     private let temporaryName: String
 
-    /// Chooses a name for a file that is to be in `directory`.
+    /// Chooses a temporary name for a file in `directory`.
     init(in directory: Directory) {
         self.init(in: directory, UUID().uuidString.lowercased())
     }
@@ -30,19 +30,19 @@ struct PendingFile: Sendable {
         temporaryName = Self.prefix + name + Self.suffix
     }
 
-    /// Makes the file a second name of another one.
+    /// Creates the pending file as a hard link to an existing file.
     func link(from source: Directory, _ name: String) throws(Errno) {
         try source.link(name, to: directory, temporaryName)
     }
 
-    /// Gives the file its own name, in one step and for good.
+    /// Gives the file its own name, atomically and durably.
     ///
     /// - Parameters:
     ///   - name: The name.
-    ///   - path: The same name, for errors.
-    ///   - condition: What must be so.
-    ///   - isShared: Whether others may be giving the same file that name: it's a further name of another one.
-    /// - Returns: The file.
+    ///   - path: The path of that name, for errors.
+    ///   - condition: The condition for the write.
+    ///   - isShared: Whether the pending file is a hard link. Then another client may give the same file that name, too.
+    /// - Returns: The committed file.
     /// - Throws: The error of the condition; `Errno`.
     func commit(
         as name: String,
@@ -58,15 +58,15 @@ struct PendingFile: Sendable {
             try condition.check(existing, at: path)
             try directory.rename(temporaryName, to: directory, name)
         }
-        // After a link, and after a rename of one name of a file to another one of the same file, it still has this name.
+        // The temporary name still exists after a link, and after a rename onto another name of the same file.
         discard()
         try directory.synchronize()
         return RemoteItem(name: name, status)
     }
 
-    /// Removes the file where it wasn't committed.
+    /// Removes the temporary name.
     func discard() {
-        // A name that can't be removed is hidden from lists and harms nobody.
+        // If the name can't be removed, it does no harm: lists hide it.
         try? directory.unlink(temporaryName)
     }
 
@@ -74,7 +74,7 @@ struct PendingFile: Sendable {
         do {
             try directory.link(temporaryName, to: directory, name)
         } catch let error where error == .fileExists {
-            // Over NFS the answer to our own link may be lost, and the repeated call finds what it made.
+            // Over NFS the answer to this call may be lost. The repeated call then finds the link that exists already.
             guard let inode, try directory.status(name)?.inode == inode else { throw error }
         } catch let error where error.isNoHardLink {
             try directory.renameExclusively(temporaryName, to: directory, name)
@@ -87,20 +87,21 @@ extension PendingFile {
     struct Writer: Sendable {
         let file: PendingFile
         let open: OpenFile
-        /// How many bytes are there from the time before.
+        /// The number of bytes that an earlier attempt wrote.
         let keptBytes: Int64
-        /// Whether the next one finds it again.
+        /// Whether the next attempt finds the file again.
         let isKept: Bool
 
-        /// Makes a file, empty.
+        /// Creates an empty file.
         init(in directory: Directory) throws(Errno) {
             file = PendingFile(in: directory)
             open = try directory.create(file.temporaryName)
             (keptBytes, isKept) = (0, false)
         }
 
-        /// Finds the file again that is to be called `name`, or makes it; `nil` while another process writes it, or if this
-        /// device can't say when it was started.
+        /// Opens the pending file of an earlier attempt to write `name`, or creates it.
+        ///
+        /// Fails while another process writes the file, or if this device doesn't identify its boot session.
         init?(resuming name: String, in directory: Directory) throws(Errno) {
             guard let session = Device.session else { return nil }
             file = PendingFile(in: directory, "\(session)-\(name)")
@@ -110,19 +111,19 @@ extension PendingFile {
                 return nil
             }
             guard open.lock(), let named = try directory.status(file.temporaryName) else { return nil }
-            // Somebody may have given it its own name before the lock was there.
+            // Before this lock was taken, another process may have committed the file and created a new one.
             let status = try open.status()
             guard named.inode == status.inode, status.type == .regular else { return nil }
             (keptBytes, isKept) = (status.size, true)
         }
     }
 
-    /// Whether this device knows when it was started: what was written before may not be on the medium.
+    /// Whether this device identifies its boot session: bytes written before a restart may not be on the medium.
     static var canBeResumed: Bool { Device.session != nil }
 }
 
 private enum Device {
-    /// What tells the time since this device was started from all others; `nil` if it doesn't say.
+    /// The identifier of the time since this device was started; `nil` if the system has none.
     static let session: String? = {
         #if canImport(Darwin)
         var size = 0

@@ -2,66 +2,66 @@ public import Foundation
 public import RemoteStorage
 import RemoteStorageHTTP
 
-/// Where a bucket is, and how to talk to its server.
+/// The location of a bucket, and how to connect to its server.
 public struct S3Configuration: Sendable {
-    /// How a bucket is named in a request.
+    /// How a request names the bucket.
     public enum Addressing: Sendable {
-        /// In the host's name at Amazon, unless the bucket's name has a dot; else in the path.
+        /// In the host name at Amazon if the bucket's name has no dot, in the path otherwise.
         case automatic
         /// In the path: `https://host/bucket/key`.
         case path
-        /// In the host's name: `https://bucket.host/key`.
+        /// In the host name: `https://bucket.host/key`.
         case virtualHost
     }
 
-    /// The smallest part of an upload that servers take, but for the last one: 5 MiB.
+    /// The minimum size of an upload's parts, except for the last one: 5 MiB.
     public static let smallestPartSize = 5 << 20
 
-    /// The bucket, which is there already.
+    /// The bucket, which must already exist.
     public let bucket: String
-    /// What the keys begin with, without a slash at either end; empty for the whole bucket.
+    /// The prefix of all keys, without a slash at either end; empty for the whole bucket.
     public let prefix: String
     /// The server, with the scheme `http` or `https`; `nil` for Amazon's in the region.
     public let endpoint: URL?
     /// The bucket's region.
     public let region: String
-    /// Who asks; `nil` for a bucket that is open to all.
+    /// The credentials that sign requests; `nil` for a public bucket.
     public var credentials: S3Credentials?
-    /// How the bucket is named in requests.
+    /// How requests name the bucket.
     public var addressing = Addressing.automatic
     /// Whether requests may be sent without TLS to another machine.
     public var allowsCredentialsWithoutTLS = false
-    /// Files with certificates, in PEM form, that are trusted besides those of the system.
+    /// Files with certificates, in PEM form, that are trusted in addition to the system's.
     public var trustedCertificates: [URL] = []
     /// How long each phase of a request may take.
     public var timeouts = RequestTimeouts()
-    /// How often a request is tried again.
+    /// How often a request is retried.
     public var retries = RequestRetries()
-    /// The clock by which tries are waited for.
+    /// The clock that measures the delays between attempts.
     public var clock: any Clock<Duration> = ContinuousClock()
-    /// How many bytes of a file are sent or fetched by one request; at least ``smallestPartSize``.
+    /// The number of bytes of a file that one request sends or fetches; at least ``smallestPartSize``.
     ///
-    /// Larger files are sent in parts, which grow where there would be more than 10,000 of them. Of what is fetched, the rest
-    /// follows in parts of 2 MiB.
+    /// Larger files are sent in parts. The parts grow if the file would need more than 10,000 of them. A download fetches the
+    /// bytes after the first request in parts of 2 MiB.
     public var partSize = 8 << 20
-    /// The smallest part that the server takes, which tests make smaller than Amazon's.
+    /// The minimum size of a part, which tests make smaller than Amazon's.
     var minimumPartSize = S3Configuration.smallestPartSize
-    /// How many parts of a file are sent or fetched side by side, all of them in memory.
+    /// The number of parts of a file that are sent or fetched concurrently, all of them in memory.
     public var parallelParts = 4
-    /// How old an upload in parts below the prefix that was never finished must be for the next one to abort it.
+    /// The age from which an unfinished multipart upload below the prefix is aborted by the next upload.
     ///
-    /// Its parts take room and show in no list.
+    /// Its parts take up space, and no list of files shows them.
     public var abandonedAfter = Duration.seconds(7 * 86_400)
 
     /// Creates a configuration.
     ///
     /// - Parameters:
     ///   - bucket: The bucket.
-    ///   - prefix: What the keys begin with; slashes at either end don't matter.
-    ///   - region: The bucket's region; servers other than Amazon's take any.
+    ///   - prefix: The prefix of all keys; slashes at either end don't matter.
+    ///   - region: The bucket's region; servers other than Amazon's accept any.
     ///   - endpoint: The server, as `https://host:port`; `nil` for Amazon's.
-    ///   - credentials: Who asks.
-    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` for a bucket, prefix or endpoint that can't be one.
+    ///   - credentials: The credentials that sign requests.
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` for an invalid bucket, region, prefix or endpoint.
     public init(
         bucket: String,
         prefix: String = "",
@@ -70,16 +70,16 @@ public struct S3Configuration: Sendable {
         credentials: S3Credentials? = nil
     ) throws(RemoteError) {
         guard bucket.wholeMatch(of: /[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]/) != nil else {
-            throw Self.invalid("“\(bucket.prefix(100))” is no bucket's name")
+            throw Self.invalid("“\(bucket.prefix(100))” isn't a bucket name")
         }
         guard region.wholeMatch(of: /[A-Za-z0-9-]{1,64}/) != nil else {
-            throw Self.invalid("“\(region.prefix(100))” is no region's name")
+            throw Self.invalid("“\(region.prefix(100))” isn't a region name")
         }
         let names = prefix.unicodeScalars.split(separator: "/").map { String($0) }
         do {
             _ = try RemotePath(components: names)
         } catch {
-            throw Self.invalid("its prefix can't be one")
+            throw Self.invalid("its prefix isn't a valid path")
         }
         self.bucket = bucket
         self.prefix = names.joined(separator: "/")
@@ -91,12 +91,12 @@ public struct S3Configuration: Sendable {
     /// Creates a configuration from a URL.
     ///
     /// - Parameters:
-    ///   - url: `s3://bucket/prefix`, perhaps with the query's parameters `endpoint`, `region` and `addressing` (`path` or
+    ///   - url: `s3://bucket/prefix`, optionally with the query parameters `endpoint`, `region` and `addressing` (`path` or
     ///     `virtual`).
-    ///   - endpoint: The server's URL, rather than the one that the query names.
-    ///   - region: The region, rather than the one that the query names.
-    ///   - environment: What says the rest, credentials included.
-    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` for another URL, ``/RemoteStorage/RemoteError/Code/unauthorized`` without credentials.
+    ///   - endpoint: The server's URL, which overrides the query's.
+    ///   - region: The region, which overrides the query's.
+    ///   - environment: The source of all other settings, including the credentials.
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/invalidPath`` for any other URL, ``/RemoteStorage/RemoteError/Code/unauthorized`` without credentials.
     public init(
         url: URL,
         endpoint: String? = nil,
@@ -107,24 +107,24 @@ public struct S3Configuration: Sendable {
             throw Self.invalid("its scheme isn't s3")
         }
         guard components.user == nil, components.password == nil else {
-            throw Self.invalid("it holds credentials, which belong into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+            throw Self.invalid("it holds credentials, which belong in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
         }
         guard components.port == nil, components.fragment == nil else {
-            throw Self.invalid("it has a port or a fragment. The server's own URL is the endpoint")
+            throw Self.invalid("it has a port or a fragment. Give the server's URL as the endpoint")
         }
         var parameters: [String: String] = [:]
         for item in components.queryItems ?? [] {
             guard ["endpoint", "region", "addressing"].contains(item.name) else {
-                // Without the value: it may be a secret.
+                // The message leaves out the value: it may be a secret.
                 throw Self.invalid(
-                    "its query has “\(item.name.prefix(40))”, and may have endpoint, region and addressing"
+                    "its query has “\(item.name.prefix(40))”, but only endpoint, region and addressing are allowed"
                 )
             }
             parameters[item.name] = item.value
         }
         var server: URL?
         if let text = endpoint ?? parameters["endpoint"] ?? environment.endpoint {
-            guard let url = URL(string: text) else { throw Self.invalid("its endpoint is no URL") }
+            guard let url = URL(string: text) else { throw Self.invalid("its endpoint isn't a URL") }
             server = url
         }
         try self.init(
@@ -143,11 +143,11 @@ public struct S3Configuration: Sendable {
     }
 
     private static func invalid(_ reason: String) -> RemoteError {
-        // Without the URL itself: it may hold credentials.
-        RemoteError(.invalidPath, "That can't be a bucket: \(reason). Write s3://bucket/prefix.")
+        // The message leaves out the URL: it may hold credentials.
+        RemoteError(.invalidPath, "The S3 location isn't valid: \(reason). Write s3://bucket/prefix.")
     }
 
-    /// What requests to the server are sent by.
+    /// The transport that sends requests to the server.
     var transport: HTTPTransport {
         let location = S3Location(self)
         var settings = HTTPSettings(origin: location.origin, name: location.identity) { response, _ in
@@ -178,7 +178,7 @@ public struct S3Configuration: Sendable {
         components.host = host.lowercased()
         if components.port == (scheme == "https" ? 443 : 80) { components.port = nil }
         while components.percentEncodedPath.hasSuffix("/") { components.percentEncodedPath.removeLast() }
-        guard let url = components.url else { throw invalid("its endpoint can't be taken apart") }
+        guard let url = components.url else { throw invalid("its endpoint isn't a valid URL") }
         return url
     }
 }

@@ -1,8 +1,8 @@
 /// An access key of a user of S3.
 ///
-/// The secret and the token show in no description.
+/// Descriptions never show the secret or the token.
 public struct S3Credentials: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The access key's identifier, which is no secret.
+    /// The access key's identifier, which isn't secret.
     public let accessKeyID: String
     let secretAccessKey: String
     let sessionToken: String?
@@ -12,7 +12,7 @@ public struct S3Credentials: Sendable, CustomStringConvertible, CustomDebugStrin
     /// - Parameters:
     ///   - accessKeyID: The access key's identifier.
     ///   - secretAccessKey: The secret that signs requests; it is never sent.
-    ///   - sessionToken: What goes with a key that is valid for a while only.
+    ///   - sessionToken: The session token of a temporary key.
     public init(accessKeyID: String, secretAccessKey: String, sessionToken: String? = nil) {
         self.accessKeyID = accessKeyID
         self.secretAccessKey = secretAccessKey

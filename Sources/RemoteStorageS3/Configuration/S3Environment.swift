@@ -1,16 +1,16 @@
 import Foundation
 public import RemoteStorage
 
-/// What the environment says about S3, by the names that Amazon's own tools use.
+/// The environment's settings for S3, under the names that Amazon's own tools use.
 ///
-/// Variables come first (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
-/// `AWS_DEFAULT_REGION`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`), then the profile that `AWS_PROFILE` names, or `default`,
-/// in `~/.aws/credentials` and `~/.aws/config` (`AWS_SHARED_CREDENTIALS_FILE`, `AWS_CONFIG_FILE`). Profiles whose credentials
-/// come from another program or service aren't followed.
+/// Variables come first: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
+/// `AWS_DEFAULT_REGION`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`. Then comes the profile that `AWS_PROFILE` names, or
+/// `default`, in `~/.aws/credentials` and `~/.aws/config` (`AWS_SHARED_CREDENTIALS_FILE`, `AWS_CONFIG_FILE`). Profiles whose
+/// credentials come from another program or service aren't supported.
 public struct S3Environment: Sendable {
     private let variables: [String: String]
     private let profileName: String
-    /// The profile's settings; `nil` where there is no such profile.
+    /// The profile's settings; `nil` if the profile doesn't exist.
     private let profile: [String: String]?
 
     /// This process's environment.
@@ -36,12 +36,12 @@ public struct S3Environment: Sendable {
         profile = found.isEmpty ? nil : found.reduce([:]) { $0.merging($1) { first, _ in first } }
     }
 
-    /// The region; `nil` if it isn't said.
+    /// The region; `nil` if it isn't set.
     public var region: String? {
         variables["AWS_REGION"] ?? variables["AWS_DEFAULT_REGION"] ?? profile?["region"]
     }
 
-    /// The server's URL; `nil` if it isn't said, which means Amazon's.
+    /// The server's URL; `nil` if it isn't set, which means Amazon's.
     public var endpoint: String? {
         variables["AWS_ENDPOINT_URL_S3"] ?? variables["AWS_ENDPOINT_URL"] ?? profile?["s3.endpoint_url"]
             ?? profile?["endpoint_url"]
@@ -49,7 +49,7 @@ public struct S3Environment: Sendable {
 
     /// The credentials.
     ///
-    /// - Throws: ``/RemoteStorage/RemoteError/Code/unauthorized`` where there are none, with a message that says where they are looked for.
+    /// - Throws: ``/RemoteStorage/RemoteError/Code/unauthorized`` if there are none, with a message that says where to set them.
     public func credentials() throws(RemoteError) -> S3Credentials {
         if let identifier = variables["AWS_ACCESS_KEY_ID"], let secret = variables["AWS_SECRET_ACCESS_KEY"] {
             return S3Credentials(
@@ -71,18 +71,18 @@ public struct S3Environment: Sendable {
             } else if variables["AWS_PROFILE"] != nil {
                 "There is no profile \(profileName)."
             } else {
-                "There is none."
+                "The environment has none."
             }
         throw RemoteError(
             .unauthorized,
             """
-            An access key for S3 is needed. \(reason) Give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile \
+            S3 needs an access key. \(reason) Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile \
             in AWS_PROFILE that has both in ~/.aws/credentials.
             """
         )
     }
 
-    /// The sections of a file, by their names; none where it can't be read.
+    /// The sections of a file by name; empty if the file can't be read.
     private static func sections(of path: String, home: String) -> [String: [String: String]] {
         let path = path.hasPrefix("~/") ? home + path.dropFirst() : path
         guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return [:] }
@@ -103,7 +103,7 @@ public struct S3Environment: Sendable {
             guard let equals = content.firstIndex(of: "=") else { continue }
             let name = content[..<equals].trimmingCharacters(in: .whitespaces).lowercased()
             let value = content[content.index(after: equals)...].trimmingCharacters(in: .whitespaces)
-            // What is indented belongs to the line above that has no value: `s3 =`.
+            // An indented line belongs to the line above it that has no value: `s3 =`.
             let isNested = line.first?.isWhitespace == true && !group.isEmpty
             if !isNested { group = value.isEmpty ? name : "" }
             sections[section, default: [:]][isNested ? "\(group).\(name)" : name] = value

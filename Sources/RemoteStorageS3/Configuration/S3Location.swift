@@ -2,16 +2,16 @@ import Foundation
 import RemoteStorage
 import RemoteStorageHTTP
 
-/// Where a bucket's keys are on their server, and how they are written in URLs.
+/// The location of a bucket's keys on their server, and how URLs encode them.
 struct S3Location: Sendable {
     /// The server, as `https://host:port`.
     let origin: String
     let bucket: String
-    /// What every key begins with: empty, or with a slash at its end.
+    /// The prefix of every key: empty, or with a slash at its end.
     let prefix: String
     /// The path before each key, percent-encoded.
     private let base: String
-    /// The place's stable name.
+    /// The storage's stable name.
     let identity: String
 
     init(_ configuration: S3Configuration) {
@@ -41,12 +41,12 @@ struct S3Location: Sendable {
     /// The key of a file.
     func key(_ path: RemotePath) -> String { prefix + path.components.joined(separator: "/") }
 
-    /// The key of a directory, with which those of all that is in it begin.
+    /// The key of a directory, which is the prefix of all keys in it.
     func directoryKey(_ path: RemotePath) -> String { path == .root ? prefix : key(path) + "/" }
 
-    /// What a request is about, as it is sent: the bucket where there is no key.
+    /// The request target as it is sent: the bucket if `key` is `nil`.
     ///
-    /// The parameters are in order of their names, as signatures want them.
+    /// The parameters are sorted by name, as signatures require.
     func target(_ key: String? = nil, _ query: [String: String] = [:]) -> String {
         var target = base
         if let key { target += "/" + PercentEncoding.encode(key.utf8, keepingSlashes: true) }
@@ -58,7 +58,7 @@ struct S3Location: Sendable {
         return target + "?" + parameters.sorted { $0.0 < $1.0 }.map { "\($0)=\($1)" }.joined(separator: "&")
     }
 
-    /// What a copy names as its source.
+    /// The value of a copy's source header.
     func copySource(_ key: String) -> String {
         "/" + PercentEncoding.encode(bucket.utf8) + "/" + PercentEncoding.encode(key.utf8, keepingSlashes: true)
     }

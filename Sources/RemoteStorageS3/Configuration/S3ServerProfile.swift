@@ -1,23 +1,23 @@
 import NIOHTTP1
 import RemoteStorage
 
-/// What is known of a kind of server.
+/// The known behavior of a kind of server.
 ///
-/// Found by racing eight writers. A server that isn't recognised is taken for one that keeps no condition but what a probe
-/// couldn't disprove.
+/// Races of eight writers established it. An unrecognized server is assumed to honor only the conditions that a probe couldn't
+/// disprove.
 struct S3ServerProfile: Equatable, Sendable {
-    /// Whether `If-None-Match: *` lets one of all who create a key win, in one piece or in parts.
+    /// Whether `If-None-Match: *` lets exactly one of several writers create a key, in one piece or in parts.
     var createsExclusively: Bool
-    /// Whether `If-Match` lets one of all who replace a version win.
+    /// Whether `If-Match` lets exactly one of several writers replace a version.
     var keepsVersions: Bool
-    /// Whether the parts of a file may have different sizes, and are listed, so that another process can go on.
+    /// Whether the server accepts parts of different sizes and lists them, so that another process can resume the upload.
     var keepsParts = false
-    /// What it compares the bytes of files with, and of parts that belong to none yet.
+    /// The checksums that the server verifies files with, and parts of an upload with checksums.
     var checks = S3Payload.Checks.all
-    /// What it compares the bytes of parts with whose upload was begun without checksums.
+    /// The checksums that the server verifies parts with if their upload was started without checksums.
     var checksOfKeptParts = S3Payload.Checks.md5
 
-    /// What a backend can claim of it.
+    /// The capabilities that a backend on this server has.
     var capabilities: RemoteCapabilities {
         var capabilities: RemoteCapabilities = [
             .atomicReplace, .consistentRead, .serverSideCopy, .rangedRead, .contentTags,
@@ -28,7 +28,7 @@ struct S3ServerProfile: Equatable, Sendable {
         return capabilities
     }
 
-    /// Amazon's own, which compares what is signed.
+    /// Amazon's own servers, which verify the signed digest.
     static let amazon = S3ServerProfile(
         createsExclusively: true,
         keepsVersions: true,
@@ -37,7 +37,7 @@ struct S3ServerProfile: Equatable, Sendable {
         checksOfKeptParts: []
     )
 
-    /// SeaweedFS, which compares checksums and not what is signed.
+    /// SeaweedFS, which verifies checksums but not the signed digest.
     static let seaweedFS = S3ServerProfile(
         createsExclusively: true,
         keepsVersions: true,
@@ -46,16 +46,16 @@ struct S3ServerProfile: Equatable, Sendable {
         checksOfKeptParts: .checksum
     )
 
-    /// Recognises a server by an answer.
+    /// Recognizes a server by a response.
     ///
     /// - Parameters:
-    ///   - headers: The answer's.
-    ///   - isAmazon: Whether it came from Amazon's own hosts: a proxy elsewhere may call itself the same.
-    /// - Returns: The server; `nil` for one that isn't known.
+    ///   - headers: The response's headers.
+    ///   - isAmazon: Whether the response came from Amazon's own hosts: a proxy elsewhere may send the same name.
+    /// - Returns: The server's profile; `nil` for an unknown server.
     static func recognise(_ headers: HTTPHeaders, isAmazon: Bool) -> S3ServerProfile? {
         let server = headers.first(name: "Server") ?? ""
         if isAmazon, server == "AmazonS3" { return amazon }
-        // `SeaweedFS 8000GB 4.48`; older ones knew no conditions.
+        // `SeaweedFS 8000GB 4.48`. Older versions don't support conditions.
         let words = server.split(separator: " ")
         if words.first == "SeaweedFS", let version = words.last?.split(separator: ".").map({ Int($0) ?? 0 }),
             !version.lexicographicallyPrecedes([4, 48])

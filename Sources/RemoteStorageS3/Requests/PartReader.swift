@@ -1,6 +1,6 @@
 import RemoteStorage
 
-/// Cuts a content into parts, of one size but for the last, and checks its length.
+/// Splits content into parts of one size, except for the last one, and checks its length.
 struct PartReader {
     private var chunks: RemoteContent.AsyncIterator
     private let length: Int64?
@@ -9,16 +9,16 @@ struct PartReader {
     private let keepsPieces: Bool
     private var rest: [UInt8] = []
     private var hasEnded = false
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     private(set) var count: Int64 = 0
 
-    /// Begins with the first part.
+    /// Creates a reader that starts at the first part.
     ///
     /// - Parameters:
     ///   - content: The content.
     ///   - path: The file, for errors.
-    ///   - size: How many bytes a part has.
-    ///   - keepsPieces: Whether no piece of the content is cut: then a part may have more bytes than that.
+    ///   - size: The number of bytes of a part.
+    ///   - keepsPieces: Whether pieces of the content are never split. A part may then have more bytes than `size`.
     init(_ content: RemoteContent, _ path: RemotePath, size: Int, keepsPieces: Bool = false) {
         self.keepsPieces = keepsPieces
         chunks = content.makeAsyncIterator()
@@ -29,11 +29,11 @@ struct PartReader {
 
     /// Reads the next part.
     ///
-    /// - Returns: At least one part, which may be empty, then whatever is left; and whether it's the last one.
-    /// - Throws: What the content throws; ``RemoteError/Code/wrongLength``; `CancellationError`.
+    /// - Returns: The part's bytes, and whether it's the last part. Only the part of empty content is empty.
+    /// - Throws: The content's errors; ``RemoteError/Code/wrongLength``; `CancellationError`.
     mutating func next() async throws -> (bytes: [UInt8], isLast: Bool) {
         var part = rest
-        // One byte more than there is room for tells that another part follows.
+        // Reading at least one byte beyond the part's end shows whether another part follows.
         part.reserveCapacity(min(size, Int(clamping: length ?? 0)) + RemoteContent.chunkSize)
         var end = self.end(of: part)
         while !hasEnded, end < size || part.count == end {
@@ -46,7 +46,7 @@ struct PartReader {
             part += chunk
             if end < size { end = self.end(of: part) }
         }
-        // A content may end early when its task is cancelled, as if that were all.
+        // When its task is cancelled, content may end early as if it were complete.
         try Task.checkCancellation()
         if hasEnded, let length, count != length { throw wrongLength(length) }
         guard part.count > end else {
@@ -58,7 +58,7 @@ struct PartReader {
         return (part, false)
     }
 
-    /// Where the part ends that these bytes begin with, if it ends among them.
+    /// The index at which the part at the start of these bytes ends, or at which the bytes end.
     private func end(of bytes: [UInt8]) -> Int { keepsPieces ? bytes.count : min(bytes.count, size) }
 
     private func wrongLength(_ length: Int64) -> RemoteError {

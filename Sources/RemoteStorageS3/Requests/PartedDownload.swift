@@ -1,31 +1,31 @@
 import RemoteStorage
 
-/// Reads a large file whose parts are fetched side by side and given out in order.
+/// Reads a large file whose parts are fetched concurrently and returned in order.
 final class PartedDownload {
-    // Not Sendable: it belongs to whoever reads the file.
+    // Not Sendable: it belongs to the file's reader.
 
-    /// How many bytes a part has: a connection carries it in a moment, and few of them take no memory to speak of.
+    /// The number of bytes of a part: small enough to transfer quickly, and to hold several in memory.
     static let partSize: Int64 = 2 << 20
 
     private var first: RemoteContent.AsyncIterator?
-    /// What hasn't been asked for yet.
+    /// The range that hasn't been requested yet.
     private var rest: Range<Int64>
     private let partSize: Int64
     private let parallelParts: Int
     private let fetch: @Sendable (Range<Int64>) async throws -> [UInt8]
-    /// What is on its way, or here before its turn.
+    /// The parts that are being fetched, or have arrived before their turn.
     private var parts: [Task<[UInt8], any Error>] = []
-    /// What a part failed with: there is nothing after it.
+    /// The error of a failed part, which ends the download.
     private var failure: (any Error)?
 
-    /// Begins with what is on its way.
+    /// Creates a download whose first request has already been sent.
     ///
     /// - Parameters:
-    ///   - first: The file's beginning.
-    ///   - rest: Where the parts are in the file.
-    ///   - partSize: How many bytes each has but the last.
-    ///   - parallelParts: How many are fetched at once.
-    ///   - fetch: Fetches one.
+    ///   - first: The file's beginning, as the first request returns it.
+    ///   - rest: The range of the file that the parts cover.
+    ///   - partSize: The number of bytes of each part except the last one.
+    ///   - parallelParts: The number of concurrent requests.
+    ///   - fetch: Fetches one part.
     init(
         _ first: RemoteContent,
         rest: Range<Int64>,

@@ -1,16 +1,16 @@
 import Foundation
 import RemoteStorage
 
-/// An upload in parts, and which of them the server has.
+/// A multipart upload, and the parts of it that the server has.
 struct PartedUpload: Sendable {
     /// A part as the server has it.
     struct Part: Sendable {
         var tag: String
-        /// Its SHA-256; `nil` where a former attempt sent it.
+        /// Its SHA-256; `nil` if an earlier attempt sent it.
         var sha256: [UInt8]?
-        /// The SHA-256 as S3 writes it; `nil` where the server doesn't keep it.
+        /// The SHA-256 as S3 writes it; `nil` if the server doesn't keep it.
         var checksum: String?
-        /// How many bytes it has.
+        /// Its number of bytes.
         var byteCount: Int64
 
         init(tag: String, _ payload: S3Payload, isListedWithChecksum: Bool = true) {
@@ -19,25 +19,25 @@ struct PartedUpload: Sendable {
             byteCount = Int64(payload.bytes.count)
         }
 
-        /// Creates a part that a former attempt sent.
+        /// Creates a part that an earlier attempt sent.
         init(tag: String, byteCount: Int64) {
             (self.tag, self.byteCount) = (tag, byteCount)
         }
     }
 
-    /// How many parts a file may have.
+    /// The maximum number of parts of a file.
     static let mostParts = 10_000
-    /// How many bytes a part may have.
+    /// The maximum number of bytes of a part.
     static let maximumPartSize: Int64 = 5 << 30
 
     let identifier: String
     private(set) var write: S3Backend.Write
     var partSize: Int
     var parts: [Int: Part] = [:]
-    /// Where acknowledged parts are noted, so that another process resumes the upload; `nil` if none does.
+    /// The record of acknowledged parts, with which another process can resume the upload; `nil` if none can.
     let receipts: (any WriteReceipts)?
 
-    /// Whether the upload can be resumed after most failures, not only where the server can't be reached.
+    /// Whether the upload can be resumed after most failures, not only after lost connections.
     var isKept: Bool { receipts != nil }
 
     init(identifier: String, write: S3Backend.Write, partSize: Int, receipts: (any WriteReceipts)? = nil) {
@@ -47,12 +47,12 @@ struct PartedUpload: Sendable {
         self.receipts = receipts
     }
 
-    /// Whether what has arrived is of use after an error.
+    /// Whether the parts that have arrived are of use after an error.
     func isOfUse(after error: any Error) -> Bool {
         isKept ? RemoteContentRest.canFollow(after: error) : (error as? RemoteError)?.code == .unavailable
     }
 
-    /// The upload as another write goes on with it, whose file will carry the name of the first.
+    /// Returns the upload as another write continues it, with the identifier of the first write.
     func continued(by write: S3Backend.Write) -> PartedUpload {
         var upload = self
         upload.write = write
@@ -60,10 +60,10 @@ struct PartedUpload: Sendable {
         return upload
     }
 
-    /// What asks the server to make a file of the parts.
+    /// The body of the request that completes the upload.
     func completion(_ count: Int) -> [UInt8] {
         let listed = (1...count).map { number in
-            // The server would make a file without it.
+            // The server would create the file without a missing part.
             guard let part = parts[number] else { preconditionFailure("part \(number) of \(count) wasn't sent") }
             let checksum = part.checksum.map { "<ChecksumSHA256>\($0)</ChecksumSHA256>" } ?? ""
             return "<Part><PartNumber>\(number)</PartNumber><ETag>\(escaped(part.tag))</ETag>\(checksum)</Part>"

@@ -3,25 +3,25 @@ import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
 
-// What is there.
+// Status and lists.
 extension S3Backend {
-    /// What is at a path: a key, by HEAD, or what other keys begin with.
+    /// Returns the file or the directory at a path: a key, found by HEAD, or a prefix of other keys.
     public func status(of path: RemotePath) async throws -> RemoteItem? {
         guard let name = path.lastComponent else {
-            // The root is there if the bucket is.
+            // The root exists if the bucket does.
             _ = try await page(below: .root, ["max-keys": "1"])
             return RemoteItem(directory: "")
         }
         try Task.checkCancellation()
         guard Self.canKeep(path.components) else { return nil }
         async let file = head(path)
-        // Asked first for its answer: what it fails with is told in words, which an answer to HEAD doesn't have.
+        // Awaited first for its error: unlike a response to HEAD, its response has a body that explains the failure.
         async let isDirectory = self.isDirectory(path)
         let hasContent = try await isDirectory
         return try await file ?? (hasContent ? RemoteItem(directory: name) : nil)
     }
 
-    /// What is in a directory, page after page.
+    /// Lists a directory, page by page.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
         try Task.checkCancellation()
         guard Self.canKeep(directory.components) else { return nil }
@@ -46,7 +46,7 @@ extension S3Backend {
         return exists ? items.values.filter { !Self.isHidden($0.name) }.sorted { $0.name < $1.name } : nil
     }
 
-    /// The name of what is in a directory; `nil` for the directory itself, and for what no path leads to.
+    /// The name of an item in a directory; `nil` for the directory itself, and for names that no path can have.
     private func name(of key: String, below directory: String) -> String? {
         guard key.utf8.starts(with: directory.utf8) else { return nil }
         let rest = key.utf8.dropFirst(directory.utf8.count)
@@ -66,19 +66,19 @@ extension S3Backend {
         )
     }
 
-    /// What the server says of a file; `nil` if there is none.
+    /// The headers that describe a file; `nil` if there is none.
     func headers(of path: RemotePath) async throws -> HTTPHeaders? {
         let response = try await perform(.HEAD, location.key(path))
         if [404, 410].contains(response.status) { return nil }
         if !response.isSuccess {
-            // An answer to HEAD has no words; one that lists says what is wrong with the key or the clock.
+            // A response to HEAD has no body. A list request fails with an explanation, such as a wrong key or clock.
             _ = try await page(below: .root, ["max-keys": "1"])
         }
         try check(response, at: path)
         return response.headers
     }
 
-    /// Whether other keys begin with a path.
+    /// Whether a path is a prefix of other keys.
     func isDirectory(_ path: RemotePath) async throws -> Bool {
         let page = try await page(below: path, ["max-keys": "1"])
         return !page.objects.isEmpty || !page.prefixes.isEmpty
@@ -93,10 +93,10 @@ extension S3Backend {
         }
     }
 
-    /// How many pages in a row may name nothing new: servers may leave keys out after they have cut a page.
+    /// The maximum number of successive pages without new names: servers may leave keys out of a page they have cut.
     private static let fruitlessPages = 10
 
-    /// Asks for a list, page after page, as long as they lead on.
+    /// Requests a list page by page, until a page has no continuation.
     private func forEachPage(
         below directory: RemotePath,
         _ query: [String: String] = [:],
@@ -117,8 +117,8 @@ extension S3Backend {
                 throw RemoteError(
                     .unavailable,
                     """
-                    \(identity) lists the same of “\(directory)” again and again, and never ends. Try again later; if that \
-                    doesn't help, it isn't a server that S3 clients can use.
+                    The list of “\(directory)” on \(identity) goes on without new names. Try again later. If that doesn't \
+                    help, S3 clients can't use this server.
                     """,
                     path: directory
                 )
@@ -127,7 +127,7 @@ extension S3Backend {
         }
     }
 
-    /// Everything below a directory, at any depth.
+    /// Returns all objects below a directory, at any depth.
     func everything(below directory: RemotePath) async throws -> [ObjectList.Object] {
         var objects: [ObjectList.Object] = []
         try await forEachPage(below: directory) { objects += $0.objects }

@@ -5,12 +5,12 @@ import RemoteStorageHTTP
 
 // Copies, moves and removals.
 extension S3Backend {
-    /// How many requests about the files of a directory are sent side by side.
+    /// The number of concurrent requests for the files of a directory.
     private static let parallelRequests = 16
-    /// How large a file may be that the server copies by one request.
+    /// The maximum size of a file that the server copies in one request.
     private static let largestCopy: Int64 = 5 << 30
 
-    /// Copies a file at the server; under a condition, or if it is huge, through this device.
+    /// Copies a file on the server, or through this device if there is a condition or the file is huge.
     public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
         try Task.checkCancellation()
         guard let parent = destination.parent else { throw RemoteError.isRoot() }
@@ -32,7 +32,7 @@ extension S3Backend {
         seen.insert(missing)
     }
 
-    /// A file's bytes, asked for anew by every pass.
+    /// A file's content, which every iteration requests again.
     private func reread(_ path: RemotePath, _ item: RemoteItem) -> RemoteContent {
         RemoteContent(length: item.size) { [self] in
             var iterator: RemoteContent.AsyncIterator?
@@ -48,7 +48,7 @@ extension S3Backend {
 
     private func copyObject(_ source: String, to destination: String, _ path: RemotePath) async throws {
         let headers = [("X-Amz-Copy-Source", location.copySource(source))]
-        // Some servers don't copy the key of a directory, of which there is nothing to copy.
+        // Some servers don't copy a directory's key. It has no bytes, so it is created instead.
         let response =
             source.hasSuffix("/")
             ? try await perform(.PUT, destination, payload: S3Payload([]))
@@ -74,7 +74,7 @@ extension S3Backend {
         } else {
             try await copyDirectory(source, to: destination, unknownDirectories(downTo: parent))
         }
-        // Cancelled from here on, it is at its new name all the same.
+        // The copy is complete: a cancellation from here on doesn't undo the move.
         try await Task { try await self.remove(source) }.value
     }
 
@@ -90,7 +90,7 @@ extension S3Backend {
             to + String(decoding: key.utf8.dropFirst(from.utf8.count), as: UTF8.self)
         }
         let keys = try await everything(below: source).map(\.key)
-        // A directory in which something is needs no key of its own.
+        // A directory that isn't empty needs no key of its own.
         let full = Set(directories(of: keys, below: from))
         do {
             try await forEach(keys.filter { !$0.hasSuffix("/") || !full.contains($0) }) { key in
@@ -98,13 +98,13 @@ extension S3Backend {
             }
             seen.insert(unknown)
         } catch {
-            // A task of its own isn't cancelled with this one, which waits for it.
+            // A separate task isn't cancelled with this one, which waits for it.
             await Task { try? await self.removeObjects(keys.map { copied($0) } + [to], destination) }.value
             throw error
         }
     }
 
-    /// Removes a file, or all whose keys begin with a directory's.
+    /// Removes a file, or all keys that begin with a directory's key.
     public func remove(_ path: RemotePath) async throws {
         try Task.checkCancellation()
         guard let parent = path.parent else { throw RemoteError.isRoot() }
@@ -120,7 +120,7 @@ extension S3Backend {
         try await removeObjects(below + directories + (isFile ? [location.key(path)] : []), path)
     }
 
-    /// The keys of all directories below one in which something is, whether or not they are there.
+    /// The keys of a directory and all directories below it that aren't empty, whether or not those keys exist.
     private func directories(of keys: [String], below directory: String) -> [String] {
         var found: Set<String> = []
         for key in keys {
@@ -135,10 +135,10 @@ extension S3Backend {
         return Array(found)
     }
 
-    /// Removes keys: those of directories last, the deepest first, so that what is removed by half still shows.
+    /// Removes keys, those of directories last and deepest first, so that a partly removed directory stays visible.
     ///
-    /// Some servers keep a directory, and say that they removed it, as long as there is one in it; and one that was never
-    /// made, as long as it isn't removed.
+    /// Some servers report a directory as removed, but keep it as long as it contains another directory. They also keep a
+    /// directory that was never created explicitly, until it is removed.
     private func removeObjects(_ keys: [String], _ path: RemotePath) async throws {
         let levels = Dictionary(grouping: Set(keys)) { key in
             key.hasSuffix("/") ? key.utf8.count { $0 == UInt8(ascii: "/") } : Int.max
@@ -151,7 +151,7 @@ extension S3Backend {
         }
     }
 
-    /// Does something about many keys, some at a time.
+    /// Calls `body` for many elements, with a limited number of concurrent calls.
     private func forEach<Element: Sendable>(
         _ elements: [Element],
         _ body: @escaping @Sendable (Element) async throws -> Void

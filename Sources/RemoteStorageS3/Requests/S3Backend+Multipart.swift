@@ -3,20 +3,20 @@ import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
 
-// Large files are sent in parts, several side by side, and appear when the last of them has arrived.
+// Large files are sent in parts, several of them concurrently, and become visible when the upload is completed.
 extension S3Backend {
     /// Sends a file in parts.
     ///
-    /// If the server can't be reached any more the upload stays, and a write to the same path goes on with it: parts that
-    /// are the same aren't sent again. After any other failure it is aborted.
+    /// If the server becomes unreachable, the upload is kept, and the next write to the same path continues it: identical
+    /// parts aren't sent again. After any other failure, the upload is aborted.
     ///
     /// - Parameters:
     ///   - first: The first part.
-    ///   - rest: Gives the others.
-    ///   - partSize: How many bytes each has but the last.
-    ///   - write: What is written.
-    /// - Returns: The headers that tell of the file.
-    /// - Throws: What the content throws; the write's refusal; ``RemoteError``; `CancellationError`.
+    ///   - rest: The reader of the other parts.
+    ///   - partSize: The number of bytes of each part except the last one.
+    ///   - write: The write.
+    /// - Returns: The headers that describe the file.
+    /// - Throws: The content's errors; the write's refusal; ``RemoteError``; `CancellationError`.
     func upload(
         _ first: [UInt8],
         rest: inout PartReader,
@@ -36,7 +36,7 @@ extension S3Backend {
         }
     }
 
-    /// Sends an upload's parts, after the first `number` that it has, and makes a file of them.
+    /// Sends the parts after the first `number`, which the server has, and completes the upload.
     func finish(
         _ upload: inout PartedUpload,
         _ next: (bytes: [UInt8], isLast: Bool),
@@ -55,16 +55,16 @@ extension S3Backend {
 
     private func begin(_ write: Write, partSize: Int) async throws -> PartedUpload {
         if let former = unfinishedUploads.removeValue(forKey: write.path) {
-            // Where parts have another size, none of them is the same.
+            // With another part size, no part is identical.
             if former.partSize == partSize { return former.continued(by: write) }
             await abort(former.identifier, location.key(write.path))
         }
         return try await begin(write, partSize: partSize, nil)
     }
 
-    /// Begins an upload, and notes it in `receipts`, if it may be resumed by another process.
+    /// Starts an upload, and records it in `receipts` if another process may resume it.
     ///
-    /// Such an upload is without checksums, which a completion would have to name of former parts, too.
+    /// Such an upload has no checksums: its completion would have to name those of earlier attempts' parts, too.
     func begin(_ write: Write, partSize: Int, _ receipts: (any WriteReceipts)?) async throws -> PartedUpload {
         let response = try await perform(
             .POST,
@@ -78,7 +78,7 @@ extension S3Backend {
         guard let identifier = element["UploadId"], !identifier.isEmpty else {
             throw RemoteError(
                 .unavailable,
-                "\(identity) began an upload without naming it. Try again.",
+                "\(identity) started an upload without an upload ID. Try again.",
                 path: write.path
             )
         }
@@ -87,14 +87,14 @@ extension S3Backend {
         return upload
     }
 
-    /// Sends parts, and returns how many there are with those before.
+    /// Sends parts, and returns the number of all parts, including the former ones.
     private func send(
         _ next: (bytes: [UInt8], isLast: Bool),
         rest: inout PartReader,
         of upload: inout PartedUpload,
         after former: Int
     ) async throws -> Int {
-        // As much memory as the configuration says, also where a huge file needs larger parts.
+        // The configuration limits the memory, also if a huge file needs larger parts.
         let memory = max(configuration.partSize, configuration.minimumPartSize) * configuration.parallelParts
         let parallel = max(1, min(configuration.parallelParts, memory / upload.partSize))
         let path = upload.write.path
@@ -110,7 +110,7 @@ extension S3Backend {
                         running -= 1
                     }
                     group.addTask { [upload, bytes, number] in
-                        // Off the actor: the digests take their time.
+                        // Computed off the actor: the digests take time.
                         let payload = S3Payload(bytes, checks)
                         if let part = upload.parts[number], part.sha256 == payload.sha256 { return (number, part) }
                         let part = try await self.send(payload, number, of: upload)
@@ -125,7 +125,7 @@ extension S3Backend {
                 while let (done, part) = try await group.next() { upload.parts[done] = part }
                 return number
             } catch {
-                // What arrives all the same needn't be sent again, if somebody goes on with this upload.
+                // If a later write may resume this upload, the remaining requests finish: their parts needn't be sent again.
                 if !upload.isOfUse(after: error) { group.cancelAll() }
                 while let result = await group.nextResult() {
                     if case .success((let done, let part)) = result { upload.parts[done] = part }
@@ -139,7 +139,7 @@ extension S3Backend {
         guard number > PartedUpload.mostParts else { return }
         throw RemoteError(
             .unsupported,
-            "“\(path)” has more than \(PartedUpload.mostParts) parts. Say how long it is beforehand, so that they grow.",
+            "“\(path)” needs more than \(PartedUpload.mostParts) parts. Give its length, so that they can grow.",
             path: path
         )
     }
@@ -156,18 +156,18 @@ extension S3Backend {
         guard let tag = response.headers.first(name: "ETag") else {
             throw RemoteError(
                 .unavailable,
-                "\(identity) took a part of “\(path)” without a tag. Try again.",
+                "\(identity) accepted a part of “\(path)” without an ETag. Try again.",
                 path: path
             )
         }
         return PartedUpload.Part(tag: tag, payload, isListedWithChecksum: !upload.isKept)
     }
 
-    /// Completes an upload under a condition while nobody else does so at its path.
+    /// Completes a conditional upload while no other client completes one at the same path.
     ///
-    /// Each server tried that keeps conditions keeps them in a race of PUTs, and SeaweedFS not of completions. So whoever
-    /// completes first puts a *claim*, a hidden key that follows from the file's, and removes it afterwards. One that its
-    /// owner left behind is taken away when it is ten minutes old by the server's clock.
+    /// Every tested server that supports conditions enforces them in a race of PUTs, but SeaweedFS doesn't in a race of
+    /// completions. A client therefore creates a *claim* first, a hidden key derived from the file's name, and removes it
+    /// afterwards. Another client removes an abandoned claim when it is ten minutes old by the server's clock.
     private func completeAlone(_ upload: PartedUpload, count: Int) async throws -> HTTPHeaders {
         guard upload.write.condition != .always, !upload.write.conditionHeader.isEmpty,
             let parent = upload.write.path.parent, let name = upload.write.path.lastComponent
@@ -210,7 +210,7 @@ extension S3Backend {
                 delay *= 2
             }
         }
-        throw RemoteError(.unavailable, "Others are just writing “\(write.path)”. Try again.", path: write.path)
+        throw RemoteError(.unavailable, "Other clients are writing “\(write.path)”. Try again.", path: write.path)
     }
 
     private func release(_ claim: Write) async {
@@ -219,7 +219,7 @@ extension S3Backend {
             target: location.target(location.key(claim.path)),
             replyLimit: 1 << 16
         )
-        // A task of its own isn't cancelled with this one, which waits for it.
+        // A separate task isn't cancelled with this one, which waits for it.
         await Task { [transport] in _ = try? await transport.sendOnceIfPossible(request) }.value
     }
 
@@ -233,10 +233,10 @@ extension S3Backend {
             headers: write.conditionHeader,
             payload: S3Payload(upload.completion(count))
         )
-        // Parts that can't be put together are of no use to who would go on with them.
+        // The server can't combine these parts, so resuming the upload would fail again.
         if upload.isKept, response.status == 400 { await abort(upload.identifier, location.key(write.path)) }
         var headers = try await outcome(of: response, write)
-        // By whatever name: servers differ.
+        // Servers name the root element differently.
         if !headers.contains(name: "ETag"), let tag = try? S3Element(response.bytes, named: nil)["ETag"] {
             headers.add(name: "ETag", value: tag)
         }
@@ -245,18 +245,22 @@ extension S3Backend {
 
     // MARK: Aborting
 
-    /// Ends an upload whose parts nobody needs, also when the task is cancelled; if that fails, it is abandoned.
+    /// Aborts an upload whose parts aren't needed, even if the task is cancelled.
+    ///
+    /// If the request fails, the upload is left to a later sweep.
     func abort(_ identifier: String, _ key: String) async {
         let request = HTTPRequest(
             method: .DELETE,
             target: location.target(key, ["uploadId": identifier]),
             replyLimit: 1 << 16
         )
-        // A task of its own isn't cancelled with this one, which waits for it.
+        // A separate task isn't cancelled with this one, which waits for it.
         await Task { [transport] in _ = try? await transport.sendOnceIfPossible(request) }.value
     }
 
-    /// Aborts uploads that were abandoned, whose parts take room and are listed nowhere; once, and as far as possible.
+    /// Aborts abandoned uploads, once and as far as possible.
+    ///
+    /// Their parts take up space, and no list of files shows them.
     private func sweep() async {
         guard !hasSwept else { return }
         hasSwept = true

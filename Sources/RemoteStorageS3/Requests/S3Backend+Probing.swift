@@ -3,9 +3,9 @@ import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
 
-// What an unknown server is tried with. At most, a probe can disprove something.
+// Probes of an unknown server. A probe can only disprove a capability.
 extension S3Backend {
-    /// Tries which conditions a server keeps, with keys of its own, which are removed.
+    /// Tests which conditions the server enforces, with temporary keys that are removed afterwards.
     func probe() async throws -> S3ServerProfile {
         let place = try RemotePath(".storesync-probe-\(UInt64.random(in: .min ... .max)).tmp")
         do {
@@ -21,7 +21,7 @@ extension S3Backend {
     }
 
     private func removeProbe(_ place: RemotePath) async {
-        // A task of its own isn't cancelled with this one, which waits for it.
+        // A separate task isn't cancelled with this one, which waits for it.
         await Task { try? await self.remove(place) }.value
     }
 
@@ -33,7 +33,7 @@ extension S3Backend {
                 return false
             }
         }
-        // And of a file in parts, which some servers complete whatever is there.
+        // The same for a multipart upload, which some servers complete although the key exists.
         let path = try place.appending("created 0")
         let upload = try await perform(.POST, location.key(path), query: ["uploads": ""])
         guard let element = try? S3Element(upload.bytes, named: "InitiateMultipartUploadResult"),
@@ -68,7 +68,7 @@ extension S3Backend {
         return true
     }
 
-    /// How many of those who put different bytes at a path at once, under a condition, are told that they did.
+    /// The number of concurrent conditional writers of one path that the server reports success to.
     private func winners(at path: RemotePath, _ header: [(String, String)]) async throws -> Int {
         try await withThrowingTaskGroup(of: Int.self) { group in
             for racer in 1...4 {
@@ -80,11 +80,11 @@ extension S3Backend {
         }
     }
 
-    /// Puts bytes at a path, and returns the answer's status; of every success, 200.
+    /// Writes bytes to a path, and returns the response's status, or 200 for any success.
     private func put(_ bytes: [UInt8], _ path: RemotePath, _ headers: [(String, String)]) async throws -> Int {
         let mark = Write(path, .always, []).mark
         let response = try await perform(.PUT, location.key(path), headers: headers + mark, payload: S3Payload(bytes))
-        // A server that fails isn't one that refuses.
+        // Any other failure isn't a refusal of the condition.
         if ![412, 501, 400, 404, 409].contains(response.status) { try check(response, at: path) }
         return response.isSuccess ? 200 : response.status
     }

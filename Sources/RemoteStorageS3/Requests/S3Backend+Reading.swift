@@ -2,14 +2,14 @@ import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
 
-// A file's beginning is asked for, and says how much follows; that is fetched in parts, several side by side.
+// The first request fetches a file's beginning and learns its length. The rest is fetched in concurrent parts.
 extension S3Backend {
-    /// Opens a file, of which one version is read: if a large one is replaced meanwhile, reading on fails.
+    /// Opens one version of a file: if a large file is replaced meanwhile, reading it fails.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
         try Task.checkCancellation()
         guard path != .root else { throw RemoteError.notAFile(path) }
         guard Self.canKeep(path.components) else { return nil }
-        // Asked beside it, so that a directory is told from nothing in one round trip.
+        // Requested at the same time, so that one round trip tells a directory from a missing file.
         async let isDirectory = self.isDirectory(path)
         let wanted = (range ?? 0..<Int64.max).clamped(to: 0..<Int64.max)
         if wanted.isEmpty {
@@ -17,7 +17,7 @@ extension S3Backend {
             guard try await !isDirectory else { throw RemoteError.notAFile(path) }
             return nil
         }
-        // Most files are no longer than this, and come whole.
+        // Most files aren't longer than this, and one request fetches them whole.
         let size = Int64(max(configuration.partSize, S3Configuration.smallestPartSize))
         let first = wanted.lowerBound..<wanted.lowerBound + min(size, wanted.upperBound - wanted.lowerBound)
         let response = try await get(path, first, replyLimit: nil)
@@ -27,7 +27,7 @@ extension S3Backend {
             let content = try RemoteContent(response, of: path, range: first, identity)
             guard let sent = ContentRange(response), sent.range.upperBound < wanted.upperBound else { return content }
             guard let version = FileVersion(response) else {
-                // Nothing would tell parts of different versions from each other.
+                // Parts of different versions couldn't be told apart.
                 await response.discard()
                 return try await readAtOnce(path, wanted)
             }
@@ -36,7 +36,7 @@ extension S3Backend {
             guard try await !isDirectory else { throw RemoteError.notAFile(path) }
             return nil
         case 416:
-            // There is nothing from there on. Where there would be nothing at all, that is looked at once more.
+            // The range begins at or after the file's end. If it begins at 0, HEAD must confirm that the file is empty.
             if wanted.lowerBound == 0, let file = try await head(path), file.size != 0 {
                 throw RemoteError.anotherPart(of: path, from: identity)
             }
@@ -48,7 +48,7 @@ extension S3Backend {
     }
 
     private func get(_ path: RemotePath, _ range: Range<Int64>, replyLimit: Int?) async throws -> HTTPResponse {
-        // Some servers can't count as far as the largest number.
+        // Some servers can't parse an offset as large as `Int64.max`.
         let last = range.upperBound > 1 << 53 ? "" : "\(range.upperBound - 1)"
         return try await perform(
             .GET,
@@ -64,7 +64,7 @@ extension S3Backend {
         return try RemoteContent(response, of: path, range: range, identity)
     }
 
-    /// A file's beginning, of which `sent` is on its way, with what follows on it up to `end`.
+    /// Returns content that begins with `first`, the response for `sent`, and continues up to `end`.
     private func continued(
         _ first: RemoteContent,
         of path: RemotePath,
@@ -82,7 +82,7 @@ extension S3Backend {
         }
     }
 
-    /// Fetches a part of a file, if that is still the same.
+    /// Fetches a part of a file, if the file still has the same version.
     private func part(_ range: Range<Int64>, of path: RemotePath, _ version: FileVersion) async throws -> [UInt8] {
         let response = try await get(path, range, replyLimit: range.count + 1 << 16)
         if ![404, 410, 416].contains(response.status) { try check(response, at: path) }
@@ -100,15 +100,15 @@ extension S3Backend {
     }
 }
 
-/// What tells one version of a file from another one, as far as a server says.
+/// A file's version, as far as the server identifies it.
 private struct FileVersion: Equatable {
     private let tag: String
     private let modified: String?
     private let identifier: String?
-    /// How many bytes it has.
+    /// The file's number of bytes.
     let length: Int64
 
-    /// Reads what the answer with a part of a file says; `nil` if that isn't enough.
+    /// Reads the version from the response with a part of a file; `nil` if the response doesn't identify it.
     init?(_ response: HTTPResponse) {
         guard let length = ContentRange(response)?.total,
             let tag = response.headers.first(name: "ETag"), !tag.hasPrefix("W/"), !["", "\"\""].contains(tag)

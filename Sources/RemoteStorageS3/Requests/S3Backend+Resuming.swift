@@ -3,13 +3,13 @@ import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
 
-// Writes that go on where one was cut off, also one of a process that died.
+// Writes that resume an interrupted one, even after its process has died.
 extension S3Backend {
-    /// Writes a file in parts, of which the server keeps those that arrived whole.
+    /// Writes a file in parts, and resumes after the complete parts that the server has kept.
     ///
-    /// A part is kept if the server lists it now as it acknowledged it to this device: with the tag and the size that
-    /// `receipts` hold. Parts end where pieces of the content end, and aren't cut later: `rest` is asked again where what it
-    /// gives doesn't follow on whole parts.
+    /// A kept part counts if the server lists it with the tag and the size that `receipts` hold from its acknowledgement.
+    /// Parts end where pieces of the content end, and are never split. If `rest` returns an offset within a part, it is
+    /// called again with the end of the part before.
     @discardableResult
     public func resumeWrite(
         to path: RemotePath,
@@ -17,7 +17,7 @@ extension S3Backend {
         receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem {
-        // A client that may not list uploads would leave parts that no device finds again.
+        // Without the right to list uploads, this client would leave parts that no device can find again.
         guard try await serverProfile().keepsParts, try await mayListUploads(of: path) else {
             return try await write(rest(0).content, to: path, when: condition)
         }
@@ -25,14 +25,14 @@ extension S3Backend {
         var upload = try await acknowledged(receipts, write)
         var following = try await rest(upload?.byteCount ?? 0)
         while let kept = upload, following.offset < kept.byteCount {
-            precondition(following.offset >= 0, "nothing can follow on bytes that aren't kept")
+            precondition(following.offset >= 0, "the rest of a file can't begin at a negative offset")
             upload = kept.prefix(of: following.offset)
-            // The parts after those that count have another content.
+            // None of the kept parts matches the new content.
             if upload == nil { await abort(kept.identifier, location.key(path)) }
             following = try await rest(upload?.byteCount ?? 0)
         }
-        precondition(following.offset == upload?.byteCount ?? 0, "nothing can follow on bytes that aren't kept")
-        // Before the content is read: what the caller remembers of it from then on isn't what former parts hold.
+        precondition(following.offset == upload?.byteCount ?? 0, "the rest of a file can't begin after the kept bytes")
+        // Before the content is read: from then on, the caller's records describe the new content, not the former parts.
         await receipts.replace(with: upload?.notedReceipts ?? [])
         let former = upload?.byteCount ?? 0
         let size = partSize(for: following.content.length.map { former + $0 })
@@ -54,14 +54,13 @@ extension S3Backend {
         }
     }
 
-    /// Whether this client may list the uploads to a path that aren't over.
+    /// Whether this client may list the unfinished uploads to a path.
     private func mayListUploads(of path: RemotePath) async throws -> Bool {
         let query = ["uploads": "", "prefix": location.key(path)]
         return try await listed(query, named: "ListMultipartUploadsResult", at: path) != nil
     }
 
-    /// The upload of which there are receipts, with the parts that the server lists as it acknowledged them; `nil` if none
-    /// is.
+    /// Returns the upload that the receipts name, with the parts that the server lists as acknowledged; `nil` without parts.
     private func acknowledged(_ receipts: any WriteReceipts, _ write: Write) async throws -> PartedUpload? {
         guard let noted = UploadReceipts(await receipts.read()), !liveUploads.contains(noted.identifier) else {
             return nil
@@ -69,7 +68,7 @@ extension S3Backend {
         let key = location.key(write.path)
         var listed: [S3Element] = []
         var marker = 0
-        // A page that doesn't lead on is the last one: what isn't listed is sent again.
+        // A page without a valid continuation counts as the last one. Parts that aren't listed are sent again.
         while let page = try await self.listed(
             ["uploadId": noted.identifier, "part-number-marker": "\(marker)"],
             key,
@@ -100,7 +99,7 @@ extension S3Backend {
         at path: RemotePath
     ) async throws -> S3Element? {
         let response = try await perform(.GET, key, query: query)
-        // It may be over just now, or this key may not list it.
+        // The upload may have just ended, or this access key may not list it.
         guard ![403, 404, 405, 501].contains(response.status) else { return nil }
         return try parsed(response, at: path) { bytes throws(CheckedXML.Malformed) in
             try S3Element(bytes, named: name)
@@ -109,10 +108,10 @@ extension S3Backend {
 }
 
 extension PartedUpload {
-    /// How many bytes its parts have.
+    /// The number of bytes of all its parts.
     var byteCount: Int64 { parts.values.reduce(0) { $0 + $1.byteCount } }
 
-    /// The upload with the parts that hold none but the first `count` bytes; `nil` if that is none.
+    /// Returns the upload with only the parts within the first `count` bytes; `nil` if there are none.
     fileprivate func prefix(of count: Int64) -> PartedUpload? {
         var upload = self
         var end: Int64 = 0

@@ -3,9 +3,9 @@ import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
 
-// How files are written.
+// Writing files.
 extension S3Backend {
-    /// Writes a file: a small one by one request, a large one in parts.
+    /// Writes a file: a small one in one request, a large one in parts.
     @discardableResult
     public func write(
         _ content: RemoteContent,
@@ -23,9 +23,9 @@ extension S3Backend {
         return written(write, size: parts.count, headers, missing)
     }
 
-    /// Finds out whether a write may begin.
+    /// Checks whether a write may start.
     ///
-    /// Returns it, and the directories above it that will be there with it.
+    /// Returns the write, and the directories above the file that it creates.
     func prepareWrite(to path: RemotePath, when condition: WriteCondition) async throws -> (Write, [RemotePath]) {
         try Task.checkCancellation()
         guard let parent = path.parent else { throw RemoteError.isRoot() }
@@ -39,7 +39,7 @@ extension S3Backend {
         return (write, missing)
     }
 
-    /// What was written, as the server's last answer tells it.
+    /// Returns the written file, as the server's last response describes it.
     func written(_ write: Write, size: Int64, _ headers: HTTPHeaders, _ directories: [RemotePath]) -> RemoteItem {
         seen.insert(directories)
         return RemoteItem(
@@ -50,16 +50,16 @@ extension S3Backend {
         )
     }
 
-    /// One write of a file, by whatever requests.
+    /// One write of a file, which may take several requests.
     struct Write: Sendable {
         /// The header that carries ``identifier``.
         static let header = "X-Amz-Meta-Storesync-Write"
 
         let path: RemotePath
         let condition: WriteCondition
-        /// The condition as the server keeps it.
+        /// The headers with which the server enforces the condition.
         let conditionHeader: [(String, String)]
-        /// What the file carries, by which it is known whose it is.
+        /// The identifier in the file's metadata, which tells which write created the file.
         var identifier = UUID().uuidString
 
         init(_ path: RemotePath, _ condition: WriteCondition, _ conditionHeader: [(String, String)]) {
@@ -70,13 +70,13 @@ extension S3Backend {
 
         var mark: [(String, String)] { [(Self.header, identifier)] }
 
-        /// What a refused write is.
+        /// The error of a refused write.
         var refusal: RemoteError {
             condition == .ifAbsent ? .alreadyExists(path) : .preconditionFailed(path)
         }
     }
 
-    /// The header that makes this server keep a condition; none where it doesn't.
+    /// The header that makes this server enforce a condition; empty if it can't.
     private func header(of condition: WriteCondition) async throws -> [(String, String)] {
         let profile = try await serverProfile()
         switch condition {
@@ -86,9 +86,10 @@ extension S3Backend {
         }
     }
 
-    /// What a condition is checked with beforehand: of a file that may be replaced, only that it's no directory.
+    /// Returns the existing item that the condition is checked against before the write.
     ///
-    /// What was seen not to be there isn't looked for again, unless nobody but this look keeps the condition.
+    /// An unconditional write only checks for a directory. A path that is known to be absent isn't requested again, unless
+    /// the server doesn't enforce the condition.
     private func look(before write: Write) async throws -> RemoteItem? {
         let path = write.path
         switch write.condition {
@@ -99,7 +100,9 @@ extension S3Backend {
         }
     }
 
-    /// The directories above a file that weren't seen yet; where a file stands in the way, that is said of the file's path.
+    /// Returns the directories above a file that aren't known yet.
+    ///
+    /// If one of them is a file, the error names `path`.
     func unknownParents(_ parent: RemotePath, of path: RemotePath) async throws -> [RemotePath] {
         do {
             return try await unknownDirectories(downTo: parent)
@@ -108,7 +111,7 @@ extension S3Backend {
         }
     }
 
-    /// Sends a file by one request.
+    /// Sends a file in one request.
     func put(_ payload: S3Payload, _ write: Write) async throws -> HTTPHeaders {
         let response = try await perform(
             .PUT,
@@ -119,9 +122,9 @@ extension S3Backend {
         return try await outcome(of: response, write)
     }
 
-    /// What the last request of a write came to.
+    /// Returns the headers of a write's last response, or throws its error.
     ///
-    /// A condition may not hold any more because an earlier request of ours was carried out.
+    /// A condition may fail because the server carried out an earlier attempt of the same write.
     func outcome(of response: HTTPResponse, _ write: Write) async throws -> HTTPHeaders {
         guard let failure = S3Failure(response) else { return response.headers }
         let isRefused = failure.status == 412 || failure.status == 404 && !write.conditionHeader.isEmpty
@@ -136,7 +139,7 @@ extension S3Backend {
         throw write.refusal
     }
 
-    /// The size of a file's parts: as configured, unless there would be more of them than a file may have.
+    /// The size of a file's parts: as configured, or larger if the file would have too many of them.
     func partSize(for length: Int64?) -> Int {
         let configured = max(configuration.partSize, configuration.minimumPartSize)
         guard let length, length > Int64(configured) * Int64(PartedUpload.mostParts) else { return configured }

@@ -1,17 +1,17 @@
 import RemoteStorage
 
-/// What is known of directories without asking: which were seen or made, and what was in them when they were listed last.
+/// A cache of the directories that were seen or created, and of what their last lists contained.
 ///
-/// Others may have changed that since. What was a directory is taken for one from then on; that nothing stood at a path is
-/// believed for a minute, and only where it saves a look that is no more than that: the server keeps conditions itself.
+/// Other clients may have changed them since. A known directory is assumed to remain a directory. The absence of a path is
+/// trusted for a minute, and only to skip checks that aren't essential: the server enforces conditions itself.
 struct SeenDirectories: Sendable {
-    /// How long a list is believed.
+    /// How long a list is trusted.
     private static let patience = Duration.seconds(60)
 
     private struct List: Sendable {
-        /// What there was, and what was put there since.
+        /// The listed names, and the names written since.
         var names: Set<String>
-        /// What of it isn't known to be a directory.
+        /// The names that aren't known to be directories.
         var files: Set<String>
         let age: @Sendable () -> Duration
         var isFresh: Bool { age() < SeenDirectories.patience }
@@ -19,13 +19,13 @@ struct SeenDirectories: Sendable {
 
     private var directories: Set<RemotePath> = [.root]
     private var lists: [RemotePath: List] = [:]
-    /// Counts what was changed from here: a list that was asked for before may be older than it.
+    /// Counts this client's changes: a list that was requested before a change may not show it.
     private(set) var changeCount = 0
 
-    /// Whether a directory was seen or made here.
+    /// Whether a directory was seen, or created by this client.
     func contains(_ path: RemotePath) -> Bool { directories.contains(path) }
 
-    /// Whether no file stands there, as far as is known; what is above it is another question.
+    /// Whether the path itself is known not to be a file, whatever its parents are.
     func isNoFile(_ path: RemotePath) -> Bool {
         if contains(path) { return true }
         guard let name = path.lastComponent, let parent = path.parent else { return true }
@@ -33,14 +33,14 @@ struct SeenDirectories: Sendable {
         return !list.files.contains(name)
     }
 
-    /// Whether nothing stands there, as far as is known.
+    /// Whether the path is known to be absent.
     func isAbsent(_ path: RemotePath) -> Bool {
         guard !contains(path), let name = path.lastComponent, let parent = path.parent else { return false }
         guard let list = lists[parent] else { return isAbsent(parent) }
         return list.isFresh && !list.names.contains(name)
     }
 
-    /// Notes what is in a directory, or that it isn't there, unless something was changed since that was asked.
+    /// Records a directory's list, or its absence, unless something was changed since the list was requested.
     mutating func note(
         _ items: some Collection<RemoteItem>,
         in directory: RemotePath,
@@ -60,13 +60,13 @@ struct SeenDirectories: Sendable {
         }
     }
 
-    /// Notes that these directories are there.
+    /// Records that these directories exist.
     mutating func insert(_ paths: [RemotePath]) { directories.formUnion(paths) }
 
-    /// Notes that it's to be looked at again whether a file has come into this directory's place.
+    /// Records that a file may have replaced this directory, so that it is checked again.
     mutating func doubt(_ path: RemotePath) { directories.remove(path) }
 
-    /// Notes that something is about to be put at a path, whether or not it will arrive.
+    /// Records that a file is about to be written to a path, whether or not the write succeeds.
     mutating func expect(_ path: RemotePath) {
         guard let name = path.lastComponent, let parent = path.parent else { return }
         expectDirectory(parent)
@@ -76,7 +76,7 @@ struct SeenDirectories: Sendable {
         lists[path] = nil
     }
 
-    /// Notes that a directory is about to be made: if it isn't there, nothing will be in it but what is put there.
+    /// Records that a directory is about to be created: if it is absent now, only this client's writes are in it.
     mutating func expectDirectory(_ path: RemotePath) {
         guard let name = path.lastComponent, let parent = path.parent else { return }
         let isNew = isAbsent(path)
@@ -87,7 +87,7 @@ struct SeenDirectories: Sendable {
         lists[path] = List(names: [], files: [], age: age)
     }
 
-    /// Forgets what was seen at a path and below it.
+    /// Forgets everything about a path and the paths below it.
     mutating func forget(_ path: RemotePath) {
         changeCount += 1
         directories = directories.filter { $0 == .root || !$0.isEqualToOrInside(path) }
@@ -96,7 +96,7 @@ struct SeenDirectories: Sendable {
 }
 
 extension Clock where Duration == Swift.Duration {
-    /// Tells how much time has passed since it was made.
+    /// Returns a closure that measures the time since this call.
     fileprivate func stopwatch() -> @Sendable () -> Duration {
         let start = now
         return { start.duration(to: now) }

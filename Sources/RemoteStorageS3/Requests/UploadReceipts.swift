@@ -1,14 +1,14 @@
 import RemoteStorage
 
-/// What this device knows of an upload in parts: its identifier, and the parts that the server has acknowledged.
+/// This device's record of a multipart upload: its identifier, and the parts that the server has acknowledged.
 ///
-/// Noted as lines of text: the identifier, then for each part its number, its size and its tag. An incomplete last line
-/// doesn't count. A part of an upload that another attempt sent, or that was sent again since, has no receipt.
+/// Stored as lines of text: the identifier, then for each part its number, its size and its tag. An incomplete last line
+/// doesn't count. A part that another attempt sent, or that was sent again since, has no receipt.
 struct UploadReceipts: Sendable {
     let identifier: String
     private(set) var parts: [Int: PartedUpload.Part] = [:]
 
-    /// Reads what was noted; `nil` if that names no upload.
+    /// Reads stored receipts; `nil` if they name no upload.
     init?(_ bytes: [UInt8]) {
         guard let end = bytes.lastIndex(of: UInt8(ascii: "\n")) else { return nil }
         let lines = bytes[..<end].split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
@@ -21,25 +21,25 @@ struct UploadReceipts: Sendable {
         }
     }
 
-    /// The parts from the first one on that the server lists as they were acknowledged, without a gap.
+    /// Returns the parts that the server lists as it acknowledged them, from the first one up to a gap.
     ///
     /// - Parameters:
-    ///   - listed: What the server lists.
-    ///   - minimumSize: How many bytes a part must have that another one follows.
-    /// - Returns: The parts by their numbers.
+    ///   - listed: The parts that the server lists.
+    ///   - minimumSize: The minimum number of bytes of a part that another one follows.
+    /// - Returns: The parts by number.
     func keptParts(
         _ listed: [S3Element],
         minimumSize: Int = S3Configuration.smallestPartSize
     ) -> [Int: PartedUpload.Part] {
         let sizes = Int64(minimumSize)...PartedUpload.maximumPartSize
-        // SeaweedFS lists a part twice that was sent twice.
+        // SeaweedFS lists a part twice if it was sent twice.
         let kept = Set(listed.compactMap { number(ofAcknowledged: $0, sizes) })
-        // Another part must be able to follow each of them.
+        // The limit leaves a number for another part that follows.
         let count = (1..<PartedUpload.mostParts).prefix { kept.contains($0) }.count
         return parts.filter { (1..<count + 1).contains($0.key) }
     }
 
-    /// The number of a part that the server has as it acknowledged it.
+    /// The number of a listed part; `nil` if it differs from the acknowledged one.
     private func number(ofAcknowledged listed: S3Element, _ sizes: ClosedRange<Int64>) -> Int? {
         guard let number = listed["PartNumber"].flatMap({ Int($0) }), let tag = listed["ETag"],
             let part = parts[number], listed["Size"].flatMap({ Int64($0) }) == part.byteCount,
@@ -51,14 +51,14 @@ struct UploadReceipts: Sendable {
 }
 
 extension PartedUpload {
-    /// What is noted of the upload as it is now.
+    /// The receipts of the upload's present state.
     var notedReceipts: [UInt8] {
         parts.sorted { $0.key < $1.key }.reduce(into: Array("\(identifier)\n".utf8)) {
             $0 += Self.receipt(of: $1.value, $1.key)
         }
     }
 
-    /// What is noted of a part that was acknowledged.
+    /// The receipt of an acknowledged part.
     static func receipt(of part: Part, _ number: Int) -> [UInt8] {
         Array("\(number) \(part.byteCount) \(part.tag)\n".utf8)
     }

@@ -2,20 +2,20 @@ import Foundation
 import RemoteStorage
 import RemoteStorageHTTP
 
-/// One page of a bucket's list, by ListObjectsV2.
+/// One page of a bucket's list, from ListObjectsV2.
 struct ObjectList: Equatable, Sendable {
     struct Object: Equatable, Sendable {
         var key: String
         var size: Int64
-        /// In whole seconds, as the answer to HEAD has it.
+        /// In whole seconds, as in the response to HEAD.
         var modified: Date?
         var tag: RemoteTag?
     }
 
     var objects: [Object]
-    /// What several keys begin with, up to a slash.
+    /// The common prefixes of several keys, up to a slash.
     var prefixes: [String]
-    /// Where the next page begins; `nil` for the last one.
+    /// The token of the next page; `nil` for the last page.
     var continuation: String?
 
     init(_ bytes: [UInt8]) throws(CheckedXML.Malformed) {
@@ -23,7 +23,7 @@ struct ObjectList: Equatable, Sendable {
         objects = []
         for content in element.all("Contents") {
             guard let key = content["Key"], let size = content["Size"].flatMap({ Int64($0) }) else {
-                throw CheckedXML.Malformed(description: "it lists a file without key or size")
+                throw CheckedXML.Malformed(description: "it lists a file without a key or a size")
             }
             objects.append(
                 Object(
@@ -37,7 +37,7 @@ struct ObjectList: Equatable, Sendable {
         prefixes = element.all("CommonPrefixes").compactMap { $0["Prefix"] }
         guard element["IsTruncated"]?.lowercased() == "true" else { return }
         guard let token = element["NextContinuationToken"], !token.isEmpty else {
-            throw CheckedXML.Malformed(description: "it has more, and doesn't say how to go on")
+            throw CheckedXML.Malformed(description: "it is truncated, but has no continuation token")
         }
         continuation = token
     }
@@ -50,14 +50,14 @@ struct ObjectList: Equatable, Sendable {
 }
 
 extension RemoteTag {
-    /// The mark as headers write it; some servers leave the quotation marks away in lists.
+    /// Creates a tag as headers write it: some servers omit the quotation marks in lists.
     init(entityTag: String) {
         self.init(entityTag.hasPrefix("\"") || entityTag.hasPrefix("W/") ? entityTag : "\"\(entityTag)\"")
     }
 }
 
 extension RemoteItem {
-    /// A directory, of which nothing but its name is known.
+    /// Creates a directory, of which only the name is known.
     init(directory name: String) {
         self.init(name: name, kind: .directory)
     }

@@ -5,10 +5,10 @@ import RemoteStorageHTTP
 import FoundationXML
 #endif
 
-/// An element of an answer of S3, with what is in it.
+/// An XML element of an S3 response, with its content.
 struct S3Element: Equatable, Sendable {
     let name: String
-    /// The text between its tags, unless there are elements.
+    /// The text between its tags, unless it has child elements.
     fileprivate(set) var text = ""
     fileprivate(set) var children: [S3Element] = []
 
@@ -16,27 +16,27 @@ struct S3Element: Equatable, Sendable {
     ///
     /// - Parameters:
     ///   - bytes: An XML document of a page or two.
-    ///   - name: What its outermost element is called; `nil` for any name.
+    ///   - name: The name of the outermost element; `nil` for any name.
     /// - Throws: ``CheckedXML/Malformed``.
     init(_ bytes: [UInt8], named name: String?) throws(CheckedXML.Malformed) {
         let reader = Reader()
         try CheckedXML.parse(bytes, telling: reader)
         guard let root = reader.root, name == nil || root.name == name else {
-            throw CheckedXML.Malformed(description: "it is no \(name ?? "whole document")")
+            throw CheckedXML.Malformed(description: "it isn't a \(name ?? "complete document")")
         }
         self = root
     }
 
     fileprivate init(name: String) { self.name = name }
 
-    /// The text of the first element of that name.
+    /// The text of the first child of that name.
     subscript(name: String) -> String? { children.first { $0.name == name }?.text }
 
-    /// The elements of that name.
+    /// The children of that name.
     func all(_ name: String) -> [S3Element] { children.filter { $0.name == name } }
 
     private final class Reader: NSObject, XMLParserDelegate {
-        /// The outermost element, when it has ended.
+        /// The outermost element, once it has ended.
         var root: S3Element?
         private var open: [S3Element] = []
 

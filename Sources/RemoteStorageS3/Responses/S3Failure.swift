@@ -3,25 +3,25 @@ import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
 
-/// What S3 says of a request that failed.
+/// The failure that an S3 response reports.
 struct S3Failure: Equatable, Sendable {
     let status: Int
-    /// The error's name, such as `NoSuchKey`; `nil` where the server doesn't say, as in answers to HEAD.
+    /// The error's name, such as `NoSuchKey`; `nil` if the response has none, as responses to HEAD.
     let code: String?
-    /// The region in which the bucket is, where the server says that it is another one.
+    /// The bucket's region, if the server names it.
     let region: String?
-    /// Where the request was redirected.
+    /// The host that the request was redirected to.
     let host: String?
-    /// By how much this device's clock differs from the server's, in seconds.
+    /// The difference between this device's clock and the server's, in seconds.
     let clockDifference: Int?
 
-    /// Reads an answer.
+    /// Reads a response; `nil` for a success.
     ///
-    /// Returns `nil` for a success; S3 begins the answers to some requests as one, and ends them with an error.
+    /// S3 starts the responses to some requests with a success status, and ends them with an error.
     init?(_ response: HTTPResponse, now: Date = Date()) {
-        // A part of a file, which may hold anything.
+        // A part of a file may contain anything, even an error document.
         guard response.status != 206 || !response.headers.contains(name: "Content-Range") else { return nil }
-        // Looked for before it is parsed: lists are long, and no name in them has such a bracket.
+        // Searched for before parsing: lists are long, and names in them can't contain an unescaped bracket.
         let isError = Data(response.bytes).range(of: Data("<Error".utf8)) != nil
         let element = isError ? try? S3Element(response.bytes, named: "Error") : nil
         guard !response.isSuccess || element != nil else { return nil }
@@ -41,7 +41,7 @@ struct S3Failure: Equatable, Sendable {
         switch failure.status {
         case 408, 425, 429, 500, 502, 503, 504: return true
         default:
-            // A conflict is one with a request that is being carried out at the same time.
+            // A conflict means that another request was in progress at the same time.
             return [
                 "InternalError", "SlowDown", "ServiceUnavailable", "Throttling", "RequestTimeout", "OperationAborted",
                 "ConditionalRequestConflict",
@@ -49,11 +49,11 @@ struct S3Failure: Equatable, Sendable {
         }
     }
 
-    /// What the failure means, for people.
+    /// Returns an error that explains the failure to the user.
     ///
     /// - Parameters:
-    ///   - path: What the request was about.
-    ///   - location: Where the bucket is.
+    ///   - path: The path that the request was for.
+    ///   - location: The bucket's location.
     /// - Returns: The error, with a remedy.
     func error(at path: RemotePath, in location: S3Location) -> RemoteError {
         let place = location.identity
@@ -77,31 +77,31 @@ struct S3Failure: Equatable, Sendable {
             guard let region else {
                 return error(
                     .notAllowed,
-                    "\(place) redirects to \(host ?? "another place"), which isn't followed: credentials go to no other server. Use its URL if you trust it."
+                    "\(place) redirects to \(host ?? "another server"), which isn't followed: credentials go to no other server. Use its URL if you trust it."
                 )
             }
             return error(
                 .notAllowed,
-                "The bucket \(location.bucket) is in the region \(region). Name that one, for instance in AWS_REGION."
+                "The bucket \(location.bucket) is in the region \(region). Set that region, for instance in AWS_REGION."
             )
         case ("NoSuchBucket", _):
             return error(
                 .unavailable,
-                "There is no bucket \(location.bucket) at \(place). Check the URL; the bucket has to be there already."
+                "There is no bucket \(location.bucket) at \(place). Check the URL. The bucket must already exist."
             )
         case ("KeyTooLongError", _), ("InvalidURI", _), (_, 414), (_, 431):
-            return error(.invalidPath, "\(place) can't hold a name like that of “\(path)” (\(named)).")
+            return error(.invalidPath, "\(place) can't store the name of “\(path)” (\(named)). Use another name.")
         case ("QuotaExceeded", _), ("EntityTooLarge", _), (_, 413), (_, 507):
-            return error(.noSpace, "\(place) has no room for “\(path)” (\(named)). Make room there.")
+            return error(.noSpace, "\(place) has no room for “\(path)” (\(named)). Free space there.")
         case ("NotImplemented", _), (_, 405), (_, 501):
-            return error(.unsupported, "\(place) can't do this at “\(path)” (\(named)). Is it an S3 server?")
+            return error(.unsupported, "\(place) can't do this with “\(path)” (\(named)). Is it an S3 server?")
         case (_, 403):
-            return error(.notAllowed, "\(place) doesn't allow this at “\(path)” (\(named)). Check the user's rights.")
+            return error(.notAllowed, "\(place) doesn't allow this for “\(path)” (\(named)). Check the user's rights.")
         case ("NoSuchKey", _), (_, 404), (_, 410): return .notFound(path)
         case ("BadDigest", _), ("XAmzContentSHA256Mismatch", _), ("InvalidDigest", _), ("IncompleteBody", _):
             return error(.unavailable, "“\(path)” didn't arrive at \(place) as it was sent (\(named)). Try again.")
         default:
-            return error(.unavailable, "\(place) failed at “\(path)” (\(named)). Try again later.")
+            return error(.unavailable, "\(place) failed a request for “\(path)” (\(named)). Try again later.")
         }
     }
 }

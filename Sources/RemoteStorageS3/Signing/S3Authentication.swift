@@ -2,7 +2,7 @@ import Foundation
 import NIOHTTP1
 import RemoteStorageHTTP
 
-/// Signs each request anew, each time that it is sent.
+/// Signs each request again each time it is sent.
 struct S3Authentication: HTTPAuthentication {
     let signature: SignatureV4?
     var now: @Sendable () -> Date = { Date() }

@@ -3,7 +3,7 @@ import Foundation
 
 /// AWS Signature Version 4 in a request's headers, as Amazon documents it for S3.
 struct SignatureV4: Sendable {
-    /// The SHA-256 of a payload that is empty.
+    /// The SHA-256 of an empty payload.
     static let emptyPayload = hexadecimal(SHA256.hash(data: [UInt8]()))
 
     let credentials: S3Credentials
@@ -14,11 +14,11 @@ struct SignatureV4: Sendable {
     ///
     /// - Parameters:
     ///   - method: The request's method.
-    ///   - target: Its path and query as they are sent: percent-encoded, the parameters in order of their names, each with
-    ///     an equals sign.
-    ///   - headers: What is signed: all headers that matter, with `Host` and `X-Amz-Date`.
+    ///   - target: Its path and query as they are sent: percent-encoded, the parameters sorted by name, each with an equals
+    ///     sign.
+    ///   - headers: The headers to sign, including `Host` and `X-Amz-Date`.
     ///   - payload: The SHA-256 of the payload, in hexadecimal.
-    ///   - date: When it is sent.
+    ///   - date: The time of the request.
     /// - Returns: The value of the `Authorization` header.
     func authorization(
         _ method: String,
@@ -50,13 +50,13 @@ struct SignatureV4: Sendable {
         Array(HMAC<SHA256>.authenticationCode(for: Array(text.utf8), using: SymmetricKey(data: key)))
     }
 
-    /// A header's value without spaces around it, and one where there are several.
+    /// A header's value without surrounding spaces, and with a single space instead of several.
     private func canonical(_ value: String) -> String {
         value.split { $0 == " " || $0 == "\t" }.joined(separator: " ")
     }
 }
 
-/// A moment as signatures write it, in UTC.
+/// A time as signatures write it, in UTC.
 struct SigningDate: Equatable, Sendable {
     /// The day: `20130524`.
     let day: String

@@ -1,10 +1,10 @@
 import RemoteStorage
 
-// What is written is what is read.
+// Checks of reading and writing files.
 extension BackendCheck {
-    /// What ``/RemoteStorage/RemoteBackend/capabilities()`` and ``/RemoteStorage/RemoteBackend/identity`` say.
+    /// Checks ``/RemoteStorage/RemoteBackend/capabilities()`` and ``/RemoteStorage/RemoteBackend/identity``.
     public static let steadyCapabilities = BackendCheck(
-        "capabilities and identity are the same whenever they are asked for"
+        "Capabilities and identity never change"
     ) { trial in
         try trial.require(!trial.backend.identity.isEmpty, "the identity is empty")
         let before = trial.backend.identity
@@ -15,31 +15,31 @@ extension BackendCheck {
 
     private static let boundaries = [1, 512, 4096, 8192, 16384, 65536, RemoteContent.chunkSize]
 
-    /// Files of sizes around every buffer's.
+    /// Checks files whose sizes are close to common buffer sizes.
     public static let roundTrip = BackendCheck(
-        "a file of any size is read as it was written"
+        "Reading a file of any size returns the written bytes"
     ) { trial in
         let sizes = [0] + boundaries.flatMap { [$0 - 1, $0, $0 + 1] } + [2 * RemoteContent.chunkSize + 3]
         for size in Set(sizes).sorted() {
             let path = try RemotePath("a/b/\(size)")
             let bytes = pattern(size, size)
             let written = try await trial.backend.write(bytes, to: path, when: .always)
-            try trial.requireEqual(written.name, "\(size)", "what was written is called")
-            try trial.requireEqual(written.kind, .file, "what was written is a")
-            try trial.requireEqual(written.size, Int64(size), "what was written has a size of")
+            try trial.requireEqual(written.name, "\(size)", "the name of the written item")
+            try trial.requireEqual(written.kind, .file, "the kind of the written item")
+            try trial.requireEqual(written.size, Int64(size), "the size of the written item")
             guard let status = try await trial.backend.status(of: path) else {
-                throw BackendTrial.Violation(words: "“\(path)” was written and isn't there")
+                throw BackendTrial.Violation(words: "“\(path)” was written, but doesn't exist")
             }
-            try trial.requireEqual(status.size, written.size, "the size of “\(path)” is")
-            try trial.requireEqual(status.kind, .file, "“\(path)” is a")
-            try trial.requireEqual(try await trial.backend.read(path)?.length, Int64(size), "“\(path)” is as long as")
-            try await trial.requireBytes(bytes, at: path, "written and read")
+            try trial.requireEqual(status.size, written.size, "the size of “\(path)”")
+            try trial.requireEqual(status.kind, .file, "the kind of “\(path)”")
+            try trial.requireEqual(try await trial.backend.read(path)?.length, Int64(size), "the length of “\(path)”")
+            try await trial.requireBytes(bytes, at: path, "after a write")
         }
     }
 
-    /// Contents in chunks of every kind.
+    /// Checks contents with chunks of many sizes.
     public static let contentShapes = BackendCheck(
-        "a content may come in chunks of any size, and without saying its length"
+        "A content may have chunks of any size, and no announced length"
     ) { trial in
         let bytes = pattern(100_000)
         for (number, chunk) in [1000, 4096, 65537, 100_000].enumerated() {
@@ -47,7 +47,7 @@ extension BackendCheck {
                 let path = try RemotePath("\(number)-\(announces)")
                 let content = RemoteContent(bytes, chunkSize: chunk, announces: announces)
                 let written = try await trial.backend.write(content, to: path, when: .always)
-                try trial.requireEqual(written.size, Int64(bytes.count), "what was written has a size of")
+                try trial.requireEqual(written.size, Int64(bytes.count), "the size of the written item")
                 try await trial.requireBytes(bytes, at: path, "written in chunks of \(chunk)")
             }
         }
@@ -62,9 +62,9 @@ extension BackendCheck {
         }
     }
 
-    /// Contents that aren't as long as they say.
+    /// Checks contents that aren't as long as they announce.
     public static let wrongLength = BackendCheck(
-        "a content that isn't as long as it says is refused and leaves nothing"
+        "A content that isn't as long as it announces is refused and leaves nothing"
     ) { trial in
         let path = try RemotePath("directory/file")
         for (announced, actual) in [(5, 1), (1, 5), (100_000, 99_999), (99_999, 100_000)] {
@@ -76,13 +76,13 @@ extension BackendCheck {
             try await trial.requireError(.wrongLength, of: "writing \(actual) bytes as \(announced)") {
                 try await trial.backend.write(content, to: path, when: .always)
             }
-            try await trial.requireBytes(nil, at: path, "a refused write")
+            try await trial.requireBytes(nil, at: path, "after a refused write")
         }
     }
 
-    /// Parts of files.
+    /// Checks reads of parts of files.
     public static let ranges = BackendCheck(
-        "a range gives just its bytes, as far as the file has them"
+        "Reading a range returns exactly its bytes, cut off at the file's end"
     ) { trial in
         let path = try RemotePath("file")
         let all = pattern(200_000)
@@ -94,49 +94,49 @@ extension BackendCheck {
         for range in ranges {
             let expected = Array(all[Int(min(range.lowerBound, 200_000))..<Int(min(range.upperBound, 200_000))])
             guard let content = try await trial.backend.read(path, range: range) else {
-                throw BackendTrial.Violation(words: "the range \(range) of a file isn't there")
+                throw BackendTrial.Violation(words: "reading the range \(range) of a file returned nil")
             }
-            try trial.requireEqual(content.length, Int64(expected.count), "the length of the range \(range) is")
+            try trial.requireEqual(content.length, Int64(expected.count), "the length of the range \(range)")
             let bytes = try await content.bytes(upTo: 1 << 20)
             try trial.require(
                 bytes == expected,
-                "the range \(range) gave \(bytes.count) bytes from \(bytes.prefix(4)), not \(expected.count) from \(expected.prefix(4))"
+                "reading the range \(range) returned \(bytes.count) bytes from \(bytes.prefix(4)), not \(expected.count) from \(expected.prefix(4))"
             )
         }
         try trial.require(
             try await trial.backend.read(RemotePath("absent"), range: 0..<1) == nil,
-            "a range of a file that isn't there was given"
+            "reading a range of a missing file returned a content"
         )
     }
 
-    /// Absent, and empty.
+    /// Checks missing files and empty directories.
     public static let absence = BackendCheck(
-        "what isn't there is nil, and an empty directory isn't absent"
+        "A missing item is nil, and an empty directory isn't a missing one"
     ) { trial in
         let backend = trial.backend
         let (absent, empty) = (try RemotePath("absent"), try RemotePath("empty"))
-        try await trial.requireNames([], in: .root, "an empty place")
+        try await trial.requireNames([], in: .root, "an empty storage")
         try await backend.createDirectory(at: empty)
         try await trial.requireNames([], in: empty, "an empty directory")
         try await backend.write([], to: empty.appending("file"), when: .always)
         for path in [
             absent, try absent.appending("x"), try RemotePath("empty/file/x"), try RemotePath("empty/file/x/y"),
         ] {
-            try trial.require(try await backend.status(of: path) == nil, "“\(path)” has a status and isn't there")
-            try trial.require(try await backend.list(path) == nil, "“\(path)” is listed and isn't there")
-            try trial.require(try await backend.read(path) == nil, "“\(path)” is read and isn't there")
+            try trial.require(try await backend.status(of: path) == nil, "“\(path)” doesn't exist, but has a status")
+            try trial.require(try await backend.list(path) == nil, "“\(path)” doesn't exist, but is listed")
+            try trial.require(try await backend.read(path) == nil, "“\(path)” doesn't exist, but can be read")
             try await backend.remove(path)
         }
         try await backend.remove(empty.appending("file"))
         try await trial.requireNames([], in: empty, "an emptied directory")
-        try await trial.requireNames(["empty"], in: .root, "after removing what isn't there")
-        try trial.requireEqual(try await backend.status(of: empty)?.kind, .directory, "an empty directory is a")
-        try trial.requireEqual(try await backend.status(of: .root)?.kind, .directory, "the root is a")
+        try await trial.requireNames(["empty"], in: .root, "after removing missing items")
+        try trial.requireEqual(try await backend.status(of: empty)?.kind, .directory, "the kind of an empty directory")
+        try trial.requireEqual(try await backend.status(of: .root)?.kind, .directory, "the kind of the root")
     }
 
-    /// Files where directories are needed.
+    /// Checks files where directories are needed, and the reverse.
     public static let wrongKinds = BackendCheck(
-        "a file where a directory is needed, and the other way round, is refused and changes nothing"
+        "A file where a directory is needed, or the reverse, is refused and changes nothing"
     ) { trial in
         let backend = trial.backend
         let (file, directory) = (try RemotePath("file"), try RemotePath("directory"))
@@ -145,10 +145,10 @@ extension BackendCheck {
         try await backend.createDirectory(at: directory)
         let inFile = try file.appending("x")
         try await trial.requireError(.wrongKind, of: "listing a file") { try await backend.list(file) }
-        try await trial.requireError(.wrongKind, of: "making a directory where a file is") {
+        try await trial.requireError(.wrongKind, of: "creating a directory where a file is") {
             try await backend.createDirectory(at: file)
         }
-        try await trial.requireError(.wrongKind, of: "making a directory in a file") {
+        try await trial.requireError(.wrongKind, of: "creating a directory in a file") {
             try await backend.createDirectory(at: inFile)
         }
         try await trial.requireError(.wrongKind, of: "writing into a file as into a directory") {
@@ -173,9 +173,9 @@ extension BackendCheck {
         try await trial.requireNames(["directory", "file"], in: .root, "after refused requests")
     }
 
-    /// Replacing what is being read.
+    /// Checks a file that is replaced while it is read.
     public static let oneVersion = BackendCheck(
-        "what is read is one version, even if it is replaced or removed meanwhile"
+        "A read returns one version of a file, even if the file is replaced or removed in the meantime"
     ) { trial in
         let path = try RemotePath("file")
         let versions = [pattern(300_000, 1), pattern(300_001, 2)]
@@ -189,18 +189,18 @@ extension BackendCheck {
                 let bytes = try await content?.bytes(upTo: 1 << 20)
                 try trial.require(
                     bytes == version,
-                    "a file that was replaced while it was read gave a mixture, or nothing"
+                    "reading a file that was replaced in the meantime returned a mixture of versions, or nothing"
                 )
             } catch let error as RemoteError where error.code == .unavailable {
-                // Without an end, so that nobody takes it for whole.
+                // Allowed: an error instead of an end, so that the reader doesn't mistake the bytes for the whole file.
             }
         }
-        try trial.require(try await trial.backend.read(path) == nil, "a removed file is still there")
+        try trial.require(try await trial.backend.read(path) == nil, "a removed file still exists")
     }
 
-    /// Going on with a write that was cut off.
+    /// Checks the resumption of an interrupted write.
     public static let resumption = BackendCheck(
-        "a write that is repeated after it was cut off holds nothing of the first one, and one that goes on all of it"
+        "A repeated write keeps nothing of an interrupted one, and a resumed write keeps all of it"
     ) { trial in
         let backend = trial.backend
         let (path, directory) = (try RemotePath("directory/file"), try RemotePath("directory"))
@@ -209,7 +209,7 @@ extension BackendCheck {
         }
         let keeps = try await backend.capabilities().contains(.resumableWrite)
         let receipts = InMemoryReceipts()
-        // Large enough where parts of some megabytes are kept.
+        // Large enough for storages that keep parts of some megabytes.
         let unit = keeps ? 8_000_000 : 100_000
         let bytes = pattern(3 * unit + 1)
         let cutOff = { @Sendable (range: Range<Int>) in
@@ -225,16 +225,16 @@ extension BackendCheck {
         }
         let checkKept = { @Sendable (kept: Int64, limit: Int) in
             let range = keeps ? 1...Int64(limit) : 0...0
-            try trial.require(range.contains(kept), "\(kept) bytes are kept of \(limit), where it may be \(range)")
+            try trial.require(range.contains(kept), "\(kept) of \(limit) bytes are kept, not \(range)")
         }
-        try await trial.requireContentFailure(of: "a write that may go on") {
+        try await trial.requireContentFailure(of: "a resumable write") {
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
-                try trial.requireEqual(kept, 0, "kept before anything was written")
+                try trial.requireEqual(kept, 0, "the kept bytes before the first write")
                 return RemoteContentRest(cutOff(0..<2 * unit), after: 0)
             }
         }
         let first = Question()
-        try await trial.requireContentFailure(of: "a write that goes on") {
+        try await trial.requireContentFailure(of: "a resumed write") {
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
                 if !(await first.isOver) { try checkKept(kept, 2 * unit) }
                 await first.end()
@@ -242,13 +242,13 @@ extension BackendCheck {
             }
         }
         let names = try await backend.list(directory)?.map(\.name) ?? []
-        try trial.requireEqual(names, [], "after writes that were cut off")
+        try trial.requireEqual(names, [], "the list after interrupted writes")
         try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
             try checkKept(kept, 5 * unit / 2)
             return RemoteContentRest(RemoteContent(Array(bytes[Int(kept)...])), after: kept)
         }
         try await trial.requireBytes(bytes, at: path, "written in three pieces")
-        try await trial.requireError(.alreadyExists, of: "going on with a file that is there, if absent") {
+        try await trial.requireError(.alreadyExists, of: "resuming the write of an existing file, if absent") {
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { _ in
                 RemoteContentRest(.failing(after: 1), after: 0)
             }
@@ -259,7 +259,7 @@ extension BackendCheck {
     }
 }
 
-/// A question that is over once it was answered.
+/// Whether `rest` has been called: the check applies to its first call only.
 private actor Question {
     private(set) var isOver = false
     func end() { isOver = true }

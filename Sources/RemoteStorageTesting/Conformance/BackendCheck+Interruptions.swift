@@ -1,13 +1,13 @@
 import RemoteStorage
 
-// What is cut off leaves nothing, and holds up nobody.
+// Checks of interrupted and concurrent requests: they leave nothing, and block no other request.
 extension BackendCheck {
     private static let old = pattern(150_000, 1)
     private static let new = pattern(150_000, 2)
 
-    /// Looking in the middle of a write.
+    /// Checks a file in the middle of a write.
     public static let unfinishedWrites = BackendCheck(
-        "nobody sees a file before all of it is written"
+        "A file is invisible until it is completely written"
     ) { trial in
         let backend = trial.backend
         let (directory, path) = (try RemotePath("directory"), try RemotePath("directory/file"))
@@ -17,13 +17,13 @@ extension BackendCheck {
             let content = RemoteContent(
                 Array(new.prefix(100_000)),
                 then: {
-                    try await trial.requireBytes(before, at: path, "\(state) in the middle of being written")
+                    try await trial.requireBytes(before, at: path, "\(state) in the middle of its write")
                     let listed = try await backend.list(directory) ?? []
                     let sizes = listed.map { "\($0.name): \($0.size)" }
                     let expected = before.map { ["file: \($0.count)"] } ?? []
-                    try trial.requireEqual(sizes, expected, "in the middle of writing \(state), the list is")
+                    try trial.requireEqual(sizes, expected, "the list in the middle of writing \(state)")
                     let status = try await backend.status(of: path)
-                    try trial.requireEqual(status?.size, before.map { Int64($0.count) }, "\(state) has a size of")
+                    try trial.requireEqual(status?.size, before.map { Int64($0.count) }, "the size of \(state)")
                 },
                 Array(new.dropFirst(100_000))
             )
@@ -33,9 +33,9 @@ extension BackendCheck {
         }
     }
 
-    /// Contents that throw.
+    /// Checks contents that throw.
     public static let failingContent = BackendCheck(
-        "a write whose content fails throws that error and leaves everything as it was"
+        "A write whose content fails throws that error and changes nothing"
     ) { trial in
         let backend = trial.backend
         let (directory, path) = (try RemotePath("directory"), try RemotePath("directory/file"))
@@ -57,9 +57,9 @@ extension BackendCheck {
         try await trial.requireNames(["file"], in: directory, "after failed writes")
     }
 
-    /// Writes that are cancelled in the middle.
+    /// Checks writes that are cancelled in the middle.
     public static let cancelledWrite = BackendCheck(
-        "a write that is cancelled in the middle leaves everything as it was"
+        "A write that is cancelled in the middle changes nothing"
     ) { trial in
         let backend = trial.backend
         let (directory, path) = (try RemotePath("directory"), try RemotePath("directory/file"))
@@ -83,15 +83,15 @@ extension BackendCheck {
                 try trial.requireEqual(
                     try await backend.list(directory)?.map(\.name) ?? [],
                     before == nil ? [] : ["file"],
-                    "after a cancelled write, the list is"
+                    "the list after a cancelled write"
                 )
             }
         }
     }
 
-    /// Reading that is cancelled in the middle.
+    /// Checks reads that are cancelled in the middle.
     public static let cancelledReading = BackendCheck(
-        "what is read by a cancelled task never ends early"
+        "A content that a cancelled task reads never ends early without an error"
     ) { trial in
         let path = try RemotePath("file")
         let bytes = pattern(3 * RemoteContent.chunkSize + 5)
@@ -114,13 +114,13 @@ extension BackendCheck {
         }
         try trial.require(
             read == nil || read == bytes.count,
-            "reading in a cancelled task ended after \(read ?? 0) of \(bytes.count) bytes as if that were all"
+            "reading in a cancelled task ended after \(read ?? 0) of \(bytes.count) bytes without an error"
         )
     }
 
-    /// Tasks that are cancelled from the start.
+    /// Checks tasks that are cancelled from the start.
     public static let cancelledTask = BackendCheck(
-        "a request of a task that is cancelled already does nothing"
+        "A request of a cancelled task changes nothing"
     ) { trial in
         let backend = trial.backend
         let (path, other) = (try RemotePath("file"), try RemotePath("other"))
@@ -153,13 +153,13 @@ extension BackendCheck {
         try await trial.requireNames(["file"], in: .root, "after requests of cancelled tasks")
     }
 
-    /// Requests beside a write that takes its time.
+    /// Checks requests during a slow write.
     public static let sideBySide = BackendCheck(
-        "no request waits for another"
+        "No request waits for another"
     ) { trial in
         let backend = trial.backend
         let writers = trial.effort.racers
-        // Each write goes on when all have begun: one that waited for another would never end.
+        // Each write continues when all have started: a write that waits for another one never ends.
         let meeting = Meeting(of: writers)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<writers {
@@ -179,7 +179,7 @@ extension BackendCheck {
             try await group.waitForAll()
         }
         for number in 0..<writers {
-            try await trial.requireBytes([1, 2], at: RemotePath("file \(number)"), "written beside others")
+            try await trial.requireBytes([1, 2], at: RemotePath("file \(number)"), "written concurrently with others")
         }
     }
 }

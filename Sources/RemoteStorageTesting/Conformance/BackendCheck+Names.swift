@@ -1,10 +1,10 @@
 import RemoteStorage
 
-// Names are kept, and none leads anywhere else.
+// Checks of names: they stay unchanged, and no name leads out of its directory.
 extension BackendCheck {
-    /// Names with characters that mean something in URLs.
+    /// Checks names with characters that have a meaning in URLs.
     public static let plainNames = BackendCheck(
-        "spaces, %, + and # in names are kept as they are"
+        "Spaces, %, + and # in names stay unchanged"
     ) { trial in
         let names = [
             " leading", "trailing ", "a b", "%", "100%", "%20", "%2e%2e", "%252f", "+plus+", "#hash?&=", "a;b", "a:b@c",
@@ -13,16 +13,16 @@ extension BackendCheck {
         try await keeps(names, trial)
     }
 
-    /// Names that some programs don't show.
+    /// Checks names that some programs hide.
     public static let dottedNames = BackendCheck(
-        "names that begin with a dot are kept and listed"
+        "Names that begin with a dot are kept and listed"
     ) { trial in
         try await keeps([".hidden", "...", ".registering-1", ".a b%"], trial)
     }
 
-    /// Names beyond ASCII.
+    /// Checks names beyond ASCII.
     public static let unicodeNames = BackendCheck(
-        "names beyond ASCII are kept, in either normal form"
+        "Names beyond ASCII are kept, in either normal form"
     ) { trial in
         try await keeps(["ü文書👩‍👩‍👧", "שלום", "a\u{301}\u{323}", "İstanbul", "ﬁ"], trial)
         for (form, name) in [("composed", "caf\u{E9}"), ("decomposed", "cafe\u{301}")] {
@@ -33,9 +33,9 @@ extension BackendCheck {
         }
     }
 
-    /// Names that some storage can't hold.
+    /// Checks names that some storages don't support.
     public static let oddNames = BackendCheck(
-        "an odd name is kept as it is, or refused before anything is written"
+        "An unusual name stays unchanged, or is refused before anything is written"
     ) { trial in
         let names = [
             "back\\slash", "\"'`$(x);|*", "<tag>&amp;", "new\nline", "tab\t", "\u{1}", "\u{7F}", "CON", "aux.txt",
@@ -59,9 +59,9 @@ extension BackendCheck {
         }
     }
 
-    /// Names that would lead elsewhere if they were decoded once too often.
+    /// Checks names that leave their directory if they are decoded once too often.
     public static let insideTheRoot = BackendCheck(
-        "no name leads out of its directory"
+        "No name leads out of its directory"
     ) { trial in
         let backend = trial.backend
         let names = [
@@ -76,12 +76,12 @@ extension BackendCheck {
             let path = try inner.appending(name)
             do {
                 _ = try await backend.status(of: path)
-                try trial.require(try await backend.read(path) == nil, "“\(path)” is read although nobody wrote it")
+                try trial.require(try await backend.read(path) == nil, "“\(path)” was never written, but can be read")
                 try await backend.write([9], to: path, when: .ifAbsent)
                 try await trial.requireBytes([9], at: path, "a name that tries to leave")
                 try await backend.remove(path)
             } catch let error as RemoteError where [.invalidPath, .unsupported].contains(error.code) {
-                // As good: it went nowhere.
+                // A refusal is as good: the request left its directory unchanged.
             }
             try await trial.requireNames([], in: inner, "after “\(name)”")
             try await trial.requireNames(["canary", "inner"], in: RemotePath("jail"), "after “\(name)”")
@@ -90,7 +90,7 @@ extension BackendCheck {
         try await trial.requireBytes([1, 2, 3], at: canary, "a file outside")
     }
 
-    /// Writes a file of each name and looks for it in every way.
+    /// Requires that files and directories of these names are found by every request.
     private static func keeps(_ names: [String], _ trial: BackendTrial) async throws {
         let directory = try RemotePath("odd")
         for name in names {
@@ -100,9 +100,9 @@ extension BackendCheck {
         for name in names {
             let path = try directory.appending(name)
             try await trial.requireBytes(Array(name.utf8), at: path, "the name “\(name)”")
-            try trial.requireEqual(try await trial.backend.status(of: path)?.name, name, "the status is of")
+            try trial.requireEqual(try await trial.backend.status(of: path)?.name, name, "the name in the status")
         }
-        // As directories, and as the names that files are moved and copied to.
+        // The same names as directories, and as destinations of copies and moves.
         for name in names {
             let path = try RemotePath("directories").appending(name)
             try await trial.backend.write([1], to: path.appending(name), when: .always)

@@ -1,16 +1,16 @@
 import RemoteStorage
 
-// Conditions, alone and in races: what is claimed is tested hard.
+// Checks of conditions, without and with races.
 extension BackendCheck {
-    /// Conditions while nobody else writes.
+    /// Checks conditions without concurrent writes.
     public static let conditions = BackendCheck(
-        "a file that is there isn't written “if absent”, and its content isn't read"
+        "A write “if absent” to an existing file is refused, and its content isn't read"
     ) { trial in
         let backend = trial.backend
         let path = try RemotePath("file")
         try await backend.write([1], to: path, when: .ifAbsent)
         for _ in 0..<2 {
-            try await trial.requireError(.alreadyExists, of: "writing a file that is there, if absent") {
+            try await trial.requireError(.alreadyExists, of: "writing an existing file, if absent") {
                 try await backend.write(.failing(after: 1), to: path, when: .ifAbsent)
             }
         }
@@ -22,9 +22,9 @@ extension BackendCheck {
         try await trial.requireBytes([3], at: path, "created again after it was removed")
     }
 
-    /// Replacing a certain version.
+    /// Checks the replacement of a certain version.
     public static let conditionalReplace = BackendCheck(
-        "a file is replaced “if it matches” only while it is that version; of all who replace one at once, one wins"
+        "A write “if it matches” replaces only that version, and exactly one of several concurrent writes succeeds"
     ) { trial in
         let backend = trial.backend
         let path = try RemotePath("file")
@@ -46,7 +46,7 @@ extension BackendCheck {
                 try await backend.copy(path, to: path, when: .ifMatches(stale))
             }
         }
-        try await trial.requireError(.preconditionFailed, of: "replacing what isn't there") {
+        try await trial.requireError(.preconditionFailed, of: "replacing a missing file") {
             try await backend.write([3], to: RemotePath("absent"), when: .ifMatches(tag))
         }
         try await trial.requireBytes([2], at: path, "after refused writes")
@@ -59,19 +59,19 @@ extension BackendCheck {
                 let content = RemoteContent([UInt8(number)], then: { await meeting.arrive(number) }, [1])
                 try await backend.write(content, to: path, when: .ifMatches(tag))
             }
-            try trial.requireEqual(winners.count, 1, "the number of those who replaced the same version")
+            try trial.requireEqual(winners.count, 1, "the number of writes that replaced the same version")
             try await trial.requireBytes([UInt8(winners[0]), 1], at: path, "the winner's file")
         }
     }
 
     private static func tag(of path: RemotePath, _ trial: BackendTrial) async throws -> RemoteTag {
         guard let tag = try await trial.backend.status(of: path)?.tag else {
-            throw BackendTrial.Violation(words: "conditionalReplace is claimed, and “\(path)” has no tag to match")
+            throw BackendTrial.Violation(words: "conditionalReplace is claimed, but “\(path)” has no tag to match")
         }
         return tag
     }
 
-    /// What isn't claimed is right while nobody interferes, or refused by its name.
+    /// Requires a correct replacement without concurrent writes, or a refusal that names the missing capability.
     private static func keepsVersionsUnclaimed(_ trial: BackendTrial, _ path: RemotePath) async throws {
         let backend = trial.backend
         let name = "\(RemoteCapabilities.conditionalReplace)"
@@ -97,16 +97,16 @@ extension BackendCheck {
         try trial.require(bytes == [1] || bytes == [2], "a refused write changed the file")
     }
 
-    /// Racing to create a file.
+    /// Checks a race to create a file.
     public static let exclusiveCreate = BackendCheck(
-        "of all who create a file at once, one wins, and the file is the winner's"
+        "Exactly one of several concurrent creations of a file succeeds, and the file has its bytes"
     ) { trial in
         guard trial.claimed.contains(.exclusiveCreate) else { return }
         let backend = trial.backend
         for round in 0..<trial.effort.rounds {
             let path = try RemotePath("directory \(round)/file")
             let source = try RemotePath("source \(round)")
-            // All have passed every check that comes before the content, then all commit.
+            // All writers pass every check that precedes the content, and then all commit.
             let meeting = Meeting(of: trial.effort.racers)
             let byCopy = round % 4 == 3
             if byCopy { try await backend.write([9], to: source, when: .always) }
@@ -116,16 +116,16 @@ extension BackendCheck {
                 let content = RemoteContent(bytes, then: { await meeting.arrive(number) }, bytes)
                 try await backend.write(content, to: path, when: .ifAbsent)
             }
-            try trial.requireEqual(winners.count, 1, "the number of those who created the same file")
+            try trial.requireEqual(winners.count, 1, "the number of writes that created the same file")
             let expected = byCopy ? [9] : [UInt8](repeating: UInt8(winners[0]), count: 2000)
             try await trial.requireBytes(expected, at: path, "the winner's file")
             try await trial.requireNames(["file"], in: RemotePath("directory \(round)"), "after the race")
         }
     }
 
-    /// Racing to move a directory.
+    /// Checks a race to move a directory.
     public static let exclusiveDirectoryMove = BackendCheck(
-        "of all who move a directory to one name at once, one wins, and the directory is the winner's"
+        "Exactly one of several concurrent moves to one name succeeds, and its directory gets that name"
     ) { trial in
         guard trial.claimed.contains(.exclusiveDirectoryMove) else { return }
         let backend = trial.backend
@@ -137,7 +137,7 @@ extension BackendCheck {
             let winners = try await trial.winners { number in
                 try await backend.move(RemotePath("staging \(number)"), to: destination)
             }
-            try trial.requireEqual(winners.count, 1, "the number of those who moved a directory to the same name")
+            try trial.requireEqual(winners.count, 1, "the number of moves to the same name that succeeded")
             try await trial.requireNames(["x"], in: destination, "the winner's directory")
             try await trial.requireBytes([UInt8(winners[0])], at: destination.appending("x"), "the winner's directory")
             for number in 0..<trial.effort.racers where number != winners[0] {
@@ -150,9 +150,9 @@ extension BackendCheck {
         }
     }
 
-    /// Reading what is being replaced.
+    /// Checks reads of a file that is being replaced.
     public static let atomicReplace = BackendCheck(
-        "whoever reads a file while it is replaced sees one version whole"
+        "A reader of a file that is being replaced sees one complete version"
     ) { trial in
         guard trial.claimed.contains(.atomicReplace) else { return }
         let backend = trial.backend
@@ -169,11 +169,11 @@ extension BackendCheck {
                     for _ in 0..<count {
                         guard let bytes = try await backend.bytes(at: path, upTo: 1 << 24), let first = bytes.first
                         else {
-                            throw BackendTrial.Violation(words: "a file that is being replaced was absent, or empty")
+                            throw BackendTrial.Violation(words: "a file that is being replaced was missing, or empty")
                         }
                         try trial.require(
                             bytes == version(Int(first)),
-                            "a file that is being replaced gave \(bytes.count) bytes from \(first) on: it was torn"
+                            "a file that is being replaced had \(bytes.count) bytes from \(first) on: a torn write"
                         )
                     }
                 }
@@ -183,9 +183,9 @@ extension BackendCheck {
         try await trial.requireBytes(version(count), at: path, "the last version")
     }
 
-    /// Making the same directories.
+    /// Checks concurrent creations of the same directories.
     public static let racingDirectories = BackendCheck(
-        "all who make the same directories at once succeed"
+        "All of several concurrent creations of the same directories succeed"
     ) { trial in
         let backend = trial.backend
         for round in 0..<trial.effort.rounds {
@@ -194,7 +194,7 @@ extension BackendCheck {
                 try await backend.write([1], to: path.appending("\(number)"), when: .always)
                 try await backend.createDirectory(at: path.appending("e"))
             }
-            try trial.requireEqual(winners.count, trial.effort.racers, "the number of those who succeeded")
+            try trial.requireEqual(winners.count, trial.effort.racers, "the number of creations that succeeded")
             try trial.requireEqual(try await backend.list(path)?.count, trial.effort.racers + 1, "the number of files")
         }
     }

@@ -1,9 +1,9 @@
 import RemoteStorage
 
 extension BackendCheck {
-    /// Going on with another content than the one that was cut off.
+    /// Checks the resumption of a write whose content has changed.
     public static let changedResumption = BackendCheck(
-        "a write that goes on with a changed content keeps nothing that an earlier attempt sent after the change"
+        "A write resumed with a changed content keeps nothing that an earlier attempt sent after the change"
     ) { trial in
         let backend = trial.backend
         guard try await backend.capabilities().contains(.resumableWrite) else { return }
@@ -12,26 +12,26 @@ extension BackendCheck {
         let former = pattern(24_000_000)
         let change = 9_000_000
         let bytes = former[..<change] + pattern(former.count - change, 1)
-        try await trial.requireContentFailure(of: "a write that may go on") {
+        try await trial.requireContentFailure(of: "a resumable write") {
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { _ in
                 RemoteContentRest(.cutOff(former), after: 0)
             }
         }
-        try await trial.requireContentFailure(of: "a write that goes on with a changed content") {
+        try await trial.requireContentFailure(of: "a write resumed with a changed content") {
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
                 RemoteContentRest(.cutOff([]), after: min(kept, Int64(change)))
             }
         }
         try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { kept in
-            try trial.require(kept <= change, "\(kept) bytes are kept, and \(change) of them are of the last attempt")
+            try trial.require(kept <= change, "\(kept) bytes are kept, but only \(change) are of the last attempt")
             return RemoteContentRest(RemoteContent(Array(bytes[Int(kept)...])), after: kept)
         }
-        try await trial.requireBytes(Array(bytes), at: path, "written in two pieces, of which one had changed")
+        try await trial.requireBytes(Array(bytes), at: path, "written in two pieces, the second of them changed")
     }
 }
 
 extension RemoteContent {
-    /// Some bytes, and then a failure.
+    /// Returns a content that is some bytes, then an error.
     fileprivate static func cutOff(_ bytes: [UInt8]) -> RemoteContent {
         RemoteContent(length: nil) {
             var rest = bytes[...]

@@ -1,10 +1,10 @@
 import RemoteStorage
 
-// Lists, copies, moves and removals.
+// Checks of lists, copies, moves and removals.
 extension BackendCheck {
-    /// What a list says.
+    /// Checks the items of a list.
     public static let listing = BackendCheck(
-        "a list has each item once, by name, with its kind and size"
+        "A list has each item once, by name, with its kind and size"
     ) { trial in
         let backend = trial.backend
         let directory = try RemotePath("d")
@@ -13,18 +13,18 @@ extension BackendCheck {
         try await backend.write([], to: directory.appending("c"), when: .always)
         try await backend.createDirectory(at: RemotePath("d/e"))
         let items = try await backend.list(directory) ?? []
-        try trial.requireEqual(items.map(\.name), ["a", "b", "c", "e"], "the names in a list are")
-        try trial.requireEqual(items.map(\.kind), [.directory, .file, .file, .directory], "the kinds in a list are")
-        try trial.requireEqual(items.map(\.size), [0, 2, 0, 0], "the sizes in a list are")
+        try trial.requireEqual(items.map(\.name), ["a", "b", "c", "e"], "the names in a list")
+        try trial.requireEqual(items.map(\.kind), [.directory, .file, .file, .directory], "the kinds in a list")
+        try trial.requireEqual(items.map(\.size), [0, 2, 0, 0], "the sizes in a list")
         for item in items {
             let status = try await backend.status(of: directory.appending(item.name))
-            try trial.requireEqual(status, item, "the status of “\(item.name)” and its place in the list differ")
+            try trial.requireEqual(status, item, "the status of “\(item.name)” and its item in the list differ")
         }
     }
 
-    /// More than fits into one page of any server's.
+    /// Checks a list that exceeds a server's page.
     public static let longListing = BackendCheck(
-        "a list of thousands is complete"
+        "A list of thousands of files is complete"
     ) { trial in
         let (backend, count) = (trial.backend, trial.effort.listedFiles)
         let directory = try RemotePath("many")
@@ -48,16 +48,16 @@ extension BackendCheck {
         try trial.require(listed == names, "\(listed.count) items are listed in another order, or twice, not \(count)")
     }
 
-    /// Copies of files.
+    /// Checks copies of files.
     public static let copying = BackendCheck(
-        "a copy has the bytes of its source at that moment, by a write's conditions"
+        "A copy has the bytes that its source has at that moment, and obeys a write's conditions"
     ) { trial in
         let backend = trial.backend
         let (source, copy) = (try RemotePath("source"), try RemotePath("new/copy"))
         try await backend.write([1, 2, 3], to: source, when: .always)
         try await backend.copy(source, to: copy, when: .ifAbsent)
         try await trial.requireBytes([1, 2, 3], at: copy, "copied")
-        try await trial.requireError(.alreadyExists, of: "copying to a name that is taken, if absent") {
+        try await trial.requireError(.alreadyExists, of: "copying to an existing name, if absent") {
             try await backend.copy(source, to: copy, when: .ifAbsent)
         }
         try await backend.copy(source, to: copy, when: .always)
@@ -65,18 +65,18 @@ extension BackendCheck {
         try await trial.requireBytes([1, 2, 3], at: copy, "copied onto itself")
         try await trial.requireNames(["copy"], in: RemotePath("new"), "after copies")
         try await backend.write([9], to: source, when: .always)
-        try await trial.requireBytes([1, 2, 3], at: copy, "its source was replaced")
+        try await trial.requireBytes([1, 2, 3], at: copy, "after its source was replaced")
         try await backend.copy(source, to: copy, when: .always)
-        try await trial.requireBytes([9], at: copy, "copied onto a file that is there")
+        try await trial.requireBytes([9], at: copy, "copied onto an existing file")
         try await trial.requireBytes([9], at: source, "the source of a copy")
-        try await trial.requireError(.notFound, of: "copying what isn't there") {
+        try await trial.requireError(.notFound, of: "copying a missing file") {
             try await backend.copy(RemotePath("absent/x"), to: copy, when: .always)
         }
     }
 
-    /// Moves of files and directories.
+    /// Checks moves of files and directories.
     public static let moving = BackendCheck(
-        "a move takes a file or a whole directory along, and leaves nothing"
+        "A move transfers a file or a whole directory, and leaves nothing at the source"
     ) { trial in
         let backend = trial.backend
         let published = try RemotePath("published/store")
@@ -85,15 +85,15 @@ extension BackendCheck {
         try await backend.move(RemotePath("staging"), to: published)
         try trial.require(
             try await backend.status(of: RemotePath("staging")) == nil,
-            "a moved directory is still there"
+            "a moved directory still exists at its source"
         )
-        try trial.requireEqual(try await backend.status(of: published)?.name, "store", "a moved directory is called")
+        try trial.requireEqual(try await backend.status(of: published)?.name, "store", "the name of a moved directory")
         try await trial.requireNames(["deep", "empty"], in: published, "a moved directory")
         try await trial.requireBytes([1], at: RemotePath("published/store/deep/file"), "in a moved directory")
         try await backend.move(RemotePath("published/store/deep/file"), to: RemotePath("file"))
         try await trial.requireBytes([1], at: RemotePath("file"), "moved")
-        try await trial.requireNames([], in: RemotePath("published/store/deep"), "where a moved file was")
-        try await trial.requireError(.notFound, of: "moving what isn't there") {
+        try await trial.requireNames([], in: RemotePath("published/store/deep"), "the former directory of a moved file")
+        try await trial.requireError(.notFound, of: "moving a missing item") {
             try await backend.move(RemotePath("absent"), to: RemotePath("x"))
         }
         try await trial.requireError(.invalidPath, of: "moving a directory into itself") {
@@ -105,9 +105,9 @@ extension BackendCheck {
         try await trial.requireNames(["file", "published"], in: .root, "after moves")
     }
 
-    /// Moves onto what is there.
+    /// Checks moves onto existing items.
     public static let movingExclusively = BackendCheck(
-        "a move replaces nothing, not even an empty directory"
+        "A move replaces nothing, not even an empty directory"
     ) { trial in
         let backend = trial.backend
         try await backend.write([1], to: RemotePath("file"), when: .always)
@@ -131,9 +131,9 @@ extension BackendCheck {
         try await trial.requireBytes([4], at: RemotePath("other"), "after refused moves")
     }
 
-    /// Removals.
+    /// Checks removals.
     public static let removing = BackendCheck(
-        "a removal takes all that is in a directory, nothing beside it, and may be repeated"
+        "A removal removes a directory with its contents and nothing else, and may be repeated"
     ) { trial in
         let backend = trial.backend
         for name in ["a", "b/c", "b/d/e", "b/d/f/g", "b/d2"] {
@@ -142,13 +142,13 @@ extension BackendCheck {
         try await backend.write([2], to: RemotePath("tree-not"), when: .always)
         for _ in 0..<2 {
             try await backend.remove(RemotePath("tree/b/d"))
-            try await trial.requireNames(["c", "d2"], in: RemotePath("tree/b"), "beside what was removed")
+            try await trial.requireNames(["c", "d2"], in: RemotePath("tree/b"), "next to a removed directory")
         }
         for _ in 0..<2 {
             try await backend.remove(RemotePath("tree"))
-            try await trial.requireNames(["tree-not"], in: .root, "beside what was removed")
+            try await trial.requireNames(["tree-not"], in: .root, "next to a removed directory")
         }
         try await backend.write([3], to: RemotePath("tree/b/d/e"), when: .ifAbsent)
-        try await trial.requireNames(["d"], in: RemotePath("tree/b"), "a directory that was removed and made anew")
+        try await trial.requireNames(["d"], in: RemotePath("tree/b"), "a directory that was removed and created again")
     }
 }

@@ -1,25 +1,25 @@
 public import RemoteStorage
 
-/// One promise of ``/RemoteStorage/RemoteBackend``, and how it is tested.
+/// One promise of ``/RemoteStorage/RemoteBackend``, and its test.
 ///
-/// ``all`` is the conformance suite. A backend's tests adopt it in one line; with Swift Testing:
+/// ``all`` is the conformance suite. A backend's tests run it in one line; with Swift Testing:
 ///
 /// ```swift
 /// @Test(arguments: BackendCheck.all)
 /// func keepsItsPromises(check: BackendCheck) async throws { try await check.run(on: MyBackend()) }
 /// ```
 ///
-/// Each run needs an empty place of its own. What a backend claims by ``/RemoteStorage/RemoteBackend/capabilities()`` is tested as hard as
-/// can be; what it doesn't claim it has to do right as long as nobody interferes, or to refuse with
-/// ``/RemoteStorage/RemoteError/lacks(_:at:)``.
+/// Each run needs an empty storage of its own. The check tests the capabilities that a backend claims by
+/// ``/RemoteStorage/RemoteBackend/capabilities()`` under concurrent requests. Without a capability, the backend must work correctly as
+/// long as no other client interferes, or refuse with ``/RemoteStorage/RemoteError/lacks(_:at:)``.
 public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
-    /// How much is tried where more finds more.
+    /// The number of attempts in checks that find more errors with more attempts.
     public struct Effort: Sendable {
-        /// How often a race is run.
+        /// The number of times that a race is run.
         public var rounds: Int
-        /// How many requests race each other.
+        /// The number of requests that race each other.
         public var racers: Int
-        /// How many files the long list has.
+        /// The number of files in the long list.
         public var listedFiles: Int
 
         /// Creates an effort.
@@ -30,7 +30,7 @@ public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// What is promised, in a sentence.
+    /// The promise, in a sentence.
     public let promise: String
     private let body: @Sendable (BackendTrial) async throws -> Void
 
@@ -42,8 +42,8 @@ public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
     /// Tests the promise.
     ///
     /// - Parameters:
-    ///   - backend: The backend, with nothing in it. What is left in it afterwards isn't cleaned up.
-    ///   - effort: How much is tried.
+    ///   - backend: The backend, on an empty storage. The check doesn't remove the files that it leaves.
+    ///   - effort: The number of attempts.
     /// - Throws: A ``BrokenPromise``; `CancellationError` if the task is cancelled.
     public func run(on backend: any RemoteBackend, effort: Effort = Effort()) async throws {
         do {
@@ -59,7 +59,7 @@ public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
     /// The promise.
     public var description: String { promise }
 
-    /// Two checks are the same when they promise the same.
+    /// Two checks are equal if their promises are.
     public static func == (left: BackendCheck, right: BackendCheck) -> Bool { left.promise == right.promise }
 
     /// Hashes the promise.
@@ -70,9 +70,9 @@ public struct BackendCheck: Sendable, Hashable, CustomStringConvertible {
 public struct BrokenPromise: Error, Sendable, CustomStringConvertible {
     /// What ``/RemoteStorage/RemoteBackend`` promises.
     public let promise: String
-    /// What was seen instead.
+    /// What happened instead.
     public let violation: String
 
-    /// Both.
+    /// The promise and the violation.
     public var description: String { "A backend must keep this promise: \(promise)\nIt didn't: \(violation)." }
 }

@@ -1,20 +1,20 @@
 import RemoteStorage
 
-/// One backend that is tested, and short forms for testing it.
+/// A backend under test, and short forms for testing it.
 struct BackendTrial: Sendable {
-    /// What was seen instead of what was promised.
+    /// What happened instead of the promise.
     struct Violation: Error {
         let words: String
     }
 
-    /// What a content of ours throws, which no backend knows.
+    /// The error that a check's content throws, a type that no backend knows.
     struct ContentFailure: Error {}
 
     let backend: any RemoteBackend
     let claimed: RemoteCapabilities
     let effort: BackendCheck.Effort
 
-    // MARK: Seeing
+    // MARK: Requirements
 
     func require(_ condition: Bool, _ words: @autoclosure () -> String) throws {
         guard condition else { throw Violation(words: words()) }
@@ -47,20 +47,20 @@ struct BackendTrial: Sendable {
         try require(found == bytes, "\(subject): “\(path)” holds \(short(found)), not \(short(bytes))")
     }
 
-    /// Requires that a directory holds just these names.
+    /// Requires that a directory holds exactly these names.
     func requireNames(_ names: [String]?, in path: RemotePath, _ subject: String) async throws {
         let found = try await backend.list(path)?.map(\.name)
         try require(found == names, "\(subject): “\(path)” lists \(short(found)), not \(short(names))")
     }
 
-    /// Requires that `body` throws what a content of ours did.
+    /// Requires that `body` throws the error of the check's content.
     func requireContentFailure(of subject: String, _ body: () async throws -> some Any) async throws {
         do {
             _ = try await body()
         } catch is ContentFailure {
             return
         } catch {
-            throw Violation(words: "\(subject) threw \(error) instead of what its content threw")
+            throw Violation(words: "\(subject) threw \(error) instead of its content's error")
         }
         throw Violation(words: "\(subject) succeeded although its content failed")
     }
@@ -70,11 +70,11 @@ struct BackendTrial: Sendable {
         return String("\(value)".prefix(400))
     }
 
-    // MARK: Racing
+    // MARK: Races
 
-    /// Runs `attempt` by as many tasks at once as the effort says.
+    /// Runs `attempt` concurrently in as many tasks as the effort says.
     ///
-    /// Returns those that weren't told that the name is taken.
+    /// Returns the numbers of the tasks whose attempt wasn't refused by its condition.
     func winners(_ attempt: @escaping @Sendable (Int) async throws -> Void) async throws -> [Int] {
         try await withThrowingTaskGroup(of: Int?.self) { group in
             for number in 0..<effort.racers {
@@ -92,7 +92,7 @@ struct BackendTrial: Sendable {
     }
 }
 
-/// Where some tasks wait for each other, each as often as it likes.
+/// A barrier at which tasks wait for each other, and at which a task may arrive more than once.
 actor Meeting {
     private let size: Int
     private var arrived: Set<Int> = []
@@ -112,7 +112,7 @@ actor Meeting {
 }
 
 extension RemoteContent {
-    /// Bytes in chunks of a size, without or with their number announced.
+    /// Creates a content of chunks of one size, with or without an announced length.
     init(_ bytes: [UInt8], chunkSize: Int, announces length: Bool = true) {
         self.init(length: length ? Int64(bytes.count) : nil) {
             var offset = 0
@@ -124,7 +124,7 @@ extension RemoteContent {
         }
     }
 
-    /// Bytes in two chunks, between which something happens.
+    /// Creates a content of two chunks, and runs `body` between them.
     init(_ first: [UInt8], then body: @escaping @Sendable () async throws -> Void, _ second: [UInt8]) {
         self.init(length: Int64(first.count + second.count)) {
             var step = 0
@@ -141,12 +141,12 @@ extension RemoteContent {
         }
     }
 
-    /// A chunk, then an error.
+    /// Returns a content that is a chunk, then an error.
     static func failing(after count: Int) -> RemoteContent {
         RemoteContent([UInt8](repeating: 7, count: count), then: { throw BackendTrial.ContentFailure() }, [7])
     }
 
-    /// A chunk, then nothing until the task is cancelled, then the end as if all were well.
+    /// Returns a content that is a chunk, then waits until the task is cancelled, and then ends without an error.
     static func endless(after count: Int, reached: AsyncStream<Never>.Continuation) -> RemoteContent {
         let never = AsyncStream<Never>.makeStream()
         return RemoteContent(length: nil) {
@@ -162,7 +162,7 @@ extension RemoteContent {
     }
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Returns pseudorandom bytes, which differ between positions and between seeds.
 func pattern(_ count: Int, _ seed: Int = 0) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
         var value = UInt32(truncatingIfNeeded: seed &* 2_654_435_761 &+ 12345)

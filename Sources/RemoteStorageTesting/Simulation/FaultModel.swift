@@ -1,12 +1,12 @@
-/// How often a simulated storage misbehaves, and how.
+/// The faults of a simulated storage, and their probabilities.
 ///
-/// Chances are from 0 to 1, for each request by itself.
+/// A probability is from 0 to 1, and applies to each request independently.
 public struct FaultModel: Sendable {
-    /// How a server that doesn't want to answers.
+    /// An answer by which a server refuses a request.
     public struct Refusal: Sendable, Hashable, Error, CustomStringConvertible {
         /// The HTTP status.
         public var status: Int
-        /// When to come again, if it says so.
+        /// The delay before the next attempt, if the server names one.
         public var retryAfter: Duration?
 
         /// Creates a refusal.
@@ -15,12 +15,12 @@ public struct FaultModel: Sendable {
             self.retryAfter = retryAfter
         }
 
-        /// The status, and when to come again.
+        /// The status, and the delay before the next attempt.
         public var description: String {
             "HTTP status \(status)" + (retryAfter.map { ", Retry-After \($0)" } ?? "")
         }
 
-        /// Locked, too many requests, a failure, too busy; with and without a time.
+        /// The refusals locked, too many requests, server error and overloaded, with and without a delay.
         public static let all = [
             Refusal(423), Refusal(429), Refusal(429, retryAfter: .seconds(5)), Refusal(500), Refusal(503),
             Refusal(503, retryAfter: .seconds(120)),
@@ -33,23 +33,23 @@ public struct FaultModel: Sendable {
     public var lostReply = 0.0
     /// The request is refused by one of ``refusals``.
     public var refusal = 0.0
-    /// How it is refused.
+    /// The possible refusals.
     public var refusals = Refusal.all
-    /// What is read ends with an error in the middle.
+    /// A read ends with an error in the middle.
     public var abortedStream = 0.0
-    /// Where replacing isn't atomic, a write leaves a part of its content and fails.
+    /// If replacing isn't atomic, a write leaves a part of its content and fails.
     public var tornWrite = 0.0
-    /// Where reading isn't consistent, a file is opened some time after the server saw how long it is; with a clock only.
+    /// If reading isn't consistent, the server opens a file some time after it read its length; only with a clock.
     public var lateOpening = 0.0
-    /// A change is carried out a second time, some requests later, as a proxy that tries again does.
+    /// A change is carried out a second time, some requests later, as by a proxy that retries requests.
     public var duplicateDelivery = 0.0
-    /// A list is one of some requests ago.
+    /// A list is stale: it shows the state of some requests ago.
     public var staleListing = 0.0
-    /// A file is looked for as it was, or wasn't, some requests ago.
+    /// A file's status or content is stale: it shows the state of some requests ago.
     public var lateVisibility = 0.0
-    /// How long a request takes, by the simulation's clock.
+    /// The duration of a request, by the simulation's clock.
     public var latency: ClosedRange<Duration> = .zero ... .zero
-    /// By how much the place's clock is wrong.
+    /// The error of the storage's clock.
     public var clockSkew: Duration = .zero
 
     /// A storage without faults.
@@ -58,7 +58,7 @@ public struct FaultModel: Sendable {
     /// A storage without faults.
     public static let none = FaultModel()
 
-    /// Requests and answers get lost, streams break off, the server is too busy: what every network does at times.
+    /// Returns the faults of every network: lost requests and answers, aborted streams, overloaded servers.
     public static func network(_ chance: Double) -> FaultModel {
         var model = FaultModel()
         model.lostRequest = chance
@@ -69,6 +69,6 @@ public struct FaultModel: Sendable {
         return model
     }
 
-    /// A year, by which clocks may be wrong.
+    /// A year, as an example of a wrong clock.
     public static let year = Duration.seconds(366 * 86_400)
 }

@@ -2,7 +2,7 @@ import Foundation
 public import OperationsTesting
 public import RemoteStorage
 
-/// A device's connection to a place in memory, with the faults that a seed decides.
+/// A device's connection to a storage in memory, whose faults a seed decides.
 ///
 /// Several connections to one ``/RemoteStorage/InMemoryBackend`` are several devices at one storage, each with faults of its own. In a
 /// `Simulation`, whose seed decides the order of requests, the same two seeds give the same faults:
@@ -10,22 +10,22 @@ public import RemoteStorage
 /// ```swift
 /// try await Simulation.run(seed: 7) { simulation in
 ///     let backend = SimulatedBackend(.apache, faults: .network(0.1), seed: 7, clock: simulation.clock)
-///     // Whatever synchronizes through it.
+///     // The code under test, which synchronizes through the backend.
 /// }
 /// ```
 ///
-/// Without faults it keeps every promise of ``/RemoteStorage/RemoteBackend``. Faults that a backend can tell are thrown as
-/// ``/RemoteStorage/RemoteError/Code/unavailable``, as a backend throws them that has given up trying again.
+/// Without faults it keeps every promise of ``/RemoteStorage/RemoteBackend``. Faults that a backend can detect are thrown as
+/// ``/RemoteStorage/RemoteError/Code/unavailable``, like the error of a backend that has given up its retries.
 public actor SimulatedBackend: RemoteBackend {
-    /// How a place is gone.
+    /// The ways in which a storage can vanish.
     public enum Disappearance: Sendable {
-        /// Nothing answers.
+        /// The storage doesn't answer.
         case unreachable
-        /// Something answers, and is empty: a share that isn't mounted, a bucket that was made anew.
+        /// The storage answers, but is empty: a share that isn't mounted, a bucket that was created again.
         case empty
     }
 
-    /// The place's name, the same for all connections to it.
+    /// The storage's name, the same for all connections to it.
     public nonisolated let identity: String
     let server: SimulatedServer
     private let place: InMemoryBackend
@@ -34,23 +34,23 @@ public actor SimulatedBackend: RemoteBackend {
     private var generator: SplitMix64
     private var disappearance: Disappearance?
     private var requestsUntilDeath: Int?
-    /// What the place was at this connection's last requests.
+    /// The storage's states at this connection's last requests.
     private var past: [InMemoryBackend] = []
-    /// Changes that are carried out once more, and after how many requests.
+    /// Changes that are carried out once more, and the number of requests until then.
     private var duplicates: [(requests: Int, change: @Sendable (InMemoryBackend) async throws -> Void)] = []
-    /// How many requests were sent.
+    /// The number of requests that were sent.
     public private(set) var requestCount = 0
-    /// What went wrong, in order: which request, and how.
+    /// The faults in order, each with its request.
     public private(set) var log: [String] = []
 
-    /// Connects to a place.
+    /// Connects to a storage.
     ///
     /// - Parameters:
-    ///   - server: What kind of storage it is.
-    ///   - faults: How it misbehaves.
-    ///   - seed: Decides which requests do.
-    ///   - place: What is there, which several connections may share; a new one where it is `nil`.
-    ///   - clock: The simulation's, for latency; without one, requests take no time.
+    ///   - server: The kind of the storage.
+    ///   - faults: The storage's faults.
+    ///   - seed: Decides which requests have faults.
+    ///   - place: The storage's contents, which several connections may share; `nil` for an empty storage.
+    ///   - clock: The simulation's clock, for latency; without a clock, requests take no time.
     public init(
         _ server: SimulatedServer = .aws,
         faults: FaultModel = .none,
@@ -66,18 +66,18 @@ public actor SimulatedBackend: RemoteBackend {
         generator = SplitMix64(seed: seed)
     }
 
-    // MARK: What a test decides
+    // MARK: Controls for a test
 
-    /// Changes how the storage misbehaves from now on.
+    /// Changes the storage's faults from now on.
     public func set(_ faults: FaultModel) { self.faults = faults }
 
-    /// Makes the place vanish, for this connection, until ``reappear()``.
+    /// Makes the storage vanish, for this connection, until ``reappear()``.
     public func vanish(_ how: Disappearance) { disappearance = how }
 
-    /// Brings the place back.
+    /// Makes the storage reappear.
     public func reappear() { disappearance = nil }
 
-    /// Makes the device die: after this many more requests none is sent.
+    /// Makes the device die: it sends this many more requests, and then none.
     public func die(afterRequests count: Int) { requestsUntilDeath = count }
 
     /// Brings the device back to life.
@@ -85,22 +85,22 @@ public actor SimulatedBackend: RemoteBackend {
 
     // MARK: Requests
 
-    /// What the kind of storage guarantees.
+    /// Returns the capabilities of this kind of storage.
     public func capabilities() async throws -> RemoteCapabilities { server.capabilities }
 
-    /// What is at a path.
+    /// Returns the item at a path.
     public func status(of path: RemotePath) async throws -> RemoteItem? {
         let view = try await look("status of \(path)", faults.lateVisibility)
         return try await view.status(of: path).map(skewed)
     }
 
-    /// What is in a directory.
+    /// Returns the items in a directory.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
         let view = try await look("list of \(directory)", faults.staleListing)
         return try await view.list(directory)?.map(skewed)
     }
 
-    /// The bytes that a file has.
+    /// Returns the bytes of a file.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
         let view = try await look("read of \(path)", faults.lateVisibility)
         if range == nil, let clock, chance(faults.lateOpening) { return try await openLate(path, clock) }
@@ -112,14 +112,14 @@ public actor SimulatedBackend: RemoteBackend {
         return aborted(bytes.prefix(cut), content.length, path)
     }
 
-    /// Reads as a server does that asks how long a file is before it opens it: another device may come between.
+    /// Reads like a server that reads a file's length before it opens the file: another device may replace it in between.
     private func openLate(_ path: RemotePath, _ clock: SimulatedClock) async throws -> RemoteContent? {
         let size = try await place.status(of: path)?.size
         try await clock.sleep(for: faults.latency.upperBound)
         guard let content = try await place.read(path), let size, content.length != size else {
             return try await place.read(path)
         }
-        note("as long as the former one", "read of \(path)")
+        note("has the former version's length", "read of \(path)")
         let bytes = try await content.bytes(upTo: .max)
         return bytes.count > size ? RemoteContent(Array(bytes.prefix(Int(size)))) : aborted(bytes[...], size, path)
     }
@@ -140,7 +140,7 @@ public actor SimulatedBackend: RemoteBackend {
         }
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and its missing parents.
     public func createDirectory(at path: RemotePath) async throws {
         try await change("directory \(path)") { try await $0.createDirectory(at: path) }
     }
@@ -169,12 +169,12 @@ public actor SimulatedBackend: RemoteBackend {
             guard condition == .ifAbsent, !exclusive, target === place else {
                 return try await target.write(content, to: path, when: condition)
             }
-            // As a server does that looks first and writes then: others come between.
+            // Like a server that checks first and writes later: another device may write in between.
             if try await place.status(of: path) != nil { throw RemoteError.alreadyExists(path) }
             let bytes = try await content.bytes(upTo: .max)
             return try await place.write(bytes, to: path, when: .always)
         }
-        // What is delivered twice is the same bytes; the content may be read no more when the write is over.
+        // The duplicate sends recorded bytes, because the content mustn't be read after the write has ended.
         let sent = SentBytes()
         return try await change(name) {
             try await put($0, sent.recording(content))
@@ -191,14 +191,14 @@ public actor SimulatedBackend: RemoteBackend {
         try await change("copy to \(destination)") { try await $0.copy(source, to: destination, when: condition) }
     }
 
-    /// Moves a file or directory; file by file where the storage can't do it at once.
+    /// Moves a file or directory; file by file if the storage can't move it in one step.
     public func move(_ source: RemotePath, to destination: RemotePath) async throws {
         let name = "move to \(destination)"
         guard !server.movesAtOnce, chance(faults.lostReply) else {
             return try await change(name) { try await $0.move(source, to: destination) }
         }
         try await begin(name)
-        // It broke off in the middle: some files are at both places.
+        // The move stops in the middle: some files exist at both paths.
         let files = try await place.copy().files(in: source)
         guard try await place.status(of: destination) == nil else { throw RemoteError.alreadyExists(destination) }
         for file in files.prefix(files.count / 2) {
@@ -209,7 +209,7 @@ public actor SimulatedBackend: RemoteBackend {
         throw unavailable("half a move", name)
     }
 
-    /// Removes a file, or a directory with all that is in it.
+    /// Removes a file, or a directory with its contents.
     public func remove(_ path: RemotePath) async throws {
         try await change("removal of \(path)") { try await $0.remove(path) }
     }
@@ -233,7 +233,7 @@ public actor SimulatedBackend: RemoteBackend {
         return item
     }
 
-    /// What comes before every request: time, death, disappearance, what was delayed, and what never arrives.
+    /// Does what precedes every request: death, disappearance, latency, delayed duplicates, loss and refusal.
     private func begin(_ name: String) async throws {
         try Task.checkCancellation()
         requestCount += 1
@@ -241,8 +241,8 @@ public actor SimulatedBackend: RemoteBackend {
             guard count > 0 else { throw unavailable("the device is dead", name) }
             requestsUntilDeath = count - 1
         }
-        if disappearance == .unreachable { throw unavailable("the place has vanished", name) }
-        // Each decision is drawn whether or not another comes first, so that one chance changed changes no other.
+        if disappearance == .unreachable { throw unavailable("the storage has vanished", name) }
+        // Draws every random number in every request, so that a change of one probability doesn't affect other faults.
         let delay = Double.random(in: 0..<1, using: &generator)
         let (isLost, isRefused) = (chance(faults.lostRequest), chance(faults.refusal))
         if let clock {
@@ -252,7 +252,7 @@ public actor SimulatedBackend: RemoteBackend {
         for index in duplicates.indices { duplicates[index].requests -= 1 }
         let due = duplicates.filter { $0.requests <= 0 }
         duplicates.removeAll { $0.requests <= 0 }
-        // A change that is refused by now is refused, to nobody.
+        // A late duplicate may be refused. Its error is ignored, because no client waits for its answer.
         for duplicate in due { try? await duplicate.change(place) }
         if isLost { throw unavailable("the request was lost", name) }
         if isRefused, let refusal = faults.refusals.randomElement(using: &generator) {
@@ -260,7 +260,7 @@ public actor SimulatedBackend: RemoteBackend {
         }
     }
 
-    /// The place as this request sees it.
+    /// Returns the storage as this request sees it.
     private func look(_ name: String, _ staleness: Double) async throws -> InMemoryBackend {
         try await begin(name)
         if disappearance == .empty { return InMemoryBackend(identity: identity) }
@@ -271,7 +271,7 @@ public actor SimulatedBackend: RemoteBackend {
         return view
     }
 
-    /// Carries out a change; perhaps twice, perhaps without saying so.
+    /// Carries out a change; with faults twice, or without an answer.
     private func change<Result: Sendable>(
         _ name: String,
         _ body: @escaping @Sendable (InMemoryBackend) async throws -> Result,
@@ -292,7 +292,7 @@ public actor SimulatedBackend: RemoteBackend {
 }
 
 extension InMemoryBackend {
-    /// Every file in a directory, at any depth; the file itself if it is one.
+    /// Returns the paths of all files in a directory, at any depth; for a file, its own path.
     fileprivate func files(in path: RemotePath) async throws -> [RemotePath] {
         guard let item = try await status(of: path) else { return [] }
         guard item.kind == .directory else { return [path] }
@@ -302,14 +302,14 @@ extension InMemoryBackend {
     }
 }
 
-/// The bytes of a content as they were sent.
+/// The bytes of a content that were sent.
 private actor SentBytes {
     private(set) var bytes: [UInt8] = []
 
     private func append(_ chunk: [UInt8]) { bytes += chunk }
     private func begin() { bytes = [] }
 
-    /// The same content, whose bytes are noted as they pass.
+    /// Returns the same content, and records its bytes while it is read.
     nonisolated func recording(_ content: RemoteContent) -> RemoteContent {
         RemoteContent(length: content.length) {
             var chunks = content.makeAsyncIterator()

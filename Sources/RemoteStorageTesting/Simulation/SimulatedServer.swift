@@ -1,16 +1,16 @@
 public import RemoteStorage
 
-/// A kind of storage: what it guarantees and how it misbehaves, as seen on the real ones.
+/// A kind of storage: its guarantees and faults, as observed on real servers.
 ///
-/// Capabilities are those that a careful backend can claim of it; faults are what no backend can help.
+/// A careful backend can claim the capabilities for this storage. No backend can prevent the faults.
 public struct SimulatedServer: Sendable, Hashable, CustomStringConvertible {
-    /// What it is called.
+    /// The server's name.
     public let name: String
-    /// What can be claimed of it.
+    /// The capabilities that a backend can claim for this server.
     public let capabilities: RemoteCapabilities
     /// Whether a directory is moved in one step, not file by file.
     public let movesAtOnce: Bool
-    /// Whether others see lists and files of some moments ago.
+    /// Whether lists and files may be stale for some moments.
     public let isEventual: Bool
 
     /// Creates a kind of storage.
@@ -22,10 +22,10 @@ public struct SimulatedServer: Sendable, Hashable, CustomStringConvertible {
         self.isEventual = isEventual
     }
 
-    /// What it is called.
+    /// The server's name.
     public var description: String { name }
 
-    /// Its typical faults, at a chance.
+    /// Returns the server's typical faults, with a probability.
     public func faults(_ chance: Double) -> FaultModel {
         var model = FaultModel.network(chance)
         model.duplicateDelivery = chance
@@ -41,8 +41,9 @@ public struct SimulatedServer: Sendable, Hashable, CustomStringConvertible {
     private static let shared: RemoteCapabilities = [.exclusiveCreate, .rangedRead]
     private static let s3: RemoteCapabilities = [.atomicReplace, .consistentRead, .serverSideCopy, .rangedRead]
 
-    /// Apache's mod_dav: no condition is safe in a race, PUT is atomic, and a file that is just being replaced is read as
-    /// long as the former one was.
+    /// Apache's mod_dav: no condition is safe in a race, and PUT is atomic.
+    ///
+    /// A read during a replacement may return the new version, cut to the length of the former one.
     public static let apache = SimulatedServer("apache2", shared.union([.exclusiveDirectoryMove, .atomicReplace]))
     /// lighttpd's mod_webdav: strong entity tags, and conditions that hold.
     public static let lighttpd = SimulatedServer(
@@ -54,11 +55,11 @@ public struct SimulatedServer: Sendable, Hashable, CustomStringConvertible {
         "nginx",
         shared.union([.exclusiveDirectoryMove, .atomicReplace, .consistentRead])
     )
-    /// `rclone serve webdav`: ignores conditions, and whoever reads during a write sees a part.
+    /// `rclone serve webdav`: ignores conditions, and a read during a write sees a partial file.
     public static let rclone = SimulatedServer("rclone", shared.union(.exclusiveDirectoryMove))
-    /// WsgiDAV: whoever reads during a write sees a part.
+    /// WsgiDAV: a read during a write sees a partial file.
     public static let wsgiDAV = SimulatedServer("wsgidav", shared.union(.exclusiveDirectoryMove))
-    /// SeaweedFS by S3: conditions hold, directories don't move.
+    /// SeaweedFS through its S3 API: conditions hold, directories can't be moved in one step.
     public static let seaweedFS = SimulatedServer(
         "SeaweedFS",
         s3.union([.exclusiveCreate, .conditionalReplace]),
@@ -70,9 +71,9 @@ public struct SimulatedServer: Sendable, Hashable, CustomStringConvertible {
         s3.union([.exclusiveCreate, .conditionalReplace]),
         movesAtOnce: false
     )
-    /// OpenStack Swift by its s3api: answers 501 to conditions, and lists late.
+    /// OpenStack Swift through its s3api: answers 501 to conditions, and lists are stale.
     public static let swiftS3 = SimulatedServer("Swift s3api", s3, movesAtOnce: false, isEventual: true)
-    /// Ceph's RGW: creates exclusively, and fails every condition on a version.
+    /// Ceph's RGW: creates exclusively, and rejects every condition on a version.
     public static let ceph = SimulatedServer("Ceph RGW", s3.union(.exclusiveCreate), movesAtOnce: false)
     /// AWS S3, as documented: consistent, with conditions.
     public static let aws = SimulatedServer(
@@ -80,7 +81,7 @@ public struct SimulatedServer: Sendable, Hashable, CustomStringConvertible {
         s3.union([.exclusiveCreate, .conditionalReplace]),
         movesAtOnce: false
     )
-    /// A folder that a program keeps in step, or an S3 of old: what was written shows later.
+    /// A folder that a program synchronizes, or an early S3: writes become visible later.
     public static let eventual = SimulatedServer(
         "eventual",
         s3.union([.exclusiveCreate, .conditionalReplace]),

@@ -4,9 +4,9 @@ import RemoteStorage
 import RemoteStorageHTTP
 import ThreadSupport
 
-/// How a user shows who it is: found out by what the server asks, and kept.
+/// The authentication scheme of a user, which the server's first challenge decides.
 ///
-/// Nothing is sent before the server has asked, so a server that asks for a digest is never told the password.
+/// No credentials are sent before the server asks, so a server that asks for a digest never receives the password.
 struct Authorization: Sendable {
     private enum Scheme {
         case none
@@ -21,7 +21,7 @@ struct Authorization: Sendable {
         self.credentials = credentials
     }
 
-    /// The value of the `Authorization` header for one request; `nil` for none.
+    /// Returns the value of the `Authorization` header for one request; `nil` for no header.
     mutating func header(method: String, target: String, clientNonce: @autoclosure () -> String) -> String? {
         guard let credentials else { return nil }
         switch scheme {
@@ -40,25 +40,25 @@ struct Authorization: Sendable {
         }
     }
 
-    /// What to do about an answer that asks for credentials.
+    /// Handles an answer that asks for credentials.
     ///
     /// - Parameters:
-    ///   - sent: What the request had as its `Authorization`.
-    ///   - challenges: What the server asks for.
-    /// - Returns: Whether it is worth sending the request again.
+    ///   - sent: The request's `Authorization` header.
+    ///   - challenges: The challenges in the answer.
+    /// - Returns: Whether to send the request again.
     mutating func challenged(after sent: String?, _ challenges: [AuthenticationChallenge]) -> Bool {
         guard credentials != nil else { return false }
-        // The strongest that we know: a server names them all.
+        // A server names all its schemes: takes the strongest known one.
         let digests = challenges.compactMap { DigestChallenge($0) }
         let digest = digests.first { $0.algorithm == .sha256 || $0.algorithm == .sha256Session } ?? digests.first
         if let digest {
-            // The same password is as wrong with another nonce, unless the former one had only grown old.
+            // A password that was refused is refused with another nonce, too, unless the former nonce was only stale.
             guard sent?.hasPrefix("Digest ") != true || digest.isStale else { return false }
             if case .digest(let current, _) = scheme, current.nonce == digest.nonce { return true }
             scheme = .digest(digest, count: 0)
             return true
         }
-        // A server that has asked for a digest before isn't told the password now.
+        // A server that has asked for a digest before doesn't get the password now.
         if case .digest = scheme { return false }
         guard challenges.contains(where: { $0.scheme == "basic" }), sent == nil else { return false }
         scheme = .basic
@@ -66,7 +66,7 @@ struct Authorization: Sendable {
     }
 }
 
-/// A share's ``Authorization``, for requests that are sent side by side.
+/// A share's ``Authorization``, for concurrent requests.
 struct WebDAVAuthentication: HTTPAuthentication {
     private let state: Locked<Authorization>
     private let advice: String
@@ -75,7 +75,7 @@ struct WebDAVAuthentication: HTTPAuthentication {
     init(_ credentials: WebDAVCredentials?, name: String) {
         state = Locked(Authorization(credentials))
         advice =
-            credentials == nil ? "It wants a user name and a password." : "Check the user name and the password."
+            credentials == nil ? "It requires a user name and a password." : "Check the user name and the password."
         self.name = name
     }
 

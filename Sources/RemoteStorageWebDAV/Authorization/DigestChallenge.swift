@@ -1,9 +1,9 @@
 import Crypto
 import Foundation
 
-/// What a server wants to know of a user's password without being told it.
+/// A server's challenge to prove knowledge of a password without sending it.
 ///
-/// RFC 7616, and RFC 2617 before it.
+/// RFC 7616, and its predecessor RFC 2617.
 struct DigestChallenge: Equatable, Sendable {
     enum Algorithm: String, CaseIterable, Sendable {
         case md5 = "MD5"
@@ -33,7 +33,7 @@ struct DigestChallenge: Equatable, Sendable {
 
     /// Reads a challenge.
     ///
-    /// Returns `nil` for one of another kind, or that can't be answered.
+    /// Returns `nil` for a challenge of another kind, and for a digest that can't be answered.
     init?(_ challenge: AuthenticationChallenge) {
         guard challenge.scheme == "digest", let nonce = challenge.parameters["nonce"] else { return nil }
         let name = challenge.parameters["algorithm"] ?? Algorithm.md5.rawValue
@@ -55,10 +55,10 @@ struct DigestChallenge: Equatable, Sendable {
     /// Answers the challenge for one request.
     ///
     /// - Parameters:
-    ///   - credentials: Who asks.
+    ///   - credentials: The user's credentials.
     ///   - method: The request's method.
-    ///   - target: The request's path as it is sent.
-    ///   - count: How many requests there were with this nonce, this one included.
+    ///   - target: The request's path, in the form that is sent.
+    ///   - count: The number of requests with this nonce, this one included.
     ///   - clientNonce: Random characters.
     /// - Returns: The value of the `Authorization` header.
     func authorization(
@@ -98,7 +98,7 @@ struct AuthenticationChallenge: Equatable, Sendable {
     /// The parameters, by their names in lower case.
     var parameters: [String: String] = [:]
 
-    /// Reads the challenges of a header's values, of which each may hold several.
+    /// Reads the challenges in a header's values, each of which may contain several.
     static func read(_ values: [String]) -> [AuthenticationChallenge] {
         values.flatMap { value in
             var challenges: [AuthenticationChallenge] = []
@@ -121,7 +121,7 @@ struct AuthenticationChallenge: Equatable, Sendable {
             rest = rest.drop { $0 == "," || $0.isWhitespace }
             let word = rest.prefix { $0 != "," && $0 != "=" && !$0.isWhitespace }
             rest = rest.dropFirst(word.count)
-            // What begins with an equals sign is no word of anything; skip it rather than stand still.
+            // An equals sign starts no word. Skips it, since the scanner would make no progress otherwise.
             guard !word.isEmpty else {
                 rest = rest.dropFirst()
                 return rest.isEmpty ? nil : self.word()

@@ -1,12 +1,12 @@
 import RemoteStorage
 
-/// Directories of a share that needn't be looked for; others may have removed them since.
+/// The directories that this client has seen in a share; other clients may have removed them since.
 struct KnownDirectories: Sendable {
     enum Certainty: Comparable, Sendable {
-        /// A request of ours found something there while another one was making the directory.
+        /// A request found an item there while another request of this client was creating the directory.
         case presumed
         case seen
-        /// It was listed or made, so that a directory in it that isn't known isn't there.
+        /// The directory was listed or created, so that a directory in it that isn't known doesn't exist.
         case explored
     }
 
@@ -14,10 +14,10 @@ struct KnownDirectories: Sendable {
 
     func contains(_ path: RemotePath) -> Bool { certainties[path] != nil }
 
-    /// Whether a directory was there for certain, and not only presumed to be.
+    /// Whether this client has certainly seen a directory, not only presumed it.
     func isCertain(of path: RemotePath) -> Bool { certainties[path].map { $0 > .presumed } ?? false }
 
-    /// Whether what is known says that a directory isn't there.
+    /// Whether the known directories imply that a directory doesn't exist.
     func areWithout(_ path: RemotePath) -> Bool {
         guard !contains(path) else { return false }
         var ancestor = path.parent
@@ -25,18 +25,18 @@ struct KnownDirectories: Sendable {
         return ancestor.map { certainties[$0] == .explored } ?? false
     }
 
-    /// Notes that a directory is there.
+    /// Records that a directory exists.
     mutating func insert(_ path: RemotePath, _ certainty: Certainty) {
         certainties[path] = max(certainties[path] ?? .presumed, certainty)
     }
 
-    /// Forgets what was there, and everything in it.
+    /// Forgets a directory, and everything in it.
     mutating func forget(_ path: RemotePath) {
         certainties = certainties.filter { !$0.key.isEqualToOrInside(path) }
         certainties[.root] = certainties[.root] ?? .seen
     }
 
-    /// Forgets every directory above something, since the server says that one is missing.
+    /// Forgets every directory above a path, because the server reports that a directory is missing.
     mutating func forget(above path: RemotePath) {
         certainties = certainties.filter { !path.isEqualToOrInside($0.key) }
         certainties[.root] = .seen

@@ -1,25 +1,25 @@
 import NIOHTTP1
 import RemoteStorage
 
-/// What is known of a kind of server, and so by which recipe files are written on it.
+/// The known behavior of a kind of server, which decides the recipe for writing files.
 ///
-/// Found by racing eight writers, cutting off uploads, and reading meanwhile. A server that isn't recognised is taken for
-/// one that does nothing right but what a probe couldn't disprove.
+/// Found by racing eight writers, interrupting uploads, and reading at the same time. A server that isn't recognised is
+/// assumed to guarantee nothing, except what a probe couldn't disprove.
 struct ServerProfile: Equatable, Sendable {
     var name: String
-    /// Whether a PUT shows at once and whole, and not at all when it is cut off.
+    /// Whether a PUT becomes visible in one step, and not at all when it is interrupted.
     var putsAtomically: Bool
-    /// Whether it says how long a file is after it has opened it, not before.
+    /// Whether the server reads a file's length after it has opened the file, not before.
     var readsConsistently = false
     /// Whether If-Match and If-None-Match hold in a race.
     var keepsConditions = false
-    /// Whether of all who move a collection that isn't empty to one name, one wins.
+    /// Whether only one of several concurrent moves of a non-empty collection to one name succeeds.
     var movesExclusively: Bool
 
-    /// What a backend can claim of it.
+    /// The capabilities that a backend can claim for the server.
     var capabilities: RemoteCapabilities {
         var capabilities: RemoteCapabilities = .rangedRead
-        // A file is created by moving a collection exclusively, where no condition holds.
+        // Without conditions that hold, a file is created by an exclusive move of a collection.
         if movesExclusively { capabilities.formUnion([.exclusiveCreate, .exclusiveDirectoryMove]) }
         if keepsConditions { capabilities.formUnion([.exclusiveCreate, .conditionalReplace]) }
         if putsAtomically { capabilities.insert(.atomicReplace) }
@@ -43,14 +43,14 @@ struct ServerProfile: Equatable, Sendable {
     )
     static let wsgiDAV = ServerProfile(name: "WsgiDAV", putsAtomically: false, movesExclusively: true)
 
-    /// A server that isn't known, after a probe.
+    /// Returns the profile of an unknown server, after a probe.
     static func unknown(movesExclusively: Bool) -> ServerProfile {
         ServerProfile(name: "an unknown server", putsAtomically: false, movesExclusively: movesExclusively)
     }
 
     /// Recognises a server by its answer to OPTIONS.
     ///
-    /// By more than its name: another one may stand behind an Apache or nginx that only passes requests on.
+    /// The name isn't enough: an Apache or nginx may only pass requests on to another server.
     static func recognise(_ headers: HTTPHeaders) -> ServerProfile? {
         let server = headers.first(name: "Server")?.lowercased() ?? ""
         let classes = Set(headers[canonicalForm: "DAV"].map { String($0) })

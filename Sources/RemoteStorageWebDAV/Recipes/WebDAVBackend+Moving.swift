@@ -4,7 +4,7 @@ import RemoteStorageHTTP
 
 // Copies and moves.
 extension WebDAVBackend {
-    /// Copies a file at the server; onto one that is there through this device, where only PUT replaces atomically.
+    /// Copies a file on the server, or through this device if only a PUT replaces the destination safely.
     public func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
         try Task.checkCancellation()
         guard destination != .root else { throw RemoteError.isRoot() }
@@ -26,7 +26,7 @@ extension WebDAVBackend {
         }
     }
 
-    /// A file's bytes, asked for anew by every pass.
+    /// Returns the bytes of a file, which each pass requests again.
     private func reread(_ path: RemotePath, length: Int64) -> RemoteContent {
         RemoteContent(length: length) { [self] in
             var iterator: RemoteContent.AsyncIterator?
@@ -40,16 +40,16 @@ extension WebDAVBackend {
         }
     }
 
-    /// Copies to a name that nobody else takes.
+    /// Copies a file to a name that no other client uses.
     private func copyFile(_ source: RemotePath, to destination: RemotePath) async throws {
-        // Sent again it may find its own copy; that is replaced.
+        // A repeated request may find the copy that the first one created, and replaces it.
         let outcome = try await sendMove(.copy, source, to: destination, isDirectory: false, overwrites: true)
         guard case .refused(let response) = outcome else { return }
         guard try await status(of: source) != nil else { throw RemoteError.notFound(source) }
         throw error(response, at: destination)
     }
 
-    /// Moves a file or directory, never onto something.
+    /// Moves a file or directory to a path that doesn't exist.
     public func move(_ source: RemotePath, to destination: RemotePath) async throws {
         try Task.checkCancellation()
         guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
@@ -61,7 +61,7 @@ extension WebDAVBackend {
         guard destination == source || !destination.isEqualToOrInside(source) else {
             throw RemoteError.isInsideItself(source, destination)
         }
-        // Looked at beforehand too: some servers move a file into the directory that they were to refuse.
+        // Checked in advance too: some servers don't refuse an existing directory, but move the file into it.
         guard existing == nil else { throw RemoteError.alreadyExists(destination) }
         try await makeSure(of: parent)
         let isDirectory = item.kind == .directory
@@ -85,7 +85,7 @@ extension WebDAVBackend {
 
     // MARK: Probing
 
-    /// Tries whether a server that isn't known moves collections exclusively: at most, it can disprove that.
+    /// Tests whether an unknown server moves collections exclusively; the test can only disprove that.
     func probe() async throws -> Bool {
         let place = try RemotePath(".storesync-probe-\(UInt64.random(in: .min ... .max)).tmp")
         do {
@@ -126,7 +126,7 @@ extension WebDAVBackend {
             guard winners.count == 1, try await list(destination)?.map(\.name) == winners.map({ "\($0)" }) else {
                 return false
             }
-            // And once more, when nobody else does anything.
+            // And once more, without concurrent requests.
             let late = try place.appending("late \(round)")
             try await createDirectory(at: late.appending("late"))
             let outcome = try await sendMove(.move, late, to: destination, isDirectory: true, overwrites: false)

@@ -3,9 +3,9 @@ import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
 
-// How files are written, by what the server can be trusted with.
+// Writes files by the recipe that the server's guarantees require.
 extension WebDAVBackend {
-    /// Writes a file by the recipe that is safe on this server, and looks whether all of it arrived.
+    /// Writes a file by the recipe that is safe on this server, and checks that all of it arrived.
     @discardableResult
     public func write(
         _ content: RemoteContent,
@@ -39,26 +39,26 @@ extension WebDAVBackend {
         return try await written(path)
     }
 
-    /// What was written, as the server has it.
+    /// Returns the written file, as the server reports it.
     func written(_ path: RemotePath) async throws -> RemoteItem {
         guard let item = try await status(of: path) else {
-            throw RemoteError(.unavailable, "“\(path)” was written, and isn't there. Try again.", path: path)
+            throw RemoteError(.unavailable, "“\(path)” was written, but doesn't exist. Try again.", path: path)
         }
         return item
     }
 
     // MARK: PUT
 
-    /// Puts a content at a path, and makes the directories above it.
+    /// Writes a content to a path by PUT, and creates the directories above it.
     ///
-    /// Nothing is known about it if this throws, where a PUT isn't atomic.
+    /// If this throws and PUT isn't atomic on this server, the file's state is unknown.
     ///
     /// - Parameters:
     ///   - content: The bytes.
-    ///   - path: Where to.
+    ///   - path: The file.
     ///   - header: A condition that this server keeps.
-    ///   - refusal: What it means when the server says that the condition doesn't hold.
-    /// - Returns: The file, as the server has it.
+    ///   - refusal: The error to throw if the server reports that the condition doesn't hold.
+    /// - Returns: The file, as the server reports it.
     /// - Throws: The refusal; what the content throws; ``RemoteError``.
     @discardableResult
     func put(
@@ -81,19 +81,19 @@ extension WebDAVBackend {
             await response.discard()
             if response.isSuccess { return try await arrived(content, at: path) }
             if response.status == 412, let refusal {
-                // The condition may not hold any more because an earlier request of ours was carried out.
+                // The condition may fail only because an earlier attempt of this request was carried out.
                 if response.wasRepeated, try await holds(content, at: path) { return try await written(path) }
                 throw refusal
             }
             if try await status(of: path)?.kind == .directory { throw RemoteError.notAFile(path) }
             guard try await status(of: parent)?.kind != .directory, !isLast else { throw error(response, at: path) }
-            // The directory that was seen is gone.
+            // The directory existed before, but has been removed.
             directories.forget(above: path)
         }
         preconditionFailure("the last attempt returns or throws")
     }
 
-    /// Makes the directory that a file is to be in; where a file stands in the way, that is said of the file's path.
+    /// Creates the directory that contains a file; if another file is in the way, the error names `path`.
     private func makeSureInFile(of parent: RemotePath, for path: RemotePath) async throws {
         do {
             try await makeSure(of: parent)
@@ -102,18 +102,18 @@ extension WebDAVBackend {
         }
     }
 
-    /// Looks whether a server has as many bytes as it was sent; a proxy may have cut them off.
+    /// Checks that the server has as many bytes as were sent, because a proxy may have cut them off.
     private func arrived(_ content: RemoteContent, at path: RemotePath) async throws -> RemoteItem {
         let item = try await written(path)
         guard let length = content.length, item.size != length else { return item }
         throw RemoteError(
             .unavailable,
-            "Of “\(path)”, \(item.size) of \(length) bytes arrived. Another device may write it, or a proxy cuts it. Try again.",
+            "Of “\(path)”, \(item.size) of \(length) bytes arrived. Another device may have written it, or a proxy has cut it. Try again.",
             path: path
         )
     }
 
-    /// Whether a file holds just these bytes.
+    /// Returns whether a file holds exactly these bytes.
     func holds(_ content: RemoteContent, at path: RemotePath) async throws -> Bool {
         guard let remote = try await read(path, range: nil) else { return false }
         if let length = content.length, let other = remote.length, length != other { return false }
@@ -128,9 +128,9 @@ extension WebDAVBackend {
         return rest.isEmpty
     }
 
-    // MARK: Aside
+    // MARK: Temporary files
 
-    /// A name that nobody else takes, hidden, in the directory of a file.
+    /// Returns a unique, hidden name in the directory of a file.
     func temporaryName(beside path: RemotePath) throws -> RemotePath {
         guard let parent = path.parent else { throw RemoteError.isRoot() }
         return try parent.appending(".storesync-\(UUID().uuidString).tmp")
@@ -138,8 +138,8 @@ extension WebDAVBackend {
 
     /// Writes a file into a temporary directory and moves it to its own name.
     ///
-    /// Not beside it: rclone lists a directory only up to a file that is being written there. Where something has the name
-    /// already, the server removes it first: a reader may see none.
+    /// The temporary file isn't in the same directory, because rclone's list of a directory stops at a file that is being
+    /// written there. If the file exists already, the server removes it first, so that a reader may see no file.
     func putAside(
         replacing existing: RemoteItem?,
         at path: RemotePath,
@@ -154,7 +154,7 @@ extension WebDAVBackend {
             try await place(temporary)
             var overwrites = existing != nil
             while case .refused(let response) = try await moveFile(temporary, to: path, overwrites: overwrites) {
-                // Somebody else wrote it meanwhile; then this one comes later, and replaces it.
+                // Another client wrote the file in the meantime. This write counts as the later one, and replaces it.
                 guard !overwrites, try await status(of: path)?.kind == .file else { throw error(response, at: path) }
                 overwrites = true
             }
@@ -165,20 +165,20 @@ extension WebDAVBackend {
         await removeLeftover(aside, isDirectory: true)
     }
 
-    /// How a move ended.
+    /// The outcome of a move.
     enum MoveOutcome {
         case moved
         case refused(HTTPResponse)
     }
 
-    /// Moves a file of ours, whose name nobody else takes.
+    /// Moves a temporary file of this client, whose name no other client uses.
     func moveFile(_ source: RemotePath, to destination: RemotePath, overwrites: Bool) async throws -> MoveOutcome {
         try await sendMove(.move, source, to: destination, isDirectory: false, overwrites: overwrites)
     }
 
     /// Sends a COPY or MOVE.
     ///
-    /// A MOVE that was sent twice is known by its source: nobody else moves it.
+    /// If a MOVE was sent twice and its source is missing, the first one succeeded: no other client moves the source.
     func sendMove(
         _ method: WebDAVMoveMethod,
         _ source: RemotePath,
@@ -194,7 +194,7 @@ extension WebDAVBackend {
                 ("Overwrite", overwrites ? "T" : "F"),
             ]
         )
-        // Some servers begin by removing the destination, which may be what an earlier request has moved there.
+        // Some servers first remove the destination, which may be the file that an earlier request has moved there.
         request.mayBeRepeated = !(method == .move && overwrites)
         var response: HTTPResponse?
         var attempts = 0
@@ -218,10 +218,10 @@ extension WebDAVBackend {
         return .refused(response)
     }
 
-    /// Removes something unfinished of ours, also when the task is cancelled; if that fails it stays, hidden.
+    /// Removes an unfinished item of this client, even in a cancelled task; if that fails, the item stays hidden.
     func removeLeftover(_ path: RemotePath, isDirectory: Bool) async {
         let request = HTTPRequest(method: .DELETE, target: location.target(path, isDirectory: isDirectory))
-        // A task of its own isn't cancelled with this one, which waits for it.
+        // An unstructured task isn't cancelled with this one, which waits for it.
         await Task { [transport] in await (try? transport.sendOnceIfPossible(request))?.discard() }.value
     }
 }

@@ -7,10 +7,10 @@ import FoundationXML
 
 /// A server's answer about several resources (RFC 4918, 14.16).
 ///
-/// Read as it comes by Foundation's own parser: XMLCoder stands on the same one, and would build a tree of thousands of
-/// elements between.
+/// Read by Foundation's own streaming parser: XMLCoder uses the same parser, and would build a tree of thousands of
+/// elements in between.
 struct Multistatus: Equatable, Sendable {
-    /// What is said of one resource.
+    /// The properties of one resource.
     struct Resource: Equatable, Sendable {
         var reference = ""
         var isCollection = false
@@ -19,19 +19,19 @@ struct Multistatus: Equatable, Sendable {
         var entityTag: String?
     }
 
-    /// An answer that isn't one.
+    /// The error for an answer that isn't a multistatus.
     typealias Malformed = CheckedXML.Malformed
 
     var resources: [Resource]
 
-    /// Reads an answer.
+    /// Parses an answer.
     ///
-    /// - Parameter bytes: An XML document. One with a document type is refused: entities could grow without end.
+    /// - Parameter bytes: An XML document. A document type is refused, because its entities could expand without limit.
     /// - Throws: ``Malformed``.
     init(_ bytes: [UInt8]) throws {
         let reader = Reader()
         try CheckedXML.parse(bytes, telling: reader)
-        guard reader.isComplete else { throw Malformed(description: "it is no multistatus") }
+        guard reader.isComplete else { throw Malformed(description: "it isn't a multistatus") }
         resources = reader.resources
     }
 
@@ -39,12 +39,12 @@ struct Multistatus: Equatable, Sendable {
         var resources: [Resource] = []
         /// Whether the outermost element, a multistatus, has ended.
         var isComplete = false
-        /// The names of the elements that are open, with a slash between each two.
+        /// The names of the open elements, separated by slashes.
         private var path = ""
         private var depth = 0
         private var text = ""
         private var resource = Resource()
-        /// What a `propstat` says, until its status is known.
+        /// The properties of a `propstat`, until its status is known.
         private var found = Resource()
 
         func parser(
@@ -79,7 +79,7 @@ struct Multistatus: Equatable, Sendable {
             case "multistatus/response/propstat/prop/getlastmodified": found.modified = HTTPDate(value)?.date
             case "multistatus/response/propstat/prop/getetag": found.entityTag = value.isEmpty ? nil : value
             case "multistatus/response/propstat/status":
-                // What a server doesn't have is in a propstat of its own, with another status.
+                // Properties that the server lacks are in a separate propstat, with another status.
                 guard value.split(separator: " ").dropFirst().first == "200" else { break }
                 resource.isCollection = resource.isCollection || found.isCollection
                 resource.contentLength = found.contentLength ?? resource.contentLength

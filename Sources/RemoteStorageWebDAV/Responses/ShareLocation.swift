@@ -2,9 +2,9 @@ import Foundation
 import RemoteStorage
 import RemoteStorageHTTP
 
-/// Where a share is on its server, and how its paths are written in URLs.
+/// The location of a share on its server, and the encoding of its paths in URLs.
 struct ShareLocation: Sendable {
-    /// The names from the server's root to the share, as bytes: a server may call them otherwise than UTF-8.
+    /// The names from the server's root to the share, as bytes: a server may use an encoding other than UTF-8.
     private let base: [[UInt8]]
 
     init(_ url: URL) {
@@ -12,7 +12,7 @@ struct ShareLocation: Sendable {
         base = Self.components(of: path) ?? []
     }
 
-    /// The path of something as it is sent in a request, percent-encoded.
+    /// Returns the percent-encoded path of an item, in the form that a request contains.
     func target(_ path: RemotePath, isDirectory: Bool = false) -> String {
         let names = base + path.components.map { Array($0.utf8) }
         let slash = isDirectory || path == .root
@@ -20,7 +20,7 @@ struct ShareLocation: Sendable {
             + (slash && !names.isEmpty ? "/" : "")
     }
 
-    /// What a server's reference leads to: a path in the share; `nil` for anything else.
+    /// Returns the path in the share that a server's reference names; `nil` for a reference outside the share.
     func path(of reference: String) -> RemotePath? {
         var encoded = Substring(reference)
         if let scheme = reference.range(of: "://") {
@@ -33,9 +33,7 @@ struct ShareLocation: Sendable {
         return try? RemotePath(components: names.compactMap(\.self))
     }
 
-    /// The decoded names of an encoded path.
-    ///
-    /// Returns `nil` where it isn't encoded correctly.
+    /// Returns the decoded names of an encoded path; `nil` if the encoding isn't valid.
     private static func components(of path: String) -> [[UInt8]]? {
         var components: [[UInt8]] = []
         for part in path.utf8.split(separator: UInt8(ascii: "/")) {

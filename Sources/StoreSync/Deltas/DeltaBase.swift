@@ -2,14 +2,15 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// What a push can build on: the last one, of which the remote holds just what this device remembers.
+/// The last push of this device, as a base for a delta: the remote holds exactly what this device remembers of it.
 struct DeltaBase: Sendable {
     let chain: StoreChain
     let blocks: PushedBlocks
 
-    /// Looks for it, in one round of requests.
+    /// Finds the base of the next push, in one round of requests.
     ///
-    /// - Returns: `nil` if the application isn't sealed, nothing is remembered, or the remote has anything else.
+    /// - Returns: `nil` if the application isn't sealed, this device remembers no push, or the remote holds something
+    ///   else.
     static func find(
         _ file: PushedBlocks.File,
         of document: DocumentRegistration,
@@ -40,35 +41,37 @@ struct DeltaBase: Sendable {
             else { return nil }
             return DeltaBase(chain: chain, blocks: blocks)
         } catch is RemoteError {
-            // What it would be built on can't be reached; whether a whole copy can, that shows.
+            // The base can't be reached. The push tries a whole copy, which reports the error if the remote is
+            // unavailable.
             return nil
         }
     }
 
-    /// The push that is built on.
+    /// The push that the delta builds on.
     var name: UploadName { chain.head.name }
 }
 
-/// What this device knows of uploads that are on the remote, besides what their manifests say.
+/// What this device knows about uploads on the remote, beyond their manifests.
 struct UploadTrust: Sendable {
-    /// Uploads of which verification found that a file is missing or damaged.
+    /// The uploads in which a verification found a missing or damaged file.
     var damaged: Set<UploadName> = []
-    /// The tags of the files that this device has sent, by their names.
+    /// The tags of the files that this device has sent, by upload and file name.
     var tags: [UploadName: [String: RemoteTag]] = [:]
 }
 
 extension StoreChain {
-    /// Whether all files have arrived that make up the store, as far as a listing shows it.
+    /// Whether all files that make up the store have arrived, as far as a listing shows.
     ///
     /// - Parameters:
-    ///   - lists: What is in the folders of the uploads.
-    ///   - trust: What this device knows of them.
-    /// - Returns: Whether each has the size that its manifest says, and the tag that it was sent with.
+    ///   - lists: The items in the folder of each upload.
+    ///   - trust: What this device knows about the uploads.
+    /// - Returns: Whether each file has the size that its manifest names and, if this device sent it, the tag that it
+    ///   was sent with.
     func isWhole(_ lists: [UploadName: [RemoteItem]], _ trust: UploadTrust = UploadTrust()) -> Bool {
         broken(lists, trust).isEmpty
     }
 
-    /// The uploads of the chain that can't be put together: the first of which a file is missing or damaged, and all that build
+    /// The uploads of the chain that can't be assembled: the first with a missing or damaged file, and all that build
     /// on it.
     func broken(_ lists: [UploadName: [RemoteItem]], _ trust: UploadTrust) -> Set<UploadName> {
         let rest = manifests.drop { manifest in
@@ -77,7 +80,7 @@ extension StoreChain {
                 uniquingKeysWith: { first, _ in first }
             )
             let tags = trust.tags[manifest.name] ?? [:]
-            // Of what it builds on, the store alone is needed.
+            // Of the uploads below the head, only the store is needed.
             return !trust.damaged.contains(manifest.name)
                 && manifest.files.filter { manifest == head || $0.file == .store }.allSatisfy { file in
                     let name = manifest.remoteName(of: file.file)

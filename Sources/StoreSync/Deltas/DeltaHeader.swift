@@ -1,6 +1,6 @@
 import SyncCryptography
 
-/// What a delta begins with: the sizes of the file that it's made from and of the one that it makes.
+/// The header of a delta: the sizes of the base file and of the file that the delta creates.
 ///
 /// The format is described in the article on formats, in the module `SyncCryptography`.
 struct DeltaHeader: Hashable, Sendable {
@@ -9,14 +9,14 @@ struct DeltaHeader: Hashable, Sendable {
     let size: Int64
 
     static let byteCount = 40
-    /// How many bytes stand before the content of a run.
+    /// The size of the header of a run in bytes.
     static let runByteCount = 16
 
     private static let magic = Array("storesync delta\0".utf8)
     private static let version: UInt16 = 1
     private static let exponents: ClosedRange<UInt8> = 9...20
 
-    /// A header of a delta with blocks of `blockSize` bytes, which is a power of two from 512 to 1,048,576.
+    /// Creates the header of a delta with blocks of `blockSize` bytes, a power of two from 512 to 1,048,576.
     init(blockSize: Int64, baseSize: Int64, size: Int64) {
         let exponent = UInt8(clamping: max(blockSize, 1).trailingZeroBitCount)
         precondition(
@@ -28,7 +28,7 @@ struct DeltaHeader: Hashable, Sendable {
         self.size = size
     }
 
-    /// Reads a header; `nil` if these aren't the 40 bytes of one.
+    /// Reads a header, or returns `nil` if the bytes aren't a valid header of 40 bytes.
     init?(_ bytes: ArraySlice<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         var fields = FieldReader(bytes)
@@ -47,7 +47,7 @@ struct DeltaHeader: Hashable, Sendable {
             + baseSize.littleEndianBytes + size.littleEndianBytes
     }
 
-    /// What stands before the content of a run.
+    /// The header of a run.
     static func run(_ blocks: Range<Int64>) -> [UInt8] {
         blocks.lowerBound.littleEndianBytes + Int64(blocks.count).littleEndianBytes
     }
@@ -55,12 +55,12 @@ struct DeltaHeader: Hashable, Sendable {
     /// How many blocks the file has.
     var blockCount: Int64 { size / blockSize + (size % blockSize == 0 ? 0 : 1) }
 
-    /// The bytes of the file that are in blocks of it.
+    /// The byte range that blocks of the file cover.
     func byteRange(_ blocks: Range<Int64>) -> Range<Int64> {
         blocks.lowerBound * blockSize..<min(blocks.upperBound * blockSize, size)
     }
 
-    /// Whether the base has all blocks from `first` up to `end` as long as the file has them.
+    /// Whether the base has all blocks from `first` up to `end`, each as long as in the file.
     func baseHas(_ first: Int64, upTo end: Int64) -> Bool {
         guard first < end else { return true }
         return end * blockSize <= size ? end * blockSize <= baseSize : baseSize == size

@@ -5,17 +5,17 @@ import SyncCryptography
 
 /// How a store is pushed as a delta.
 struct DeltaPlan: Sendable {
-    /// What it builds on, the whole copy first.
+    /// The uploads that the delta builds on, the whole copy first.
     let bases: [UploadReference]
     private let header: DeltaHeader
     private let runs: [Range<Int64>]
     private let digests: BlockDigests
 
-    /// Compares a store with what it can build on; `nil` if a whole copy is better.
+    /// Creates a plan from the differences between a store and a base, or returns `nil` if a whole copy is better.
     ///
     /// - Parameters:
     ///   - digests: The digests of the store.
-    ///   - base: What it can build on.
+    ///   - base: The push that the delta can build on.
     init?(_ digests: BlockDigests, on base: DeltaBase) {
         let former = base.blocks.digests
         guard former.blockSize == digests.blockSize, let whole = base.chain.whole[.store] else { return nil }
@@ -42,9 +42,9 @@ struct DeltaPlan: Sendable {
     /// How many bytes the delta has before it's sealed.
     var byteCount: Int64 { header.byteCount(of: runs) }
 
-    /// Writes the delta into a file of the temporary directory, and ends the reading of the store: a push may take long.
+    /// Writes the delta into a file of the temporary directory, and releases the store, because a push may take long.
     ///
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store isn't what was digested; `cannotWrite`.
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store has changed since it was digested; `cannotWrite`.
     func write(from store: TakenStore, _ context: OperationContext) async throws -> DeltaFile {
         let url = try await context.temporaryDirectory().appending(path: DocumentHierarchy.deltaName)
         try await context.blocking {
@@ -75,20 +75,20 @@ struct DeltaPlan: Sendable {
     }
 }
 
-/// A delta in the temporary directory, as it's pushed.
+/// A delta in the temporary directory, ready to be pushed.
 struct DeltaFile: Sendable {
     let url: URL
     /// How many bytes it has.
     let byteCount: Int64
-    /// What it builds on, the whole copy first.
+    /// The uploads that the delta builds on, the whole copy first.
     let bases: [UploadReference]
 
-    /// What is read of it in the store's place.
+    /// The delta in the form of a store, which the upload reads instead of the local store.
     var taken: TakenStore { .copied(StoreSnapshot(url: url, byteCount: byteCount, knownRoot: nil)) }
 }
 
 extension DeltaBase {
-    /// The delta that is pushed, if this is what the client has pushed last, and a delta is worth it.
+    /// The delta to push; `nil` unless this base is the client's last push and a delta is worth it.
     func plan(_ digests: BlockDigests?, _ client: RemoteIdentifier, _ published: PublishedStores) -> DeltaPlan? {
         let newest = published.manifests.map(\.name).filter { $0.client == client }.max()
         guard let digests, name == newest else { return nil }

@@ -1,22 +1,22 @@
 import SyncCryptography
 
-/// When a store is pushed as a delta to the one before, and in what blocks.
+/// Decides when a store is pushed as a delta to the previous push, and in blocks of which size.
 enum DeltaPolicy {
-    /// So many deltas may stand on a whole copy.
+    /// The maximum number of deltas that build on one whole copy.
     static let mostDeltas = 16
-    /// Who reads a store with all that it builds on reads at most so many times what a whole copy would have.
+    /// The limit for the bytes that reading a whole copy and its deltas takes, as a multiple of a new whole copy.
     private static let mostReading = 1.5
 
-    /// So many blocks are remembered: 32 MiB of digests.
+    /// The maximum number of blocks that are remembered: 32 MiB of digests.
     static let mostBlocks: Int64 = 1 << 20
 
     /// How many bytes a block has.
     ///
-    /// As many as most SQLite databases' pages, which change as a whole; of a larger page often only a part changes. Of a large
-    /// store blocks are larger, so that there aren't more than can be remembered.
+    /// A block is as large as a page of most SQLite databases, which changes as a whole. Of a larger page often only a
+    /// part changes. A large store has larger blocks, so that their number stays within the limit.
     ///
     /// - Parameter byteCount: The store's size in bytes.
-    /// - Returns: A power of two; `nil` for a store of a tebibyte and more, of which nothing is remembered.
+    /// - Returns: A power of two; `nil` for a store of a tebibyte and more, whose blocks aren't remembered.
     static func blockSize(_ byteCount: Int64) -> Int? {
         var blockSize = ContentRoot.pageSize
         while byteCount / Int64(blockSize) >= mostBlocks { blockSize *= 2 }
@@ -26,11 +26,11 @@ enum DeltaPolicy {
     /// Whether a delta is worth it.
     ///
     /// - Parameters:
-    ///   - byteCount: How many bytes it has before it's sealed.
+    ///   - byteCount: The size of the delta in bytes, before it's sealed.
     ///   - size: How many bytes the store has.
-    ///   - whole: The whole copy that it would stand on, with its size and its stored size.
-    ///   - deltas: How many bytes each delta takes on the remote that stands there already.
-    /// - Returns: Whether it is.
+    ///   - whole: The size and the stored size of the whole copy that the delta would build on.
+    ///   - deltas: The stored size of each delta that builds on the whole copy already.
+    /// - Returns: Whether the delta is worth it.
     static func allows(
         _ byteCount: Int64,
         of size: Int64,
@@ -38,7 +38,7 @@ enum DeltaPolicy {
         after deltas: [Int64]
     ) -> Bool {
         guard deltas.count < mostDeltas else { return false }
-        // All is compressed about as well as the whole copy was.
+        // Assumes that the delta and the store compress about as well as the whole copy did.
         let ratio = whole.size == 0 ? 1 : Double(whole.storedSize) / Double(whole.size)
         let reading = deltas.reduce(Double(whole.storedSize) + Double(byteCount) * ratio) { $0 + Double($1) }
         return reading <= mostReading * ratio * Double(size)

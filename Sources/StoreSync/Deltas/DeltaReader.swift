@@ -1,15 +1,15 @@
 import SyncCryptography
 
-/// Takes a delta apart as it comes, in pieces of any size, and refuses what no ``DeltaWriter`` writes.
+/// Parses a delta as it arrives, in pieces of any size, and refuses what no ``DeltaWriter`` writes.
 ///
-/// However large the numbers in it are, no memory is taken for them.
+/// The numbers in the delta, however large, never decide how much memory is allocated.
 struct DeltaReader: Sendable {
-    /// Why bytes aren't a delta of the file that they should be one of.
+    /// The reason why bytes aren't a delta between the two expected files.
     struct Malformed: Error, Hashable {
         let reason: String
     }
 
-    /// Puts bytes into the file, from an offset on.
+    /// Writes bytes into the file at an offset.
     typealias Write = (_ offset: Int64, _ bytes: ArraySlice<UInt8>) throws -> Void
 
     private enum State {
@@ -20,26 +20,26 @@ struct DeltaReader: Sendable {
     private let size: Int64
     private var state = State.header
     private var header: DeltaHeader?
-    /// The bytes of a field that hasn't come whole.
+    /// The first bytes of a field that hasn't arrived completely.
     private var pending: [UInt8] = []
-    /// What of the current run is still to come.
+    /// The byte range of the current run that hasn't arrived yet.
     private var rest: Range<Int64> = 0..<0
-    /// The first block after those that have come; `nil` before the first run.
+    /// The first block after the runs that have arrived; `nil` before the first run.
     private var nextBlock: Int64?
 
     /// - Parameters:
     ///   - baseSize: How many bytes the base has.
-    ///   - size: How many bytes the file has that it makes.
+    ///   - size: How many bytes the file has that the delta creates.
     init(baseSize: Int64, size: Int64) {
         self.baseSize = baseSize
         self.size = size
     }
 
-    /// The next bytes.
+    /// Reads the next bytes of the delta.
     ///
     /// - Parameters:
     ///   - piece: The bytes.
-    ///   - write: Called with what belongs into the file, in order, never beyond its size.
+    ///   - write: Called with the bytes of the file, in order, never beyond its size.
     /// - Throws: ``Malformed``, and what `write` throws.
     mutating func read(_ piece: [UInt8], _ write: Write) throws {
         var bytes = piece[...]
@@ -58,14 +58,14 @@ struct DeltaReader: Sendable {
                 rest = rest.lowerBound + Int64(content.count)..<rest.upperBound
                 if rest.isEmpty { state = .run }
             case .end:
-                throw Malformed(reason: "it goes on behind its end")
+                throw Malformed(reason: "bytes follow after its end")
             }
         }
     }
 
-    /// All has come.
+    /// Checks at the end of the bytes that the delta is complete.
     ///
-    /// - Throws: ``Malformed`` unless it ended where a delta ends.
+    /// - Throws: ``Malformed`` if it isn't.
     func finish() throws(Malformed) {
         guard state == .end else { throw Malformed(reason: "it ends too early") }
     }
@@ -80,9 +80,9 @@ struct DeltaReader: Sendable {
     }
 
     private mutating func begin(_ field: ArraySlice<UInt8>) throws(Malformed) {
-        guard let header = DeltaHeader(field) else { throw Malformed(reason: "it doesn't begin as one") }
+        guard let header = DeltaHeader(field) else { throw Malformed(reason: "it doesn't begin with a delta's header") }
         guard header.baseSize == baseSize, header.size == size else {
-            throw Malformed(reason: "its sizes are those of other files")
+            throw Malformed(reason: "its sizes don't match the store and its base")
         }
         self.header = header
         state = .run
@@ -92,13 +92,13 @@ struct DeltaReader: Sendable {
         guard let header else { preconditionFailure("a run comes after the header") }
         let (first, count) = (number(field.prefix(8)), number(field.dropFirst(8)))
         let isEnd = count == 0
-        // Runs that touch are one run.
+        // A writer merges adjacent runs into one.
         let least = nextBlock.map { isEnd ? $0 : $0 + 1 } ?? 0
         guard first >= least, count >= 0, first <= header.blockCount, count <= header.blockCount - first,
             !isEnd || first == header.blockCount
-        else { throw Malformed(reason: "its runs are in disorder") }
+        else { throw Malformed(reason: "its runs are out of order or beyond the end of the store") }
         guard header.baseHas(nextBlock ?? 0, upTo: first) else {
-            throw Malformed(reason: "it leaves out what the base doesn't have")
+            throw Malformed(reason: "it omits blocks that the base doesn't have")
         }
         rest = isEnd ? 0..<0 : header.byteRange(first..<first + count)
         nextBlock = first + count

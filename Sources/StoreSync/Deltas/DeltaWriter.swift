@@ -1,6 +1,6 @@
-/// Puts a delta together, in pieces of about 1 MiB.
+/// Writes a delta in pieces of about 1 MiB.
 struct DeltaWriter: Sendable {
-    /// Reads so many bytes of the file, from an offset on.
+    /// Reads `count` bytes of the file at an offset.
     typealias Read = (_ offset: Int64, _ count: Int) throws -> [UInt8]
 
     private static let pieceBytes: Int64 = 1 << 20
@@ -8,20 +8,20 @@ struct DeltaWriter: Sendable {
     private let header: DeltaHeader
     private let runs: [Range<Int64>]
     private var nextRun = 0
-    /// What of the current run is still to come.
+    /// The byte range of the current run that hasn't been written yet.
     private var rest: Range<Int64> = 0..<0
     private var hasBegun = false
     private var isOver = false
 
     /// - Parameters:
-    ///   - header: What it begins with.
-    ///   - runs: The blocks that aren't as in the base, as runs in order that don't touch.
+    ///   - header: The delta's header.
+    ///   - runs: The blocks that differ from the base, as runs in order that aren't adjacent.
     init(_ header: DeltaHeader, runs: [Range<Int64>]) {
         self.header = header
         self.runs = runs
     }
 
-    /// The next piece, or `nil` at the end.
+    /// Returns the next piece, or `nil` at the end.
     mutating func next(reading read: Read) rethrows -> [UInt8]? {
         guard !isOver else { return nil }
         var piece = hasBegun ? [] : header.bytes

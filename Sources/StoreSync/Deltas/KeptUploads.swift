@@ -1,20 +1,23 @@
 import RemoteStorage
 
-/// Which of a client's uploads stay when it has published another one.
+/// Decides which of a client's uploads stay after it has published another upload.
 struct KeptUploads: Sendable {
-    /// What others build on; that stays as long as a manifest names it.
+    /// The uploads that others build on; they stay as long as a manifest names them.
     let needed: Set<UploadName>
-    /// What goes: those that build on others before those others, so that none is ever seen without what it builds on.
+    /// The uploads to remove, each before the uploads that it builds on.
+    ///
+    /// In this order no upload is ever visible without the uploads that it builds on.
     let outdated: [UploadName]
 
-    /// Keeps the new upload and the last whole one before, whatever the new one doesn't include, and what these build on.
+    /// Keeps the new upload, the last undamaged one before it, what the new one doesn't include, and what these build
+    /// on.
     ///
     /// - Parameters:
-    ///   - published: What was on the remote before.
-    ///   - manifests: All that could be read, the new one too.
-    ///   - manifest: The new one.
+    ///   - published: The uploads that were on the remote before.
+    ///   - manifests: All manifests that could be read, including the new one.
+    ///   - manifest: The manifest of the new upload.
     ///   - own: The uploads that this device recorded as its own. Any other name under this client was planted, and is ignored.
-    ///   - damaged: Uploads that can't be put together any more.
+    ///   - damaged: Uploads that can't be assembled any more.
     init(
         _ published: PublishedStores,
         _ manifests: [StoreManifest],
@@ -31,7 +34,7 @@ struct KeptUploads: Sendable {
         }
         let needed = StoreChain.uploadsNeeded(by: manifests.filter { !superseded.contains($0.name) })
         self.needed = needed
-        // What stays and couldn't be read may build on anything.
+        // An upload whose manifest couldn't be read may build on any other, so nothing is removed.
         let known = Set(manifests.map(\.name)).union(superseded)
         guard former.allSatisfy(known.contains) else {
             outdated = []

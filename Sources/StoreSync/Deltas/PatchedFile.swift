@@ -1,14 +1,14 @@
 import Foundation
 
-/// A local file of which parts are written, anywhere.
+/// A local file of which parts are written, at any offset.
 final class PatchedFile: Sendable {
     private let handle: FileHandle
     private let url: URL
 
-    /// Opens a file and brings it to a length.
+    /// Opens a file and sets its length.
     init(at url: URL, byteCount: Int64) throws {
         self.url = url
-        // A link that stands there leads to a file of somebody else's.
+        // O_NOFOLLOW because a symbolic link at this path could lead to another user's file.
         let descriptor = open(url.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw StoreSyncError(writing: url.path, errno: errno) }
         handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
@@ -28,13 +28,13 @@ final class PatchedFile: Sendable {
         }
     }
 
-    /// Ends the writing, and makes the file durable.
+    /// Makes the file durable and closes it.
     func synchronize() throws {
         do { try handle.synchronize() } catch { throw StoreSyncError(writing: url, error) }
         try close()
     }
 
-    /// Ends the writing.
+    /// Closes the file.
     func close() throws {
         do { try handle.close() } catch { throw StoreSyncError(writing: url, error) }
     }

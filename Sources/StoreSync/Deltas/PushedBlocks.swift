@@ -2,17 +2,17 @@ import Foundation
 import RemoteStorage
 import SyncCryptography
 
-/// The blocks of the store that this device pushed last of a document: what the next push is compared with.
+/// The block digests of the store that this device last pushed for a document: the next push is compared with them.
 ///
-/// It's a cache. Lost, damaged or outdated, it costs a whole copy; nobody believes it unless it names exactly what the
-/// remote's manifest says.
+/// It's a cache. If it's lost, damaged or outdated, the next push is a whole copy. It's used only if it names exactly
+/// what the remote's manifest says.
 struct PushedBlocks: Hashable, Sendable {
-    /// What it's the memory of.
+    /// The push that the blocks belong to.
     struct Subject: Hashable, Sendable, Codable {
         var epoch: UUID
         var document: DocumentKey
         var client: String
-        /// The push, and before it those that it builds on, the whole copy first.
+        /// The uploads that the push builds on, the whole copy first, and then the push itself.
         var uploads: [UploadReference]
         /// Digest of the store, in hexadecimal.
         var contentRoot: String
@@ -32,7 +32,7 @@ struct PushedBlocks: Hashable, Sendable {
 }
 
 extension PushedBlocks.Subject {
-    /// What is remembered once `manifest` is published; `nil` if it isn't sealed.
+    /// Creates the subject of a published manifest, or returns `nil` if the upload isn't sealed.
     init?(_ manifest: StoreManifest, _ document: DocumentKey, _ seal: ApplicationSeal, _ blocks: BlockDigests) {
         guard let key = seal.key, let store = manifest[.store] else { return nil }
         self.init(
@@ -48,7 +48,7 @@ extension PushedBlocks.Subject {
 }
 
 extension PushedBlocks {
-    /// Where a device keeps them, of one document.
+    /// The file in which a device keeps the blocks of one document.
     struct File: Sendable {
         let url: URL
     }
@@ -62,7 +62,7 @@ extension PushedBlocks.File {
     private static let mostSubjectBytes = 1 << 16
     private static let mostBytes = 36 * Int(DeltaPolicy.mostBlocks) + mostSubjectBytes + (1 << 10)
 
-    /// What is remembered; `nil` if nothing is, or it can't be read.
+    /// Reads the blocks, or returns `nil` if the file doesn't exist or can't be read.
     ///
     /// Blocks.
     func read() -> PushedBlocks? {
@@ -72,15 +72,15 @@ extension PushedBlocks.File {
         return Self.decode(Array(data))
     }
 
-    /// Remembers; where that can't be done nothing is remembered.
+    /// Writes the blocks; if that fails, the next push is a whole copy.
     ///
     /// Blocks.
     func write(_ blocks: PushedBlocks) {
-        // What it says of the push before isn't believed any more, so that may stay.
+        // If writing fails, the former content may stay: it names an older push, so it isn't used any more.
         try? LocalFile.replace(url, with: Self.encode(blocks))
     }
 
-    /// The file's content, in pieces: there are some tens of megabytes of a large store.
+    /// The file's content, in pieces: a large store has tens of megabytes of digests.
     static func encode(_ blocks: PushedBlocks) throws -> [[UInt8]] {
         let subject = Array(try JSONEncoder().encode(blocks.subject))
         let head = magic + version.littleEndianBytes + UInt32(subject.count).littleEndianBytes + subject

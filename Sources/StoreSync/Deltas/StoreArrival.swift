@@ -3,32 +3,33 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// Fetches a store beside the local one, and goes on where that was cut off.
+/// Downloads a store next to the local one, and resumes an interrupted download.
 ///
-/// Each file that it's made of has a place of its own. Only when all have come are the deltas applied to the whole copy, one
-/// after the other; doing that again over what was half done comes to the same, since each block that isn't as in the whole
-/// copy is in some delta. What had come before is believed only where the result is the store that was uploaded.
+/// Each file of the chain is downloaded to its own path. When all files have arrived, the deltas are applied to the
+/// whole copy in order. Applying them again after an interruption gives the same result: every block that differs from
+/// the whole copy is in a delta. Files of an earlier download are trusted only if the result is the store that was
+/// uploaded.
 struct StoreArrival: Sendable {
     let assembler: StoreAssembler
-    /// Where it's noted what has come.
+    /// The journal of what has arrived.
     let journal: TransferJournal.File
     /// The document, and its integrity key.
     let document: DocumentKey
     let integrityKey: String
     let store: LocalStore
 
-    /// Where a file of the store goes.
+    /// The path to which a file of the store is downloaded.
     static func url(of manifest: StoreManifest, for store: LocalStore) -> URL {
         StoreReplacement.temporaryURL(for: store, of: manifest.name)
     }
 
-    /// Fetches a store, to where its whole copy goes.
+    /// Downloads a store, to the path of its whole copy.
     ///
     /// - Parameters:
-    ///   - chain: What it's made of.
-    ///   - context: The operation's.
-    /// - Returns: Its digest, which is the one that its manifest names.
-    /// - Throws: What ``StoreAssembler/assemble(_:at:_:)`` throws. What is left then is the caller's to remove.
+    ///   - chain: The uploads that make up the store.
+    ///   - context: The operation's context.
+    /// - Returns: The store's digest, which equals the digest in its manifest.
+    /// - Throws: What ``StoreAssembler/assemble(_:at:_:)`` throws. The caller then removes the files that are left.
     func fetch(_ chain: StoreChain, _ context: OperationContext) async throws -> ContentRoot {
         let (noted, arrived) = try await context.blocking {
             let noted = journal.read()
@@ -37,12 +38,13 @@ struct StoreArrival: Sendable {
         do {
             return try await fetch(chain, after: arrived, noted, context)
         } catch let error as StoreSyncError where error.code == .corrupt && arrived > 0 {
-            // It was damaged since, or what came now is: only one that comes whole tells.
+            // Either the files of the earlier download or the new files are damaged: only a complete download shows
+            // which.
             return try await fetch(chain, after: 0, nil, context)
         }
     }
 
-    /// How many of the files have come.
+    /// How many files of the chain have arrived already.
     ///
     /// Blocks.
     private func arrived(of chain: StoreChain, as noted: TransferJournal.Subject) -> Int {
@@ -80,7 +82,7 @@ struct StoreArrival: Sendable {
         _ noted: (subject: TransferJournal.Subject, chunks: [NotedChunk])?,
         _ context: OperationContext
     ) async throws -> ContentRoot {
-        guard let key = assembler.seal.key else { preconditionFailure("what isn't sealed isn't put together") }
+        guard let key = assembler.seal.key else { preconditionFailure("only a sealed store is assembled from a chain") }
         var whole: ContentRoot?
         for (index, manifest) in chain.manifests.enumerated() {
             guard index >= arrived else {

@@ -3,26 +3,26 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// Puts a store together on this device, of a whole copy and the deltas to it.
+/// Assembles a store on this device from a whole copy and the deltas to it.
 ///
-/// The memory that it takes doesn't grow with the store. What has come is checked at the end as a whole.
+/// Memory use doesn't grow with the store. The assembled store is checked as a whole at the end.
 struct StoreAssembler: Sendable {
     let hierarchy: DocumentHierarchy
     let seal: ApplicationSeal
     let identity: DocumentIdentity
     let progress: TransferProgress
-    /// Opens a file of the remote, or a range of its bytes; `nil` if it isn't there.
+    /// Opens a file of the remote, or a range of its bytes; `nil` if the file doesn't exist.
     let open: @Sendable (RemotePath, Range<Int64>?) async throws -> RemoteContent?
 
-    /// Makes a store.
+    /// Assembles a store.
     ///
     /// - Parameters:
-    ///   - chain: What it's made of.
-    ///   - url: Where it goes; what a failure leaves there is the caller's to remove.
-    ///   - context: The operation's.
-    /// - Returns: Its digest, which is the one that its manifest names.
-    /// - Throws: ``StoreSyncError``: `noUploadedStore` if a file isn't there, `corrupt` if the store isn't what was uploaded,
-    ///   and what the seals say; `CancellationError`.
+    ///   - chain: The uploads that make up the store.
+    ///   - url: The destination. After a failure the caller removes what is left there.
+    ///   - context: The operation's context.
+    /// - Returns: The store's digest, which equals the digest in its manifest.
+    /// - Throws: ``StoreSyncError``: `noUploadedStore` if a file doesn't exist, `corrupt` if the store isn't what was
+    ///   uploaded, and the errors of opening a sealed file; `CancellationError`.
     func assemble(_ chain: StoreChain, at url: URL, _ context: OperationContext) async throws -> ContentRoot {
         let whole = try await opening(chain.whole) { try await FileReceiver.receive($0, at: url, on: context) }
         try check(whole.contentRoot, whole.plainBytes, chain.whole)
@@ -32,15 +32,15 @@ struct StoreAssembler: Sendable {
         return chain.deltas.isEmpty ? whole.contentRoot : try await check(chain.head, at: url, context)
     }
 
-    /// Downloads the file of a store, or the rest of it where that was cut off.
+    /// Downloads the file of a store, or the rest of it after an interruption.
     ///
     /// - Parameters:
-    ///   - manifest: The store's.
-    ///   - url: Where it goes, and where its beginning may be.
-    ///   - chunks: Those of its chunks that had come.
-    ///   - context: The operation's.
-    ///   - begin: Begins to note what comes, after those that are still there. May block.
-    /// - Returns: What came, together with what had come.
+    ///   - manifest: The store's manifest.
+    ///   - url: The destination, which may hold the beginning of the file already.
+    ///   - chunks: The chunks that have arrived already.
+    ///   - context: The operation's context.
+    ///   - begin: Starts the journal, after the chunks that are still valid. May block.
+    /// - Returns: The summary of the whole file, with the part that had arrived already.
     /// - Throws: As ``assemble(_:at:_:)``.
     func receive(
         _ manifest: StoreManifest,
@@ -60,7 +60,7 @@ struct StoreAssembler: Sendable {
         }
     }
 
-    /// What stands at `url` of the chunks that were noted.
+    /// The noted chunks whose content the file at `url` still holds.
     private func received(
         _ chunks: [NotedChunk],
         of manifest: StoreManifest,
@@ -77,14 +77,14 @@ struct StoreAssembler: Sendable {
         }
     }
 
-    /// Makes of a store the one that builds on it.
+    /// Applies a delta to a store.
     ///
     /// - Parameters:
-    ///   - delta: The one that is made.
-    ///   - base: What stands at `url`.
-    ///   - url: Where it is.
-    ///   - context: The operation's.
-    /// - Throws: As ``assemble(_:at:_:)``, but for a store that isn't what was uploaded: check that after the last one.
+    ///   - delta: The manifest of the delta.
+    ///   - base: The manifest of the store at `url`.
+    ///   - url: The file of the store.
+    ///   - context: The operation's context.
+    /// - Throws: As ``assemble(_:at:_:)``, but the result isn't checked: check it after the last delta.
     func apply(
         _ delta: StoreManifest,
         to base: StoreManifest,
@@ -94,7 +94,7 @@ struct StoreAssembler: Sendable {
         _ = try await opening(delta) { try await apply($0, of: delta, to: base, at: url, context) }
     }
 
-    /// Makes of a store the one that builds on it, by the delta's content.
+    /// Applies a delta's content to a store.
     func apply<Content: AsyncSequence & Sendable>(
         _ content: Content,
         of delta: StoreManifest,
@@ -123,7 +123,7 @@ struct StoreAssembler: Sendable {
         try await context.blocking { try file.synchronize() }
     }
 
-    /// Checks that what stands at `url` is the store of a generation.
+    /// Checks that the file at `url` is the store that a manifest names.
     @discardableResult
     func check(_ manifest: StoreManifest, at url: URL, _ context: OperationContext) async throws -> ContentRoot {
         let content = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
@@ -138,7 +138,7 @@ struct StoreAssembler: Sendable {
         }
     }
 
-    /// Opens the file of a store, or what comes after a part of it, and returns what came when `body` has read it.
+    /// Opens the file of a store, or the rest of it after `prefix`, and returns its summary when `body` has read it.
     private func opening(
         _ manifest: StoreManifest,
         after prefix: ChunkPrefix? = nil,
@@ -147,7 +147,7 @@ struct StoreAssembler: Sendable {
     ) async throws -> ContentSummary {
         let path = manifest.path(of: .store, in: hierarchy)
         guard let key = seal.key else {
-            throw StoreSyncError(.corrupt, "\(path) is a delta, and \(seal.application) isn't encrypted.")
+            throw StoreSyncError(.corrupt, "\(path) is a delta, but \(seal.application) isn't encrypted.")
         }
         guard let content = try await open(path, prefix.map { $0.sealedBytes..<Int64.max }) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")

@@ -1,33 +1,34 @@
-/// A generation and those that it builds on: a whole copy, and the deltas to it in order, the generation itself last.
+/// An upload and the uploads that it builds on: a whole copy, then the deltas to it in order, the upload itself last.
 struct StoreChain: Hashable, Sendable {
-    /// At least one: a generation that is a whole copy is alone.
+    /// At least one manifest: a whole copy is a chain of its own.
     let manifests: [StoreManifest]
 
-    /// The generation.
+    /// The upload itself.
     var head: StoreManifest { manifests[manifests.count - 1] }
     var whole: StoreManifest { manifests[0] }
     var deltas: ArraySlice<StoreManifest> { manifests.dropFirst() }
 
-    /// Why a generation can't be put together.
+    /// Why an upload can't be assembled.
     enum Failure: Error, Hashable {
-        /// The manifest of a generation that it builds on isn't there, or can't be read: it may still be arriving.
+        /// The manifest of an upload that it builds on is missing or unreadable: it may still be arriving.
         case notArrived(UploadName)
-        /// It doesn't fit on what it builds on, and never will.
+        /// The upload doesn't match the uploads that it builds on, and never will.
         case misfit(UploadName)
     }
 
-    /// Finds what a generation builds on.
+    /// Finds the uploads that an upload builds on.
     ///
     /// - Parameters:
-    ///   - head: The generation.
-    ///   - manifests: Those that could be read.
+    ///   - head: The manifest of the upload.
+    ///   - manifests: The manifests that could be read.
     /// - Throws: ``Failure``.
     init(_ head: StoreManifest, among manifests: [StoreManifest]) throws(Failure) {
         var chain: [StoreManifest] = []
         for (index, reference) in head.bases.enumerated() {
             let name = UploadName(client: head.name.client, reference)
             guard let base = manifests.first(where: { $0.name == name }) else { throw .notArrived(name) }
-            // Each builds on all before it. The list of the head is short, so this ends whatever the others say.
+            // Each upload builds on all before it. The head's list is limited, so the loop ends whatever the other
+            // manifests say.
             guard base.bases.elementsEqual(head.bases.prefix(index)) else { throw .misfit(name) }
             chain.append(base)
         }
@@ -43,7 +44,7 @@ struct StoreChain: Hashable, Sendable {
             + manifests.dropLast().reduce(0) { $0 + ($1[.store]?.storedSize ?? 0) }
     }
 
-    /// The uploads of a client that stay as long as these manifests do.
+    /// The uploads that these manifests build on: they stay as long as the manifests do.
     static func uploadsNeeded(by manifests: [StoreManifest]) -> Set<UploadName> {
         Set(manifests.flatMap { manifest in manifest.bases.map { UploadName(client: manifest.name.client, $0) } })
     }

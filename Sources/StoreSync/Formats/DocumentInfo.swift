@@ -1,19 +1,19 @@
 import RemoteStorage
 
-/// `documentInfo.plist`: what is known of a document, under TICoreDataSync's keys and some of ours.
+/// `documentInfo.plist`: what is known of a document, under TICoreDataSync's keys and additional ones.
 struct DocumentInfo: Hashable, Sendable {
     var document: String
     var description: String
     var userInfo: [String: PropertyListValue]
     var originalDevice: String
     var originalDeviceDescription: String
-    /// The key that tells this document from its successor under the same name.
+    /// The key that distinguishes this document from its successor under the same name.
     ///
-    /// TICoreDataSync keeps it in a file only.
+    /// TICoreDataSync keeps it only in a file of its own.
     var integrityKey: String?
     /// Whether a document of this name was deleted before.
     var isRecreated: Bool
-    /// The integrity keys of the documents of this name that were deleted before, the last one at the end.
+    /// The integrity keys of the documents of this name that were deleted before, the most recent one last.
     var predecessors: [String] = []
 
     private static let maximumPredecessors = 64
@@ -29,7 +29,9 @@ struct DocumentInfo: Hashable, Sendable {
         static let predecessors = "predecessors"
     }
 
-    /// The key's name inside the integrity key's own file, which TICoreDataSync shares with this one.
+    /// The content of the integrity key's own file.
+    ///
+    /// TICoreDataSync uses the same property-list key in that file and in this one.
     static func integrityKeyFile(originalDevice: String) -> [UInt8] {
         PropertyListValue.dictionary([Key.originalDevice: .string(originalDevice)]).xml
     }
@@ -52,7 +54,7 @@ struct DocumentInfo: Hashable, Sendable {
         self.isRecreated = isRecreated
     }
 
-    /// A document that was deleted, of which nothing else is known.
+    /// Creates the info of a deleted document of which only the name is known.
     init(deleted document: RemoteIdentifier) {
         self.init(
             document: document.rawValue,
@@ -83,7 +85,7 @@ struct DocumentInfo: Hashable, Sendable {
         predecessors = (values[Key.predecessors]?.array ?? []).compactMap(\.string)
     }
 
-    /// The integrity keys that a document has to name which takes the place of this one.
+    /// The integrity keys that the successor of this document has to name.
     var successorsPredecessors: [String] {
         Array((predecessors + [integrityKey].compactMap(\.self)).suffix(Self.maximumPredecessors))
     }

@@ -1,21 +1,23 @@
-/// The bytes of an XML property list, looked through before Foundation's parser sees them.
+/// The bytes of an XML property list, checked before Foundation's parser reads them.
 ///
-/// That parser recurses with every element, takes a file's word for its encoding, skips comments and instructions, in
-/// which anything can hide, and tries another syntax on what isn't XML. So only what property lists are made of passes:
-/// elements, one document type, UTF-8.
+/// The parser recurses with every element and trusts the encoding that a file declares. It skips comments and
+/// instructions, which can hide anything, and tries other syntaxes if a file isn't XML. So only the parts of a property
+/// list pass this check: elements, one document type, UTF-8.
 struct PropertyListSource {
-    /// What the parser is given: everything after the XML declaration.
+    /// The input of the parser: everything after the XML declaration.
     let document: ArraySlice<UInt8>
 
     private static let mostBytes = 4 << 20
-    /// How many elements may be inside of each other: a property list, its values, and the text in the innermost.
+    /// The maximum depth of nested elements: a property list, its values, and the text in the innermost.
     private static let deepest = 34
-    /// A manifest that names a thousand clients has fewer.
+    /// The maximum number of tags: a manifest that names a thousand clients has fewer.
     private static let mostTags = 200_000
-    /// How many keys a dictionary may have: Foundation's hash of strings is known, so keys can be chosen that all collide.
+    /// The maximum number of keys in a dictionary.
+    ///
+    /// Foundation's hash of strings is known, so an attacker can choose keys that all collide.
     private static let mostKeys = 2_048
 
-    /// Looks through a file, once from its beginning to its end.
+    /// Checks a file in one pass.
     ///
     /// - Throws: ``PropertyListValue/Malformed``.
     init(_ bytes: [UInt8]) throws(PropertyListValue.Malformed) {
@@ -32,7 +34,7 @@ struct PropertyListSource {
         try checkTags()
     }
 
-    /// Takes the declaration off, which could name an encoding in which tags look otherwise.
+    /// Checks and removes the XML declaration, which could name an encoding in which tags look different.
     private static func checkDeclaration(
         _ bytes: [UInt8]
     ) throws(PropertyListValue.Malformed) -> ArraySlice<UInt8> {
@@ -49,7 +51,7 @@ struct PropertyListSource {
 
     private func checkTags() throws(PropertyListValue.Malformed) {
         var (depth, tags) = (0, 0)
-        // Of every element that is open, how many keys are right inside of it.
+        // The number of keys directly inside each open element.
         var keys = [Int](repeating: 0, count: Self.deepest + 2)
         var rest = document
         while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
@@ -67,7 +69,7 @@ struct PropertyListSource {
                 guard tags == 1, tag.starts(with: "!DOCTYPE plist".utf8), !tag.contains(UInt8(ascii: "[")) else {
                     throw .init(description: "it holds a comment or a declaration")
                 }
-            case UInt8(ascii: "?"): throw .init(description: "it holds an instruction")
+            case UInt8(ascii: "?"): throw .init(description: "it holds a processing instruction")
             default:
                 if tag.starts(with: "key".utf8) { keys[depth] += 1 }
                 guard keys[depth] <= Self.mostKeys else { throw .init(description: "it holds too many keys") }
@@ -76,7 +78,7 @@ struct PropertyListSource {
                 keys[depth] = 0
             }
             guard (0...Self.deepest).contains(depth) else {
-                throw .init(description: "it is nested more than \(Self.deepest) levels deep, or wrongly")
+                throw .init(description: "it is nested more than \(Self.deepest) levels deep, or incorrectly")
             }
         }
     }

@@ -24,7 +24,7 @@ public enum PropertyListValue: Sendable, Hashable {
         var description: String
     }
 
-    /// Reads an XML property list, from anybody: neither depth nor content can do harm.
+    /// Reads an XML property list from an untrusted source: neither its depth nor its content can do harm.
     ///
     /// - Parameter bytes: The file's content.
     /// - Throws: ``Malformed``.
@@ -34,9 +34,9 @@ public enum PropertyListValue: Sendable, Hashable {
         do {
             object = try PropertyListSerialization.propertyList(from: Data(source.document), format: nil)
         } catch {
-            throw Malformed(description: "it isn't a whole property list")
+            throw Malformed(description: "it isn't a complete property list")
         }
-        guard let value = Self(object) else { throw Malformed(description: "it holds something unknown") }
+        guard let value = Self(object) else { throw Malformed(description: "it holds a value of an unknown type") }
         self = value
     }
 
@@ -60,7 +60,9 @@ public enum PropertyListValue: Sendable, Hashable {
         }
     }
 
-    /// Foundation bridges yes and no and numbers into one class on Apple platforms, so a cast doesn't tell them apart.
+    /// Whether an object is a Boolean.
+    ///
+    /// On Apple platforms Foundation bridges Booleans and numbers to one class, so a cast doesn't distinguish them.
     private static func isBoolean(_ object: Any) -> Bool {
         #if canImport(Darwin)
         CFGetTypeID(object as CFTypeRef) == CFBooleanGetTypeID()

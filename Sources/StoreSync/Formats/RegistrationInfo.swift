@@ -2,9 +2,9 @@ import Foundation
 import RemoteStorage
 import SyncCryptography
 
-/// `Information/registration.plist`: what an application is, decided once by whoever made it.
+/// `Information/registration.plist`: the properties of an application, decided once by the device that created it.
 struct RegistrationInfo: Hashable, Sendable {
-    /// Tells this application from one that is made anew under the same name.
+    /// Distinguishes this application from another one created later under the same name.
     ///
     /// A UUID.
     var epoch: String
@@ -40,7 +40,7 @@ struct RegistrationInfo: Hashable, Sendable {
         guard encryption == Self.unencrypted || encryption == Self.sealed else {
             throw StoreSyncError(
                 .unsupportedFormat,
-                "\(path) on the remote names an encryption that this program doesn't know. Update it."
+                "\(path) on the remote names an encryption that this program doesn't know. Update the program."
             )
         }
         self.init(epoch: epoch, encryption: encryption)
@@ -80,7 +80,7 @@ extension StoreSyncError {
     static func newerFormat(_ path: RemotePath, _ version: Int) -> StoreSyncError {
         StoreSyncError(
             .unsupportedFormat,
-            "\(path) on the remote has format version \(version), which this program doesn't know. Update it."
+            "\(path) on the remote has format version \(version), which this program doesn't know. Update the program."
         )
     }
 }

@@ -2,26 +2,27 @@ import Foundation
 import RemoteStorage
 import SyncCryptography
 
-/// What publishes an upload: which files it has, and which other uploads it includes.
+/// The manifest that publishes an upload: its files, and the other uploads that it includes.
 struct StoreManifest: Hashable, Sendable {
     /// One file of the upload.
     struct File: Hashable, Sendable {
         var file: WholeStoreFile
-        /// The file's size as the app has it, in bytes.
+        /// The size of the app's file, in bytes.
         var size: Int64
         /// The file's size on the remote, in bytes.
         var storedSize: Int64
-        /// Digest of the file as the app has it.
+        /// The digest of the app's file.
         var contentRoot: ContentRoot
-        /// What tells the sealed file from every other that was sealed for its place; none where it isn't sealed.
+        /// The salt that distinguishes the sealed file from every other one sealed for its path; `nil` if it isn't
+        /// sealed.
         var salt: [UInt8]?
     }
 
     var name: UploadName
-    /// When it was made, by the clock of the device: for people, never compared.
+    /// When the upload was created, by the device's clock: for people, never compared.
     var created: Date
     var files: [File]
-    /// The uploads of this client that the store's file is a delta to, the whole copy first; none for a whole copy.
+    /// The uploads of this client that the delta builds on, the whole copy first; empty for a whole copy.
     var bases: [UploadReference] = []
     /// The uploads that this one includes: its parents, and what those name.
     ///
@@ -30,13 +31,13 @@ struct StoreManifest: Hashable, Sendable {
     /// The other heads that the writer saw: witnesses against a storage that hides one of them.
     var otherHeads: Set<UploadName> = []
 
-    /// Programs that know only version 1 know whole copies only, and say that they're too old.
+    /// The format's version: programs that know only version 1 support only whole copies, and say that they're too old.
     private var formatVersion: Int { isDelta ? 2 : 1 }
     private static let formatVersions = 1...2
-    /// No file is larger, and the sum of several is still a number.
+    /// The range of valid file sizes: the sum of several files doesn't overflow.
     fileprivate static let sizes = 0...(1 << 53)
     fileprivate static let saltBytes = 32
-    /// How many uploads a manifest can name, of each kind.
+    /// The maximum number of uploads of each kind that a manifest names.
     static let maximumNames = 4_096
 
     init(name: UploadName, created: Date, files: [File], includes: Set<UploadName>) {
@@ -50,7 +51,7 @@ struct StoreManifest: Hashable, Sendable {
 
     /// Reads a manifest.
     ///
-    /// Client, generation and upload are those of its name; it must say the same.
+    /// Its client, generation and upload must equal the values in its name.
     init(_ bytes: [UInt8], named name: UploadName, at path: RemotePath) throws(StoreSyncError) {
         let values = try PropertyListValue.dictionary(in: bytes, at: path)
         guard let version = values["formatVersion"]?.integer else { throw .corrupt(path, "it has no format version") }
@@ -61,11 +62,11 @@ struct StoreManifest: Hashable, Sendable {
         let files = (values["files"]?.array ?? []).compactMap(File.init)
         guard Set(files.map(\.file)) == Set(WholeStoreFile.allCases), files.count == WholeStoreFile.allCases.count
         else {
-            throw .corrupt(path, "its list of files isn't whole")
+            throw .corrupt(path, "its list of files isn't complete")
         }
         guard let includes = Self.names(values["includes"]), let otherHeads = Self.names(values["otherHeads"]),
             let created = values["created"]?.date
-        else { throw .corrupt(path, "what it includes can't be read") }
+        else { throw .corrupt(path, "its date, or its list of the uploads that it includes, can't be read") }
         // An upload has a higher generation than every upload that it names, so no two can include each other.
         guard includes.union(otherHeads).allSatisfy({ $0.generation < name.generation }) else {
             throw .corrupt(path, "it names an upload that isn't older than itself")
@@ -73,7 +74,7 @@ struct StoreManifest: Hashable, Sendable {
         self.init(name: name, created: created, files: files, includes: includes)
         self.otherHeads = otherHeads
         bases = try Self.bases(values["bases"], of: self, at: path)
-        guard formatVersion == version else { throw .corrupt(path, "it isn't of the version that it says") }
+        guard formatVersion == version else { throw .corrupt(path, "its content doesn't match its format version") }
     }
 
     private static func names(_ value: PropertyListValue?) -> Set<UploadName>? {
@@ -86,7 +87,7 @@ struct StoreManifest: Hashable, Sendable {
         .array(names.sorted(by: >).map { .string($0.identifier) })
     }
 
-    /// What a generation builds on: older ones of the same client, each named once, and never too many.
+    /// The uploads that an upload builds on: older ones of the same client, each named once, up to a limit.
     private static func bases(
         _ value: PropertyListValue?,
         of manifest: StoreManifest,
@@ -98,8 +99,8 @@ struct StoreManifest: Hashable, Sendable {
         guard let list = value.array, bases.count == list.count, (1...DeltaPolicy.mostDeltas).contains(bases.count),
             zip(generations, generations.dropFirst()).allSatisfy(<),
             bases.allSatisfy({ UUID(uuidString: $0.upload)?.uuidString == $0.upload })
-        else { throw .corrupt(path, "what it builds on isn't a chain of older generations") }
-        guard manifest[.store]?.salt != nil else { throw .corrupt(path, "it builds on others and isn't sealed") }
+        else { throw .corrupt(path, "the uploads that it builds on aren't a chain of older generations") }
+        guard manifest[.store]?.salt != nil else { throw .corrupt(path, "it builds on other uploads but isn't sealed") }
         return bases
     }
 
@@ -153,10 +154,10 @@ extension StoreManifest {
     }
 }
 
-// MARK: - Where its files are
+// MARK: - Paths of its files
 
 extension StoreManifest {
-    /// Whether the store is there as a delta to others, not as a whole copy.
+    /// Whether the store was uploaded as a delta, not as a whole copy.
     var isDelta: Bool { !bases.isEmpty }
 
     /// The name that a file has in the upload's folder.
@@ -164,19 +165,19 @@ extension StoreManifest {
         file == .store && isDelta ? DocumentHierarchy.deltaName : file.rawValue
     }
 
-    /// Where a file is on the remote.
+    /// The path of a file on the remote.
     func path(of file: WholeStoreFile, in hierarchy: DocumentHierarchy) -> RemotePath {
         file == .store && isDelta ? hierarchy.delta(name) : file.path(in: hierarchy.upload(name))
     }
 
-    /// What a file is, as its seal has it.
+    /// The role of a file, to which its seal is bound.
     func role(of file: WholeStoreFile, in document: DocumentIdentity) -> ApplicationSeal.Role {
         file == .store && isDelta ? .delta(name, to: bases, of: document) : .file(file, name, of: document)
     }
 }
 
 extension StoreSyncError {
-    /// A store that opens isn't the one that its manifest names.
+    /// The error for a store that opens but doesn't match its manifest.
     static func notAsUploaded(_ path: RemotePath) -> StoreSyncError {
         StoreSyncError(
             .corrupt,

@@ -1,7 +1,7 @@
 public import Foundation
 public import RemoteStorage
 
-/// Where everything of an application is on the remote.
+/// The paths of an application's files on the remote.
 ///
 ///     <application>/
 ///       ReadMe.txt
@@ -11,16 +11,16 @@ public import RemoteStorage
 ///       Information/registration.plist
 ///       Information/DeletedDocuments/<document>.plist
 ///       Information/DeletedClients/<client>.plist
-///       Information/Keychain/<client>.ticdsync       of encrypted applications, once there is such an item
+///       Information/Keychain/<client>.ticdsync       in encrypted applications, once an item exists
 ///
-/// Names and places are TICoreDataSync's, but for `registration.plist`, `Keychain` and the proof of a successor.
+/// The names and paths are TICoreDataSync's, except `registration.plist`, `Keychain` and the proof of a successor.
 public struct ApplicationHierarchy: Sendable, Hashable {
     /// The application's identifier.
     public let application: RemoteIdentifier
-    /// The application's directory: named as the application, except while it is being made.
+    /// The application's directory: named like the application, except while it's being created.
     public let root: RemotePath
 
-    /// Creates the hierarchy of an application in its place.
+    /// Creates the hierarchy of an application at its regular path.
     public init(_ application: RemoteIdentifier) {
         self.application = application
         root = RemotePath.root.appending(application)
@@ -31,22 +31,22 @@ public struct ApplicationHierarchy: Sendable, Hashable {
         self.root = root
     }
 
-    /// The same hierarchy under a name that nobody looks at, where a new application is put together.
+    /// The same hierarchy under a name that other clients ignore, at which a new application is prepared.
     ///
-    /// - Parameter name: The staging directory's name, as ``stagingName(_:)`` makes it.
+    /// - Parameter name: The staging directory's name, as ``stagingName(_:)`` returns it.
     /// - Returns: The hierarchy below that name.
     /// - Throws: ``RemoteError`` if the name isn't one path component.
     func staged(as name: String) throws -> ApplicationHierarchy {
         ApplicationHierarchy(application, root: try RemotePath.root.appending(name))
     }
 
-    /// Whether a path is in a staging directory, which nobody else knows.
+    /// Whether a path is in a staging directory, which no other client knows.
     static func isStaged(_ path: RemotePath) -> Bool { path.components.first?.hasPrefix(stagingName("")) == true }
 
     /// The name of a staging directory.
     static func stagingName(_ unique: String) -> String { ".registering-\(unique)" }
 
-    /// What the directory is for, in words.
+    /// The text that tells people what the directory is for.
     public var readMe: RemotePath { root.appending(literal: "ReadMe.txt") }
     /// One directory for each client.
     public var clientDevices: RemotePath { root.appending(literal: "ClientDevices") }
@@ -54,7 +54,7 @@ public struct ApplicationHierarchy: Sendable, Hashable {
     public var documents: RemotePath { root.appending(literal: "Documents") }
     /// Salt and password test of an encrypted application; empty otherwise.
     public var encryption: RemotePath { root.appending(literal: "Encryption") }
-    /// What clients are told when they register.
+    /// What clients read when they register.
     public var information: RemotePath { root.appending(literal: "Information") }
     /// Notes on documents that were deleted.
     public var deletedDocuments: RemotePath { information.appending(literal: "DeletedDocuments") }
@@ -62,22 +62,22 @@ public struct ApplicationHierarchy: Sendable, Hashable {
     public var deletedClients: RemotePath { information.appending(literal: "DeletedClients") }
     /// Format version, epoch and encryption.
     public var registration: RemotePath { information.appending(literal: "registration.plist") }
-    /// The synchronizable items of each client's keychain, once there is one.
+    /// The synchronizable items of each client's keychain; missing until an item exists.
     public var keychains: RemotePath { information.appending(literal: "Keychain") }
-    /// The mark of an encrypted application.
+    /// The file that marks an encrypted application.
     public var salt: RemotePath { encryption.appending(literal: "salt.ticdsync") }
-    /// What passwords are tried on.
+    /// The file that passwords are tested with.
     public var passwordTest: RemotePath { encryption.appending(literal: "test.ticdsync") }
 
-    /// The proof that the application of this epoch was made by somebody who had the former one's keys.
+    /// The proof that the creator of the application of this epoch had the former application's keys.
     public func successor(_ epoch: UUID) -> RemotePath {
         guard let name = try? RemoteIdentifier("\(Self.successorPrefix)\(epoch.uuidString)") else {
-            preconditionFailure("an epoch is part of an identifier")
+            preconditionFailure("a UUID is valid in an identifier")
         }
         return encryption.appending(name, extension: "ticdsync")
     }
 
-    /// How the name of every such proof begins.
+    /// The prefix of the name of every such proof.
     static let successorPrefix = "successor-"
 
     /// Every directory that always exists, parents before children.
@@ -101,26 +101,26 @@ public struct ApplicationHierarchy: Sendable, Hashable {
         deletedDocuments.appending(tombstone: document)
     }
 
-    /// The synchronizable items as one client knows them.
+    /// The file with the synchronizable items of one client's keychain.
     public func keychain(_ client: RemoteIdentifier) -> RemotePath {
         keychains.appending(client, extension: Self.keychainExtension)
     }
 
-    /// Whose keychain file has that name; `nil` if it's none.
+    /// The client whose keychain file has that name; `nil` if the name has another form.
     static func client(ofKeychainNamed name: String) -> RemoteIdentifier? {
         RemoteIdentifier(ofFileNamed: name, extension: keychainExtension)
     }
 
     private static let keychainExtension = "ticdsync"
 
-    /// Where everything of a document is.
+    /// The paths of a document's files.
     public func document(_ document: RemoteIdentifier) -> DocumentHierarchy {
         DocumentHierarchy(document, root: documents.appending(document))
     }
 }
 
 extension RemoteIdentifier {
-    /// The identifier that a file is named after; `nil` if it isn't.
+    /// Reads the identifier that a file is named after; `nil` if the name has another form.
     init?(ofFileNamed name: String, extension pathExtension: String) {
         guard name.hasSuffix(".\(pathExtension)") else { return nil }
         try? self.init(String(name.dropLast(pathExtension.count + 1)))

@@ -1,15 +1,16 @@
 import Foundation
 import RemoteStorage
 
-/// What names an application that was moved aside for a new one: `.replaced-<uuid>-<epoch>-<application>`, and
-/// `.removing-…` from when it's certain that it isn't needed.
+/// The name of an application that was moved aside for a new one: `.replaced-<uuid>-<epoch>-<application>`.
 ///
-/// The name says all that is needed to finish, or to undo, what was cut off; so any device can.
+/// Once the former application certainly isn't needed any more, it's renamed to `.removing-…`.
+///
+/// The name says all that a device needs to finish or undo an interrupted replacement, so any device can do that.
 struct AsideName: Hashable, Sendable {
     var application: RemoteIdentifier
-    /// The epoch of what was to be replaced; `nil` where it couldn't be read.
+    /// The epoch of the former application; `nil` if it couldn't be read.
     var epoch: UUID?
-    /// Whether it's being removed: then it's never put back.
+    /// Whether the application is being removed: then it's never restored.
     var isRemoving = false
     var unique = UUID()
 
@@ -22,7 +23,7 @@ struct AsideName: Hashable, Sendable {
         self.epoch = epoch
     }
 
-    /// Reads a name; `nil` for anything else.
+    /// Reads a name; `nil` if it has another form.
     init?(_ name: String) {
         isRemoving = name.hasPrefix(Self.prefixes.removing)
         guard isRemoving || name.hasPrefix(Self.prefixes.replaced) else { return nil }
@@ -44,7 +45,7 @@ struct AsideName: Hashable, Sendable {
         return "\(prefix)\(unique.uuidString)-\(epoch?.uuidString ?? Self.unknownEpoch)-\(application)"
     }
 
-    /// The same while it's being removed.
+    /// The name of the application while it's being removed.
     var removing: AsideName {
         var removing = self
         removing.isRemoving = true

@@ -1,6 +1,6 @@
 public import RemoteStorage
 
-/// Where everything of a document is on the remote.
+/// The paths of a document's files on the remote.
 ///
 ///     Documents/<document>/
 ///       documentInfo.plist
@@ -11,13 +11,13 @@ public import RemoteStorage
 ///       SyncCommands/<client>/*.synccmd
 ///       TemporaryFiles/WholeStore/
 ///       WholeStore/<client>/<generation>-<upload>/WholeStore.ticdsync
-///                                                 WholeStoreDelta.ticdsync, in the store's place
+///                                                 WholeStoreDelta.ticdsync, instead of the store
 ///                                                 AppliedSyncChangeSets.ticdsync
 ///                                                 AppliedSyncCommandSets.ticdsync
 ///       WholeStore/<client>/manifest-<generation>-<upload>.plist
 ///       WholeStore/<client>/WholeStore.ticdsync …   for readers that know only TICoreDataSync
 ///
-/// A generation's folder is never changed; its manifest, made once and last, publishes it.
+/// The folder of an upload never changes. Its manifest, created once and last, publishes it.
 public struct DocumentHierarchy: Sendable, Hashable {
     /// The document's identifier.
     public let document: RemoteIdentifier
@@ -31,7 +31,7 @@ public struct DocumentHierarchy: Sendable, Hashable {
 
     /// What is known of the document.
     ///
-    /// Its appearance is the document's creation.
+    /// The document exists once this file does.
     public var documentInfo: RemotePath { root.appending(literal: "documentInfo.plist") }
     /// Holds one file, named by the document's integrity key.
     public var integrityKeys: RemotePath { root.appending(literal: "IntegrityKey") }
@@ -43,9 +43,9 @@ public struct DocumentHierarchy: Sendable, Hashable {
     public var syncChanges: RemotePath { root.appending(literal: "SyncChanges") }
     /// The sets of commands of each client.
     public var syncCommands: RemotePath { root.appending(literal: "SyncCommands") }
-    /// Where TICoreDataSync puts files together.
+    /// Where TICoreDataSync prepares files.
     public var temporaryFiles: RemotePath { root.appending(literal: "TemporaryFiles") }
-    /// Where TICoreDataSync puts whole stores together.
+    /// Where TICoreDataSync prepares whole stores.
     public var temporaryWholeStore: RemotePath { temporaryFiles.appending(literal: "WholeStore") }
     /// The uploaded stores of each client.
     public var wholeStores: RemotePath { root.appending(literal: "WholeStore") }
@@ -58,7 +58,7 @@ public struct DocumentHierarchy: Sendable, Hashable {
         ]
     }
 
-    /// The file that an integrity key is named by.
+    /// The file whose name is an integrity key.
     ///
     /// - Throws: ``RemoteError`` if the key isn't one path component.
     public func integrityKey(_ key: String) throws -> RemotePath { try integrityKeys.appending(key) }
@@ -81,12 +81,12 @@ public struct DocumentHierarchy: Sendable, Hashable {
         component(name.client, name.directoryName)
     }
 
-    /// Where the store is that was uploaded as a delta to former uploads.
+    /// The path of a store that was uploaded as a delta to former uploads.
     func delta(_ name: UploadName) -> RemotePath {
         upload(name).appending(literal: "WholeStoreDelta.ticdsync")
     }
 
-    /// The name of that in the upload's folder.
+    /// The name of a delta in the upload's folder.
     static let deltaName = "WholeStoreDelta.ticdsync"
 
     /// The manifest that publishes an upload.
@@ -95,7 +95,7 @@ public struct DocumentHierarchy: Sendable, Hashable {
     }
 
     private func component(_ client: RemoteIdentifier, _ name: String) -> RemotePath {
-        // Digits and a UUID: always a component.
+        // Apart from fixed text, the name consists of digits and a UUID, so it's always a valid component.
         guard let path = try? wholeStores(client).appending(name) else {
             preconditionFailure("\(name) isn't a path component")
         }
@@ -107,9 +107,9 @@ public struct DocumentHierarchy: Sendable, Hashable {
 public enum WholeStoreFile: String, Sendable, Hashable, CaseIterable {
     /// The store itself.
     case store = "WholeStore.ticdsync"
-    /// Which sets of changes are in it.
+    /// The sets of changes that the store contains.
     case appliedSyncChangeSets = "AppliedSyncChangeSets.ticdsync"
-    /// Which sets of commands are in it.
+    /// The sets of commands that the store contains.
     case appliedSyncCommandSets = "AppliedSyncCommandSets.ticdsync"
 
     /// The files that travel with the store.

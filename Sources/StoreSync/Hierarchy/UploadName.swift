@@ -1,7 +1,8 @@
 import Foundation
 import RemoteStorage
 
-/// What names one upload of a client: its folder is `<generation>-<upload>`, its manifest `manifest-<generation>-<upload>.plist`.
+/// The name of a client's upload: its folder is `<generation>-<upload>`, its manifest
+/// `manifest-<generation>-<upload>.plist`.
 struct UploadName: Hashable, Sendable, CustomStringConvertible {
     var client: RemoteIdentifier
     var generation: Int
@@ -62,11 +63,11 @@ extension UploadName: Comparable {
     }
 }
 
-/// As manifests and this device's memory name it: `<client>/<generation>-<upload>`.
+/// The form in which manifests and this device's memory name an upload: `<client>/<generation>-<upload>`.
 extension UploadName: Codable {
     var identifier: String { "\(client)/\(directoryName)" }
 
-    /// Reads what ``identifier`` gives; `nil` for anything else.
+    /// Reads an ``identifier``; `nil` for anything else.
     init?(identifier: String) {
         let parts = identifier.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 2, let client = try? RemoteIdentifier(parts[0]) else { return nil }
@@ -77,7 +78,7 @@ extension UploadName: Codable {
         let identifier = try decoder.singleValueContainer().decode(String.self)
         guard let name = UploadName(identifier: identifier) else {
             try decoder.require(false)
-            preconditionFailure("what isn't valid is refused")
+            preconditionFailure("an invalid identifier is refused")
         }
         self = name
     }

@@ -2,15 +2,15 @@ public import RemoteStorage
 
 /// The remote steps of ``ApplicationRegistrationOperation``.
 ///
-/// Each is one of TICoreDataSync's overridden methods; what was told by a callback there is returned here.
+/// Each hook corresponds to an overridden method of TICoreDataSync. It returns what the method reported by a callback.
 public protocol ApplicationRegistrationHooks: SyncHooks {
     /// Whether the application's directory is on the remote.
     func applicationDirectoryExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool
 
-    /// Makes all directories of the application; those that are there stay as they are.
+    /// Creates all directories of the application that don't exist yet.
     func createApplicationDirectoryStructure(_ hierarchy: ApplicationHierarchy) async throws
 
-    /// Saves the text that tells people what the directory is for. One that is there stays.
+    /// Saves the text that tells people what the directory is for, unless the file exists.
     func saveReadMe(_ text: String, _ hierarchy: ApplicationHierarchy) async throws
 
     /// Whether there is a salt file, which marks an encrypted application.
@@ -19,18 +19,18 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
     /// Reads the salt file; `nil` if there is none.
     func fetchSalt(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]?
 
-    /// Saves the salt file. One that is there stays.
+    /// Saves the salt file, unless it exists.
     func saveSalt(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws
 
-    /// Reads the file that passwords are tried on; `nil` if there is none.
+    /// Reads the file that passwords are tested with; `nil` if there is none.
     func fetchPasswordTest(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]?
 
-    /// Saves the file that passwords are tried on, unless there is one.
+    /// Saves the file that passwords are tested with, unless it exists.
     ///
-    /// - Returns: Whether this one was saved. At most one caller in the world is told yes.
+    /// - Returns: Whether this file was saved. At most one caller, on any device, gets `true`.
     func createPasswordTest(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws -> Bool
 
-    /// Puts another file in the place of the one that passwords are tried on, if that is still `former`.
+    /// Replaces the file that passwords are tested with, if it's still `former`.
     ///
     /// - Returns: Whether it was replaced.
     func replacePasswordTest(
@@ -45,7 +45,7 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
         _ hierarchy: ApplicationHierarchy
     ) async throws -> Bool
 
-    /// Makes the client's directory.
+    /// Creates the client's directory.
     func createClientDeviceDirectory(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws
 
     /// Saves what is known of the client.
@@ -63,21 +63,21 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
 
     /// Saves the application's registration, unless there is one.
     ///
-    /// - Returns: Whether this one was saved. At most one caller in the world is told yes.
+    /// - Returns: Whether this file was saved. At most one caller, on any device, gets `true`.
     func createRegistration(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws -> Bool
 
-    /// Gives an application that was put together aside its place, unless something is there.
+    /// Moves an application from its staging directory to its regular path, unless something exists there.
     ///
-    /// - Returns: Whether it was moved. At most one caller in the world is told yes.
+    /// - Returns: Whether it was moved. At most one caller, on any device, gets `true`.
     func publishApplication(stagedAt staged: RemotePath, _ hierarchy: ApplicationHierarchy) async throws -> Bool
 
-    /// Removes what was put together aside and isn't needed.
+    /// Removes a staging directory that isn't needed any more.
     func removeStagedApplication(at staged: RemotePath) async throws
 
-    /// Which of the files and directories that an application always has are missing; and whether
-    /// ``ApplicationHierarchy/keychains`` is, which it hasn't always.
+    /// The missing paths among an application's required files and directories and the optional
+    /// ``ApplicationHierarchy/keychains``.
     ///
-    /// - Returns: `nil` if the application's directory itself is.
+    /// - Returns: The paths; `nil` if the application's directory itself is missing.
     func missingParts(_ hierarchy: ApplicationHierarchy) async throws -> Set<RemotePath>?
 
     /// The clients that have a directory in the application.
@@ -93,10 +93,10 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
         _ hierarchy: ApplicationHierarchy
     ) async throws
 
-    /// The clients that there are such notes of.
+    /// The clients that have a note of their removal from the application.
     func listDeletedClients(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteIdentifier]
 
-    /// The names beside the application's, to find one that some storage takes for the same.
+    /// The names of all applications, to find a name that some storage treats as the same.
     func listApplications() async throws -> [RemoteIdentifier]
 }
 
@@ -106,13 +106,13 @@ extension ApplicationRegistrationHooks {
         try await backend.status(of: hierarchy.root) != nil
     }
 
-    /// Makes the innermost directories, together.
+    /// Creates the innermost directories concurrently.
     public func createApplicationDirectoryStructure(_ hierarchy: ApplicationHierarchy) async throws {
         let backend = backend
         try await together(hierarchy.directories.innermost) { try await backend.createDirectory(at: $0) }
     }
 
-    /// Writes the file where none is.
+    /// Writes the file unless it exists.
     public func saveReadMe(_ text: String, _ hierarchy: ApplicationHierarchy) async throws {
         _ = try await backend.writeIfAbsent(Array(text.utf8), to: hierarchy.readMe)
     }
@@ -127,7 +127,7 @@ extension ApplicationRegistrationHooks {
         try await backend.smallFile(at: hierarchy.salt)
     }
 
-    /// Writes the file where none is.
+    /// Writes the file unless it exists.
     public func saveSalt(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws {
         _ = try await backend.writeIfAbsent(bytes, to: hierarchy.salt)
     }
@@ -137,13 +137,15 @@ extension ApplicationRegistrationHooks {
         try await backend.smallFile(at: hierarchy.passwordTest)
     }
 
-    /// Writes the file where none is; one that is there is read back, since it may be ours.
+    /// Creates the file, or checks the existing one.
+    ///
+    /// An existing file is read back: an earlier attempt of this client may have written it.
     public func createPasswordTest(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws -> Bool {
         if try await backend.writeIfAbsent(bytes, to: hierarchy.passwordTest) { return true }
         return try await fetchPasswordTest(hierarchy) == bytes
     }
 
-    /// Writes the file on the condition that it is the one that was read, where the backend can; then reads it back.
+    /// Replaces the file if it's still `former`, with a conditional write if the backend can, and reads it back.
     public func replacePasswordTest(
         _ former: [UInt8],
         with bytes: [UInt8],
@@ -157,7 +159,7 @@ extension ApplicationRegistrationHooks {
             let condition: WriteCondition = if isConditional, let tag { .ifMatches(tag) } else { .always }
             try await backend.write(bytes, to: path, when: condition)
         } catch let error as RemoteError where error.code == .preconditionFailed {
-            // It may be our own write, sent twice.
+            // The conflict may come from this client's own request, sent twice.
         }
         return try await fetchPasswordTest(hierarchy) == bytes
     }
@@ -170,7 +172,7 @@ extension ApplicationRegistrationHooks {
         try await backend.status(of: hierarchy.clientDirectory(client)) != nil
     }
 
-    /// Makes the directory.
+    /// Creates the directory.
     public func createClientDeviceDirectory(
         _ client: RemoteIdentifier,
         _ hierarchy: ApplicationHierarchy
@@ -200,13 +202,15 @@ extension ApplicationRegistrationHooks {
         try await backend.smallFile(at: hierarchy.registration)
     }
 
-    /// Writes the file where none is; one that is there is read back, since it may be ours.
+    /// Creates the file, or checks the existing one.
+    ///
+    /// An existing file is read back: an earlier attempt of this client may have written it.
     public func createRegistration(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws -> Bool {
         if try await backend.writeIfAbsent(bytes, to: hierarchy.registration) { return true }
         return try await fetchRegistration(hierarchy) == bytes
     }
 
-    /// Moves the directory; a place that is taken is a refusal.
+    /// Moves the directory, or returns `false` if the destination exists.
     public func publishApplication(
         stagedAt staged: RemotePath,
         _ hierarchy: ApplicationHierarchy
@@ -224,7 +228,7 @@ extension ApplicationRegistrationHooks {
         try await backend.remove(staged)
     }
 
-    /// Lists the two directories that have others in them.
+    /// Lists the two directories that contain others.
     public func missingParts(_ hierarchy: ApplicationHierarchy) async throws -> Set<RemotePath>? {
         async let root = backend.list(hierarchy.root)
         async let information = backend.list(hierarchy.information)
@@ -271,12 +275,12 @@ extension ApplicationRegistrationHooks {
 }
 
 extension RemoteBackend {
-    /// Writes a file unless one is there.
+    /// Writes a file unless it exists.
     ///
     /// Returns whether it was written.
     func writeIfAbsent(_ bytes: [UInt8], to path: RemotePath) async throws -> Bool {
         do {
-            // Where nobody else writes, that needn't be found out.
+            // No other client writes to a staging directory, so the check isn't needed there.
             try await write(bytes, to: path, when: ApplicationHierarchy.isStaged(path) ? .always : .ifAbsent)
             return true
         } catch let error as RemoteError where error.code == .alreadyExists {
@@ -284,10 +288,11 @@ extension RemoteBackend {
         }
     }
 
-    /// Reads a file that is small if it's ours; a large one can't be and is refused before it fills the memory.
+    /// Reads a small file, and refuses a large file, which this package never writes here, before it fills the memory.
     ///
-    /// Where `isReplaced`, it may be replaced by one of another length, of which a server might mix two. Key files are always
-    /// as long. Registrations are replaced where directories can't be moved only, and there our backends read consistently.
+    /// `isReplaced` says that a file of another length may replace this one meanwhile: a server might then return a mix
+    /// of both. The length of key files never changes. Registrations are replaced only where directories can't be
+    /// moved, and there the backends of this package read consistently.
     func smallFile(at path: RemotePath, isReplaced: Bool = false) async throws -> [UInt8]? {
         let limit = 4 << 20
         do {
@@ -299,7 +304,8 @@ extension RemoteBackend {
 
     /// Reads a note on something that was removed.
     ///
-    /// A directory, or a file that is far too large, reads as an empty note: no seal opens that, so it counts as unauthentic.
+    /// A directory, or a file that is far too large, reads as an empty note: no seal opens an empty note, so it isn't
+    /// authentic.
     func note(at path: RemotePath) async throws -> [UInt8]? {
         do {
             return try await smallFile(at: path)
@@ -312,7 +318,7 @@ extension RemoteBackend {
 }
 
 extension [RemotePath] {
-    /// Those that none of the others is inside of: making them makes all.
+    /// The paths that contain none of the others: creating them creates all.
     var innermost: [RemotePath] {
         filter { path in !contains { $0 != path && $0.isEqualToOrInside(path) } }
     }
@@ -321,12 +327,12 @@ extension [RemotePath] {
 extension [RemoteItem]? {
     /// The identifiers among the names of directories.
     ///
-    /// What synced folders drop there isn't one.
+    /// Files that synced folders leave there are ignored.
     var directoryIdentifiers: [RemoteIdentifier] {
         (self ?? []).filter { $0.kind == .directory }.compactMap { try? RemoteIdentifier($0.name) }
     }
 
-    /// The identifiers that notes are named by.
+    /// The identifiers in the names of notes.
     var noteIdentifiers: [RemoteIdentifier] {
         (self ?? []).filter { $0.kind == .file }
             .compactMap { RemoteIdentifier(ofFileNamed: $0.name, extension: "plist") }

@@ -2,32 +2,33 @@ public import Foundation
 public import RemoteStorage
 import SyncCryptography
 
-/// The remote steps by which an application is given up for a new one in its place: of ``ApplicationRegistrationOperation``,
-/// where a ``PasscodeSetup`` starts it.
+/// The remote steps with which ``ApplicationRegistrationOperation`` replaces an application with a new one.
+///
+/// A ``PasscodeSetup`` starts the replacement.
 public protocol ApplicationReplacementHooks: SyncHooks {
-    /// Gives the application another name, at which nothing is.
+    /// Renames the application, to a name that is unused.
     ///
-    /// - Returns: Whether it was there. At most one caller in the world is told yes.
+    /// - Returns: Whether it existed. At most one caller, on any device, gets `true`.
     func moveApplicationAside(_ hierarchy: ApplicationHierarchy, to aside: RemotePath) async throws -> Bool
 
-    /// The names beside the applications', of directories.
+    /// The names of all directories next to the applications.
     func listNamesAside() async throws -> [String]
 
     /// Removes an application that was moved aside.
     func removeApplicationAside(at aside: RemotePath) async throws
 
-    /// Puts another registration in the place of the one that was read, if that is still `former`.
+    /// Replaces the application's registration, if it's still `former`.
     ///
     /// `former` is `nil` if there was none.
     ///
-    /// - Returns: Whether this one stands there. At most one caller in the world is told yes.
+    /// - Returns: Whether the remote now holds this registration. At most one caller, on any device, gets `true`.
     func replaceRegistration(
         _ former: [UInt8]?,
         with bytes: [UInt8],
         _ hierarchy: ApplicationHierarchy
     ) async throws -> Bool
 
-    /// Puts another salt file in the place of the one that is there.
+    /// Replaces the salt file.
     func replaceSalt(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws
 
     /// Saves the proof that the application of this epoch is the former one's successor.
@@ -42,12 +43,12 @@ public protocol ApplicationReplacementHooks: SyncHooks {
     /// Whether files of another epoch's clients are left in the application's directory.
     func hasFormerClients(_ hierarchy: ApplicationHierarchy, epoch: UUID) async throws -> Bool
 
-    /// Removes what is left of other epochs in the application's directory; others may be working in it.
+    /// Removes the files of other epochs from the application's directory, in which other clients may be working.
     func removeFormerFiles(_ hierarchy: ApplicationHierarchy, epoch: UUID) async throws
 }
 
 extension ApplicationReplacementHooks {
-    /// Moves the directory; one that isn't there any more is a refusal.
+    /// Moves the directory, or returns `false` if it doesn't exist any more.
     public func moveApplicationAside(
         _ hierarchy: ApplicationHierarchy,
         to aside: RemotePath
@@ -70,8 +71,9 @@ extension ApplicationReplacementHooks {
         try await backend.remove(aside)
     }
 
-    /// Writes the file on the condition that it's the one that was read; one that was refused is read back, since it may be
-    /// ours.
+    /// Writes the file on the condition that it's still the file that was read.
+    ///
+    /// If the write is refused, the file is read back: an earlier attempt of this client may have written it.
     public func replaceRegistration(
         _ former: [UInt8]?,
         with bytes: [UInt8],
@@ -94,7 +96,7 @@ extension ApplicationReplacementHooks {
         try await backend.write(bytes, to: hierarchy.salt, when: .always)
     }
 
-    /// Writes the file where none is.
+    /// Writes the file unless it exists.
     public func saveSuccessor(_ bytes: [UInt8], of epoch: UUID, _ hierarchy: ApplicationHierarchy) async throws {
         _ = try await backend.writeIfAbsent(bytes, to: hierarchy.successor(epoch))
     }
@@ -109,12 +111,14 @@ extension ApplicationReplacementHooks {
         try await backend.remove(hierarchy.successor(epoch))
     }
 
-    /// Looks at the beginning of every client's file.
+    /// Reads the beginning of every client's file.
     public func hasFormerClients(_ hierarchy: ApplicationHierarchy, epoch: UUID) async throws -> Bool {
         try await !FormerFiles(backend: backend, hierarchy: hierarchy, epoch: epoch).clients().isEmpty
     }
 
-    /// Removes documents, notes and clients, clients last: as long as one is there, something may be.
+    /// Removes documents, notes and clients.
+    ///
+    /// Clients come last: as long as a client exists, other files may be left.
     public func removeFormerFiles(_ hierarchy: ApplicationHierarchy, epoch: UUID) async throws {
         try await FormerFiles(backend: backend, hierarchy: hierarchy, epoch: epoch).remove()
     }
@@ -123,7 +127,7 @@ extension ApplicationReplacementHooks {
 extension DefaultHooks: ApplicationReplacementHooks {}
 
 extension RemoteBackend {
-    /// The backend's own hooks for replacing applications where it has them, else the ones every backend gets.
+    /// The backend's own hooks for replacing applications if it has them, otherwise the default hooks.
     nonisolated var applicationReplacementHooks: any ApplicationReplacementHooks {
         self as? any ApplicationReplacementHooks ?? DefaultHooks(backend: self)
     }

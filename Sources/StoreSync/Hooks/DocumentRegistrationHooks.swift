@@ -5,21 +5,23 @@ public protocol DocumentRegistrationHooks: SyncHooks {
     /// Reads what is known of the document; `nil` if it isn't registered.
     func fetchDocumentInfo(_ hierarchy: DocumentHierarchy) async throws -> [UInt8]?
 
-    /// Saves what is known of the document, unless something is there: the moment in which the document is created.
+    /// Saves what is known of the document, unless the file exists: this creates the document.
     ///
-    /// - Returns: Whether it was saved. At most one caller in the world is told yes.
+    /// - Returns: Whether it was saved. At most one caller, on any device, gets `true`.
     func createDocumentInfo(_ bytes: [UInt8], _ hierarchy: DocumentHierarchy) async throws -> Bool
 
-    /// Which of the directories that a document always has are missing.
+    /// The missing paths among the directories that a document always has.
     func missingDirectories(_ hierarchy: DocumentHierarchy) async throws -> Set<RemotePath>
 
-    /// Makes directories of the document.
+    /// Creates directories of the document.
     func createDirectories(_ directories: Set<RemotePath>, _ hierarchy: DocumentHierarchy) async throws
 
     /// The names of the document's integrity keys.
     func listIntegrityKeys(_ hierarchy: DocumentHierarchy) async throws -> [String]
 
-    /// Saves the file that an integrity key is named by. One that is there may be replaced: it says the same.
+    /// Saves the file whose name is an integrity key.
+    ///
+    /// An existing file may be replaced: its content is the same.
     func saveIntegrityKey(_ key: String, content: [UInt8], _ hierarchy: DocumentHierarchy) async throws
 
     /// Reads the note that a document of that name was deleted; `nil` if there is none.
@@ -28,7 +30,7 @@ public protocol DocumentRegistrationHooks: SyncHooks {
         _ application: ApplicationHierarchy
     ) async throws -> [UInt8]?
 
-    /// Takes the note away that a document was deleted.
+    /// Removes the note that a document was deleted.
     func removeDeletedDocumentNote(
         _ document: RemoteIdentifier,
         _ application: ApplicationHierarchy
@@ -37,29 +39,29 @@ public protocol DocumentRegistrationHooks: SyncHooks {
     /// Reads the note that the client was removed from the document; `nil` if there is none.
     func fetchDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [UInt8]?
 
-    /// The clients that there are such notes of.
+    /// The clients that have a note of their removal from the document.
     func listDeletedClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
 
-    /// Notes that a client was removed from the document.
+    /// Saves the note that a client was removed from the document.
     func saveDeletedClientNote(
         _ client: RemoteIdentifier,
         content: [UInt8],
         _ hierarchy: DocumentHierarchy
     ) async throws
 
-    /// Takes the note away that a client was removed from the document.
+    /// Removes the note that a client was removed from the document.
     func removeDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
 
     /// The clients that have a directory for changes in the document.
     func listClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
 
-    /// Makes the client's directories for changes and commands.
+    /// Creates the client's directories for changes and commands.
     func createClientDirectories(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
 
-    /// The names of all documents, to find one that some storage takes for the same.
+    /// The names of all documents, to find a name that some storage treats as the same.
     func listDocuments(_ application: ApplicationHierarchy) async throws -> [RemoteIdentifier]
 
-    /// The clients that have a directory in the application, with what is known of each where that can be read.
+    /// The clients that have a directory in the application, with what is known of each if it can be read.
     func listApplicationClients(
         _ application: ApplicationHierarchy
     ) async throws -> [(client: RemoteIdentifier, deviceInfo: [UInt8]?)]
@@ -71,13 +73,15 @@ extension DocumentRegistrationHooks {
         try await backend.smallFile(at: hierarchy.documentInfo)
     }
 
-    /// Writes the file where none is; one that is there is read back, since it may be ours.
+    /// Creates the file, or checks the existing one.
+    ///
+    /// An existing file is read back: an earlier attempt of this client may have written it.
     public func createDocumentInfo(_ bytes: [UInt8], _ hierarchy: DocumentHierarchy) async throws -> Bool {
         if try await backend.writeIfAbsent(bytes, to: hierarchy.documentInfo) { return true }
         return try await fetchDocumentInfo(hierarchy) == bytes
     }
 
-    /// Lists the two directories that have others in them.
+    /// Lists the two directories that contain others.
     public func missingDirectories(_ hierarchy: DocumentHierarchy) async throws -> Set<RemotePath> {
         async let root = backend.list(hierarchy.root)
         async let temporary = backend.list(hierarchy.temporaryFiles)
@@ -88,7 +92,7 @@ extension DocumentRegistrationHooks {
         return Set(hierarchy.directories.dropFirst()).subtracting(present)
     }
 
-    /// Makes them together.
+    /// Creates the directories concurrently.
     public func createDirectories(_ directories: Set<RemotePath>, _ hierarchy: DocumentHierarchy) async throws {
         let backend = backend
         try await together(Array(directories).innermost) { try await backend.createDirectory(at: $0) }
@@ -153,7 +157,7 @@ extension DocumentRegistrationHooks {
         try await backend.list(hierarchy.syncChanges).directoryIdentifiers
     }
 
-    /// Makes both directories together.
+    /// Creates both directories concurrently.
     public func createClientDirectories(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws {
         let backend = backend
         try await together([hierarchy.syncChanges(client), hierarchy.syncCommands(client)]) {
@@ -166,7 +170,7 @@ extension DocumentRegistrationHooks {
         try await backend.list(application.documents).directoryIdentifiers
     }
 
-    /// Lists the clients' directories, then reads their files together.
+    /// Lists the clients' directories, then reads their files concurrently.
     public func listApplicationClients(
         _ application: ApplicationHierarchy
     ) async throws -> [(client: RemoteIdentifier, deviceInfo: [UInt8]?)] {

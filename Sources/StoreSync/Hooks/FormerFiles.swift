@@ -2,14 +2,15 @@ import Foundation
 import RemoteStorage
 import SyncCryptography
 
-/// What is left of other epochs in an application that took another's place where directories can't be moved.
+/// The files of other epochs in an application that has replaced a former one where directories can't be moved.
 ///
-/// Others may be working in the new application, so nothing goes that is sealed for it, or that can't be told from what they
-/// are just making. A document of a former epoch holds its name until the last of it goes: nobody makes another one of
-/// that name before.
+/// Other clients may be working in the new application. So files sealed for it stay, and so do files that might be new
+/// ones that a client is still creating. A document of a former epoch keeps its name until its last file is removed.
+/// Until then no client creates another document of that name.
 ///
-/// Somebody may make the application anew once more meanwhile. What is sealed for that epoch comes after its registration, so
-/// the registration is asked after a file was looked at and before it goes: if it's still this epoch's, the file is a former one's.
+/// Another device may recreate the application again meanwhile. Files sealed for that epoch appear after its
+/// registration. So the registration is read after a file is inspected and before it's removed. If the registration is
+/// still of this epoch, the file belongs to a former one.
 struct FormerFiles: Sendable {
     let backend: any RemoteBackend
     let hierarchy: ApplicationHierarchy
@@ -17,7 +18,7 @@ struct FormerFiles: Sendable {
 
     /// The clients that aren't of this epoch.
     ///
-    /// One without a file may be registering.
+    /// A client without a file may be registering, so it isn't included.
     func clients() async throws -> [RemoteIdentifier] {
         let clients = try await backend.list(hierarchy.clientDevices).directoryIdentifiers
         let areFormer = try await together(clients) { client in
@@ -33,7 +34,7 @@ struct FormerFiles: Sendable {
         let clients = try await clients()
         guard try await isCurrent() else { return }
         for directory in try await directories(in: hierarchy.information) {
-            // A directory of files of clients: those of the clients that go.
+            // A directory with one file per client: removes the files of the former clients.
             for client in clients {
                 try await backend.remove(directory.appending(client, extension: "ticdsync"))
             }
@@ -48,7 +49,7 @@ struct FormerFiles: Sendable {
             guard path != hierarchy.successor(epoch),
                 path.lastComponent?.hasPrefix(ApplicationHierarchy.successorPrefix) == true
             else { continue }
-            // The proof of the next epoch comes before its registration.
+            // The proof of the next epoch is written before its registration, so it may exist already and must stay.
             let proof = try await backend.smallFile(at: path).flatMap { try? SuccessorProof($0) }
             guard proof?.formerEpoch != epoch else { continue }
             try await backend.remove(path)
@@ -75,7 +76,7 @@ struct FormerFiles: Sendable {
         return info?.epoch == epoch.uuidString
     }
 
-    /// Whether a file isn't sealed for this epoch; `nil` if it isn't there.
+    /// Whether a file isn't sealed for this epoch; `nil` if it doesn't exist.
     private func isFormer(_ path: RemotePath) async throws -> Bool? {
         guard let content = try await backend.read(path, range: 0..<Int64(EpochKey.sealedHeaderBytes)) else {
             return nil

@@ -3,15 +3,15 @@ public import RemoteStorage
 
 /// The remote steps of ``KeychainSynchronizationOperation``.
 public protocol KeychainSynchronizationHooks: SyncHooks {
-    /// What is in the directory of the clients' keychain files; nothing where it isn't there.
+    /// The items in the directory of the clients' keychain files; empty if the directory doesn't exist.
     func listKeychainFiles(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteItem]
 
-    /// Reads a client's keychain file; `nil` if it isn't there (any more).
+    /// Reads a client's keychain file; `nil` if it doesn't exist (any more).
     func fetchKeychainFile(of client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws -> [UInt8]?
 
-    /// Puts another file in the place of this client's, or where none is.
+    /// Creates or replaces this client's keychain file.
     ///
-    /// - Returns: Whether it stands there now; not, if somebody else has written there since `former` was listed.
+    /// - Returns: Whether the remote now holds this file; `false` if the file has changed since `former` was listed.
     func saveKeychainFile(
         _ bytes: [UInt8],
         of client: RemoteIdentifier,
@@ -26,7 +26,7 @@ extension KeychainSynchronizationHooks {
         try await backend.list(hierarchy.keychains) ?? []
     }
 
-    /// Reads the file; one that no client can have written is refused before it fills the memory.
+    /// Reads the file, and refuses a file too large to be of a client before it fills the memory.
     public func fetchKeychainFile(
         of client: RemoteIdentifier,
         _ hierarchy: ApplicationHierarchy
@@ -39,7 +39,7 @@ extension KeychainSynchronizationHooks {
         }
     }
 
-    /// Writes the file on the condition that it is the one that was listed, where the backend can.
+    /// Writes the file, on the condition that it's still the listed one if the backend can check that.
     public func saveKeychainFile(
         _ bytes: [UInt8],
         of client: RemoteIdentifier,
@@ -57,7 +57,7 @@ extension KeychainSynchronizationHooks {
             try await backend.write(bytes, to: hierarchy.keychain(client), when: condition)
             return true
         } catch let error as RemoteError where [.preconditionFailed, .alreadyExists].contains(error.code) {
-            // It may be our own write, sent twice.
+            // The conflict may come from this client's own request, sent twice.
             return try await fetchKeychainFile(of: client, hierarchy) == bytes
         }
     }

@@ -1,10 +1,10 @@
 public import RemoteStorage
 
-/// What all hooks have: the backend that they work on.
+/// The base of all hook protocols: the backend that the hooks work on.
 ///
-/// A *hook* is one step of an operation at the remote. TICoreDataSync's subclasses had to write each of them; here
-/// every backend has them all, made of its file primitives. A backend that can do a step better (one request in place of
-/// six) conforms to the operation's hook protocol and implements that one:
+/// A *hook* is one step of an operation on the remote. TICoreDataSync's subclasses had to write each of them. Here
+/// every backend has default hooks, built on its file primitives. A backend that can do a step better (one request
+/// instead of six) conforms to the operation's hook protocol and implements that hook:
 ///
 /// ```swift
 /// extension MyServer: ApplicationRegistrationHooks {
@@ -16,13 +16,13 @@ public import RemoteStorage
 /// }
 /// ```
 ///
-/// An answer is returned, an error thrown; a hook that is cancelled throws `CancellationError`.
+/// A hook returns its answer, and throws errors. A cancelled hook throws `CancellationError`.
 public protocol SyncHooks: Sendable {
     /// The backend that the hooks work on.
     var backend: any RemoteBackend { get }
 }
 
-/// All hooks as they are made of any backend's file primitives.
+/// The default hooks, built on the file primitives of any backend.
 struct DefaultHooks: ApplicationRegistrationHooks, DocumentRegistrationHooks, WholeStoreUploadHooks,
     WholeStoreDownloadHooks, KeychainSynchronizationHooks
 {
@@ -30,35 +30,36 @@ struct DefaultHooks: ApplicationRegistrationHooks, DocumentRegistrationHooks, Wh
 }
 
 extension RemoteBackend {
-    /// The backend's own hooks for registering applications where it has them, else the ones every backend gets.
+    /// The backend's own hooks for registering applications if it has them, otherwise the default hooks.
     nonisolated var applicationRegistrationHooks: any ApplicationRegistrationHooks {
         self as? any ApplicationRegistrationHooks ?? DefaultHooks(backend: self)
     }
 
-    /// The backend's own hooks for registering documents where it has them, else the ones every backend gets.
+    /// The backend's own hooks for registering documents if it has them, otherwise the default hooks.
     nonisolated var documentRegistrationHooks: any DocumentRegistrationHooks {
         self as? any DocumentRegistrationHooks ?? DefaultHooks(backend: self)
     }
 
-    /// The backend's own hooks for uploading stores where it has them, else the ones every backend gets.
+    /// The backend's own hooks for uploading stores if it has them, otherwise the default hooks.
     nonisolated var wholeStoreUploadHooks: any WholeStoreUploadHooks {
         self as? any WholeStoreUploadHooks ?? DefaultHooks(backend: self)
     }
 
-    /// The backend's own hooks for downloading stores where it has them, else the ones every backend gets.
+    /// The backend's own hooks for downloading stores if it has them, otherwise the default hooks.
     nonisolated var wholeStoreDownloadHooks: any WholeStoreDownloadHooks {
         self as? any WholeStoreDownloadHooks ?? DefaultHooks(backend: self)
     }
 
-    /// The backend's own hooks for synchronizing keychains where it has them, else the ones every backend gets.
+    /// The backend's own hooks for synchronizing keychains if it has them, otherwise the default hooks.
     nonisolated var keychainSynchronizationHooks: any KeychainSynchronizationHooks {
         self as? any KeychainSynchronizationHooks ?? DefaultHooks(backend: self)
     }
 }
 
-/// Sends requests that don't depend on each other out together and collects the answers in their order.
+/// Sends independent requests concurrently and returns the answers in the order of the requests.
 ///
-/// How many there are is often decided by the remote, so no more than `limit` are under way at a time, in their order.
+/// The number of requests often depends on the remote, so at most `limit` are in progress at a time. They start in
+/// order.
 @discardableResult
 func together<Request: Sendable, Answer: Sendable>(
     _ requests: [Request],

@@ -1,17 +1,17 @@
 public import RemoteStorage
 
-/// What uploads and downloads have in common: looking at what was published.
+/// The remote steps that uploads and downloads share: reading what was published.
 public protocol WholeStoreHooks: SyncHooks {
     /// The clients that have uploaded a store of the document, or begun to.
     func listUploadingClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
 
-    /// What is in a client's directory of uploads.
+    /// The items in a client's directory of uploads.
     func listUploads(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [RemoteItem]
 
-    /// The sizes of the files in the folder of an upload; `nil` if the folder isn't there.
+    /// The files in the folder of an upload, with their sizes; `nil` if the folder doesn't exist.
     func listFiles(in directory: RemotePath) async throws -> [RemoteItem]?
 
-    /// Reads a manifest; `nil` if it isn't there (any more).
+    /// Reads a manifest; `nil` if it doesn't exist (any more).
     func fetchManifest(at path: RemotePath) async throws -> [UInt8]?
 }
 
@@ -47,29 +47,30 @@ public protocol WholeStoreUploadHooks: WholeStoreHooks {
     /// - Returns: The file that was written.
     func uploadFile(_ content: RemoteContent, to path: RemotePath) async throws -> RemoteItem
 
-    /// Uploads one file of a whole store as ``uploadFile(_:to:)`` does, unless it's there, going on where that was cut off.
+    /// Uploads one file of a whole store as ``uploadFile(_:to:)`` does, unless it exists, and resumes an interrupted
+    /// upload.
     ///
     /// - Parameters:
     ///   - path: The file.
-    ///   - receipts: Where the backend notes what it has to know to resume the upload.
-    ///   - rest: Is told how many bytes of it are kept, and says what follows on all or some of them.
+    ///   - receipts: Where the backend notes what it needs to resume the upload.
+    ///   - rest: Receives how many bytes the remote has kept, and returns the content after all or some of them.
     /// - Returns: The file that was written.
-    /// - Throws: `RemoteError` with `alreadyExists` if it's there; what `rest` and the backend throw.
+    /// - Throws: `RemoteError` with `alreadyExists` if the file exists; what `rest` and the backend throw.
     func resumeUpload(
         to path: RemotePath,
         receipts: any WriteReceipts,
         _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
     ) async throws -> RemoteItem
 
-    /// Publishes an upload by its manifest, unless there is one of that name.
+    /// Publishes an upload by its manifest, unless a manifest of that name exists.
     ///
-    /// - Returns: Whether this manifest stands there now.
+    /// - Returns: Whether the remote now holds this manifest.
     func publishManifest(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool
 
     /// Refreshes one of the fixed names by which TICoreDataSync knows a client's store.
     func refreshFixedName(from published: RemotePath, to fixed: RemotePath) async throws
 
-    /// Removes an upload of this client: its manifest first, so that nobody sees one without its files.
+    /// Removes an upload of this client: its manifest first, so that no client sees a manifest without its files.
     func removeUpload(manifest: RemotePath, directory: RemotePath) async throws
 }
 
@@ -79,7 +80,7 @@ extension WholeStoreUploadHooks {
         try await backend.write(content, to: path, when: .always)
     }
 
-    /// Writes the file where none is.
+    /// Resumes or starts the upload, unless the file exists.
     public func resumeUpload(
         to path: RemotePath,
         receipts: any WriteReceipts,
@@ -88,9 +89,11 @@ extension WholeStoreUploadHooks {
         try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts, rest)
     }
 
-    /// Writes the manifest where none is; one that is there is read back, since it may be ours.
+    /// Creates the manifest, or checks the existing one.
     ///
-    /// Where no upload can be gone on with, every push has a name of its own, which only its own manifest can have.
+    /// An existing manifest is read back: an earlier attempt of this client may have written it.
+    ///
+    /// If the backend can't resume uploads, every push has a unique name, so no other manifest can have it.
     public func publishManifest(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
         let capabilities = try await backend.capabilities()
         if capabilities.contains(.atomicReplace), !capabilities.contains(.resumableWrite) {
@@ -100,7 +103,7 @@ extension WholeStoreUploadHooks {
         return try await fetchManifest(at: path) == bytes
     }
 
-    /// Writes a manifest that nobody else writes; what arrives there of it, but not whole, is taken away again.
+    /// Writes a manifest that no other client writes, and removes it again if it arrives incomplete.
     private func put(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
         do {
             try await backend.write(bytes, to: path, when: .always)
@@ -113,7 +116,7 @@ extension WholeStoreUploadHooks {
         }
     }
 
-    /// Copies the file at the remote.
+    /// Copies the file on the remote.
     public func refreshFixedName(from published: RemotePath, to fixed: RemotePath) async throws {
         try await backend.copy(published, to: fixed, when: .always)
     }
@@ -127,7 +130,7 @@ extension WholeStoreUploadHooks {
 
 /// The remote steps of ``WholeStoreDownloadOperation``.
 public protocol WholeStoreDownloadHooks: WholeStoreHooks {
-    /// Opens one file of a whole store, or a range of its bytes; `nil` if it isn't there.
+    /// Opens one file of a whole store, or a range of its bytes; `nil` if the file doesn't exist.
     func downloadFile(at path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent?
 }
 

@@ -1,39 +1,39 @@
 /// The rules by which the uploads of a document descend from each other.
 ///
-/// An upload *includes* exactly the uploads that its manifest names: its parents, and what those name. It says nothing of any
-/// other, whoever made it and however old it is. An upload that no other includes is a *head*. One head is the newest store;
-/// several hold edits that the others don't, and only a person can settle that.
+/// An upload *includes* exactly the uploads that its manifest names: its parents, and what those name. It says nothing
+/// about any other upload, whatever its client or age. An upload that no other includes is a *head*. A single head is
+/// the newest store. Several heads hold edits that the others don't, and only a person can resolve that.
 enum Lineage {
-    /// How many uploads that have been removed from the remote a manifest names: the most recent ones.
+    /// The maximum number of uploads removed from the remote that a manifest names: the most recent ones.
     static let maximumRemoved = 256
 
-    /// The uploads that no other includes.
+    /// Returns the heads: the uploads that no other upload includes.
     static func heads(of manifests: [StoreManifest]) -> [StoreManifest] {
         let included = manifests.reduce(into: Set<UploadName>()) { $0.formUnion($1.includes) }
         return manifests.filter { !included.contains($0.name) }.sorted { $0.name < $1.name }
     }
 
-    /// The uploads that the writers of the heads saw beside them, and that are missing now without being included.
+    /// The uploads that the writers of the heads saw as other heads, and that now are missing and not included.
     static func witnessed(by manifests: [StoreManifest]) -> Set<UploadName> {
         let known = manifests.reduce(into: Set(manifests.map(\.name))) { $0.formUnion($1.includes) }
         let seen = heads(of: manifests).reduce(into: Set<UploadName>()) { $0.formUnion($1.otherHeads) }
         return seen.subtracting(known)
     }
 
-    /// What a store contains that has these parents.
+    /// The uploads that a store with these parents contains.
     ///
     /// - Parameters:
-    ///   - parents: The uploads that it descends from, and what is known of what those include.
-    ///   - manifests: The manifests that could be read: they may name more than is known.
+    ///   - parents: The uploads that the store descends from, and the known uploads that those include.
+    ///   - manifests: The manifests that could be read: they may name further uploads.
     /// - Returns: The parents and all that they include.
     static func contained(in parents: Set<UploadName>, _ manifests: [StoreManifest]) -> Set<UploadName> {
-        // An upload includes older generations only, so each manifest comes after all that may name it.
+        // An upload includes only older generations, so each manifest comes after all manifests that may name it.
         manifests.sorted { $0.name > $1.name }.reduce(into: parents) { contained, manifest in
             if contained.contains(manifest.name) { contained.formUnion(manifest.includes) }
         }
     }
 
-    /// The uploads that a manifest names: of what its store contains all that exist on the remote, and the newest of the others.
+    /// The uploads that a manifest names: of its store's uploads, all that exist on the remote and the newest others.
     ///
     /// A manifest has room for ``StoreManifest/maximumNames`` names.
     static func named(of contained: Set<UploadName>, onRemote names: Set<UploadName>) -> Set<UploadName> {

@@ -1,8 +1,9 @@
 import RemoteStorage
 
-/// The newest uploads of a document that this device has opened or published: the storage can't take one away unnoticed.
+/// The newest uploads of a document that this device has opened or published.
 ///
-/// Each is on the remote, or an upload there includes it, for as long as the storage is honest and up to date.
+/// They show when the storage has removed an upload: as long as the storage is honest and up to date, each of them is
+/// on the remote, or an upload there includes it.
 struct RollbackMemory: Hashable, Sendable, Codable {
     /// The uploads that none of the others includes.
     private(set) var newest: Set<UploadName> = []
@@ -35,7 +36,7 @@ struct RollbackMemory: Hashable, Sendable, Codable {
         if !isIncluded { newest.insert(upload) }
     }
 
-    /// Notes that the user takes an upload although the remembered ones are missing: those are given up.
+    /// Notes that the user accepts an upload although remembered uploads are missing, and forgets the missing ones.
     mutating func accept(_ upload: UploadName, givingUp missing: [UploadName]) {
         newest.subtract(missing)
         newest.insert(upload)

@@ -5,16 +5,16 @@ import SyncCryptography
 
 /// The files that say which sets of changes and commands are in a store.
 ///
-/// They travel with it wherever it goes.
+/// They travel with the store.
 enum AppliedSets {
-    // "SSas", so that a tool that identifies files knows what it has before it.
+    // "SSas", by which tools can identify the file.
     private static let applicationID = 0x5353_6173
 
-    /// Makes a file with nothing applied.
+    /// Creates a file with nothing applied.
     static func create(at url: URL) throws {
         do {
             var configuration = Configuration()
-            // It is part of a copy that is uploaded or thrown away, and needn't survive a crash.
+            // It's part of a copy that is uploaded or discarded, and needn't survive a crash.
             configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
             let database = try DatabaseQueue(path: url.path, configuration: configuration)
             try database.writeWithoutTransaction { db in
@@ -36,7 +36,7 @@ enum AppliedSets {
     }
 }
 
-/// Where a device keeps the applied sets of one local store.
+/// The directory in which a device keeps the applied sets of one local store.
 struct AppliedSetsDirectory: Sendable {
     private let url: URL
 
@@ -53,7 +53,7 @@ struct AppliedSetsDirectory: Sendable {
     private func location(_ file: WholeStoreFile) -> URL { url.appending(path: file.rawValue) }
     private func arrival(_ file: WholeStoreFile) -> URL { url.appending(path: file.rawValue + ".arrived") }
 
-    /// Copies a file for an upload; one with nothing applied where there is none yet.
+    /// Copies a file for an upload, or creates one with nothing applied if it doesn't exist yet.
     func copyOrCreate(_ file: WholeStoreFile, at copy: URL) throws {
         guard FileManager.default.fileExists(atPath: location(file).path) else {
             return try AppliedSets.create(at: copy)
@@ -80,14 +80,14 @@ struct AppliedSetsDirectory: Sendable {
         }
     }
 
-    /// The store was moved: its files go with it.
+    /// Moves the files of a store that was moved.
     func move(to other: AppliedSetsDirectory) throws {
         try? FileManager.default.removeItem(at: other.url)
         guard access(url.path, F_OK) == 0 else { return }
         try LocalFile.rename(url.path, to: other.url.path)
     }
 
-    /// Two stores have changed places.
+    /// Exchanges the files of two stores that were exchanged.
     func exchange(with other: AppliedSetsDirectory) throws {
         let aside = AppliedSetsDirectory(url: url.appendingPathExtension("aside"))
         try move(to: aside)
@@ -95,7 +95,7 @@ struct AppliedSetsDirectory: Sendable {
         try aside.move(to: other)
     }
 
-    /// The store is in place: its files become the ones that count.
+    /// Puts the staged files into use, once their store is in place.
     func commit() throws {
         for file in WholeStoreFile.allCases where access(arrival(file).path, F_OK) == 0 {
             guard rename(arrival(file).path, location(file).path) == 0 else {

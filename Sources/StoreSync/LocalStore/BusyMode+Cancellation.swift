@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 
 extension Database.BusyMode {
-    /// Waits for other programs until the time is over or the task is cancelled.
+    /// Waits for other programs until the timeout expires or the task is cancelled.
     ///
     /// - Parameter timeout: How long to wait, in seconds.
     /// - Returns: The mode.
@@ -17,6 +17,6 @@ extension Database.BusyMode {
 }
 
 extension StoreSyncError {
-    /// This error, unless what ended the wait for another program was a cancellation.
+    /// This error, or `CancellationError` if a cancellation ended the wait for another program.
     var orCancellation: any Error { code == .busy && Task.isCancelled ? CancellationError() : self }
 }

@@ -3,18 +3,19 @@ import GRDBSQLite
 
 /// Copies a database over another one by SQLite's online backup, in one transaction of the destination.
 ///
-/// GRDB's `backup(to:)` can't look at anything between taking the destination's lock and writing; this can.
+/// GRDB's `backup(to:)` can't run a check between locking the destination and writing to it.
 enum DatabaseCopy {
-    /// After so many pages a cancellation is noticed.
+    /// The number of pages after which a cancellation is noticed.
     private static let pagesPerStep: CInt = 4096
 
-    /// Copies all of one database.
+    /// Copies a whole database.
     ///
     /// - Parameters:
-    ///   - source: What to copy. It is in a read transaction: beside a writer the copy would begin again and again.
-    ///   - destination: What is overwritten.
-    ///   - whenLocked: Called when nobody else can change the destination and nothing of it is changed yet; if it throws,
-    ///     nothing will be.
+    ///   - source: The database to copy, in a read transaction: otherwise every commit of a writer would restart the
+    ///     copy.
+    ///   - destination: The database to overwrite.
+    ///   - whenLocked: Called when the destination is locked and isn't changed yet. If it throws, the destination stays
+    ///     unchanged.
     /// - Throws: `DatabaseError`, `CancellationError`, or what `whenLocked` throws.
     static func run(from source: Database, to destination: Database, whenLocked: () throws -> Void = {}) throws {
         guard
@@ -23,7 +24,7 @@ enum DatabaseCopy {
             throw DatabaseError(resultCode: destination.lastErrorCode, message: destination.lastErrorMessage)
         }
         do {
-            // A step of no page takes the locks.
+            // A step of zero pages takes the locks.
             try check(sqlite3_backup_step(backup, 0))
             try whenLocked()
             while try check(sqlite3_backup_step(backup, pagesPerStep)) != SQLITE_DONE {

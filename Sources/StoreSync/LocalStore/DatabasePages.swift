@@ -2,31 +2,33 @@ import GRDB
 import GRDBSQLite
 import SyncCryptography
 
-/// The pages of a database whose file stands still, read through SQLite's own handle.
+/// The pages of a database whose file doesn't change, read through SQLite's own handle.
 struct DatabasePages: Sendable {
     /// The database's size in bytes.
     let byteCount: Int64
     private let pageSize: Int64
 
-    /// The page on which SQLite sets its locks: whatever stands in it means nothing, and no copy has it.
+    /// The offset of the page on which SQLite sets its locks: its content is meaningless, and no copy contains it.
     private static let lockByte: Int64 = 1 << 30
 
-    /// Begins a read transaction during which nobody writes to the file, and which reads nothing but the file.
+    /// Begins a read transaction that reads nothing but the database file, to which no connection writes meanwhile.
     ///
     /// - Parameter db: A connection.
-    /// - Returns: The pages; or `nil`, without a transaction, if part of the database is in a log that others are reading.
+    /// - Returns: The pages; or `nil`, without a transaction, if part of the database is in a log that others are
+    ///   reading.
     /// - Throws: `DatabaseError`.
     static func hold(_ db: Database) throws -> DatabasePages? {
         let usesLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
-        // Fails beside a reader; then the log may still be empty.
+        // Fails while another connection reads the log. Even then the log may be empty.
         if usesLog { try? db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
         try db.beginTransaction(.deferred)
         do {
-            // The first read pins the state.
+            // The first read starts the snapshot.
             if let pageCount = try Int64.fetchOne(db, sql: "PRAGMA page_count"),
                 let pageSize = try Int64.fetchOne(db, sql: "PRAGMA page_size"),
                 try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema") != nil,
-                // Looked at after: if it's empty now it was then, and the transaction reads nothing from it.
+                // Checked after that read: if the log is empty now, it was empty then, and the transaction reads
+                // nothing from it.
                 try !usesLog || isLogEmpty(db),
                 let file = SQLiteFile(SQLITE_FCNTL_FILE_POINTER, of: db.sqliteConnection),
                 try file.byteCount >= pageSize * pageCount
@@ -45,15 +47,15 @@ struct DatabasePages: Sendable {
         try SQLiteFile(SQLITE_FCNTL_JOURNAL_POINTER, of: db.sqliteConnection)?.byteCount == 0
     }
 
-    /// Reads a piece of the database as a snapshot has it.
+    /// Reads a part of the database, with the bytes that a snapshot has.
     ///
     /// Blocks.
     ///
     /// - Parameters:
     ///   - db: The connection, in the transaction.
-    ///   - offset: Where it begins, in bytes.
-    ///   - count: How many bytes are wanted, at least 100 at the beginning.
-    /// - Returns: The bytes; fewer than wanted only at the end.
+    ///   - offset: Where the part begins, in bytes.
+    ///   - count: How many bytes to read, at least 100 at offset 0.
+    /// - Returns: The bytes; fewer than `count` only at the end.
     /// - Throws: `DatabaseError`.
     func read(_ db: Database, at offset: Int64, upTo count: Int) throws -> [UInt8] {
         let count = Int(min(Int64(count), byteCount - offset))
@@ -73,7 +75,7 @@ struct DatabasePages: Sendable {
     /// Blocks.
     ///
     /// - Parameter db: A connection without a transaction.
-    /// - Returns: The digest; `nil` if the file can't be held still, so that a copy has to be made.
+    /// - Returns: The digest; `nil` if the file can't be kept unchanged, so that a copy is needed.
     /// - Throws: `DatabaseError` and `CancellationError`.
     static func contentRoot(of db: Database) throws -> ContentRoot? {
         guard let pages = try hold(db) else { return nil }

@@ -4,16 +4,16 @@ import Foundation
 import CLinux
 #endif
 
-/// Identifies a file whatever its name: by device, inode and time of birth.
+/// Identifies a file independently of its name: by device, inode and time of birth.
 ///
 /// File systems reuse the inode of a removed file, so the two numbers alone aren't enough.
 struct FileIdentity: Hashable, Sendable, Codable {
     private let device: UInt64
     private let inode: UInt64
-    /// When it was made, in nanoseconds; 0 where the file system doesn't note it.
+    /// When the file was created, in nanoseconds; 0 if the file system doesn't record it.
     let birth: Int64
 
-    /// Looks at what is at a path, without following a symbolic link; `nil` if nothing is there.
+    /// Reads the identity of the file at a path, without following a symbolic link; `nil` if nothing exists there.
     init?(atPath path: String) {
         #if os(Linux)
         var status = statx()
@@ -34,6 +34,6 @@ struct FileIdentity: Hashable, Sendable, Codable {
 }
 
 extension LocalStore {
-    /// What the file system knows the file by; `nil` if it isn't there.
+    /// The file's identity; `nil` if the file doesn't exist.
     var file: FileIdentity? { FileIdentity(atPath: path) }
 }

@@ -3,29 +3,29 @@ import GRDB
 import GRDBSQLite
 import RemoteStorage
 
-/// A database in WAL mode that is read as a file, in one state, while others write to it.
+/// A database in WAL mode that is read as a file, in one state, while other connections write to it.
 ///
-/// A read transaction that begins when all of the log has been copied into the database file, and the log is empty, reads
-/// that file alone. SQLite copies no newer pages into it until the transaction ends; writers append to the log. So the file
-/// is read where it is, without a copy on this device.
+/// A read transaction that begins when the whole log has been copied into the database file, and the log is empty,
+/// reads only that file. SQLite copies no newer pages into the file until the transaction ends, and writers append to
+/// the log. So the file is read in place, without a copy on this device.
 ///
-/// The log grows meanwhile, so the transaction doesn't last: after ``maximumDuration`` or ``maximumLogBytes`` the state is
-/// copied, the transaction ends, and reads continue from the copy. A database with a rollback journal is never held, since
-/// its writers would have to wait.
+/// The log grows meanwhile, so the transaction is limited. After ``maximumDuration`` or ``maximumLogBytes`` the state
+/// is copied, the transaction ends, and reads continue from the copy. A database with a rollback journal is never held,
+/// since its writers would have to wait.
 ///
-/// The bytes are those that a ``StoreSnapshot`` of the same state has.
+/// The bytes equal the bytes of a ``StoreSnapshot`` of the same state.
 final class HeldDatabase: @unchecked Sendable {
     // Sendable: the connection and the state are used in the connection's queue only.
 
-    /// How long a transaction lasts at most before the state is copied.
+    /// The maximum duration of a transaction before the state is copied.
     static let maximumDuration = Duration.seconds(30)
-    /// How large the log becomes at most before the state is copied.
+    /// The maximum size of the log before the state is copied.
     static let maximumLogBytes: Int64 = 64 << 20
 
     private enum State {
         /// The transaction is open.
         case held
-        /// The transaction has ended, and the copy has what it read.
+        /// The transaction has ended, and the copy holds its state.
         case copied(StoreSnapshot)
         /// The transaction has ended, and nothing can be read any more.
         case ended(StoreSyncError)
@@ -43,13 +43,13 @@ final class HeldDatabase: @unchecked Sendable {
 
     /// Holds a database.
     ///
-    /// Blocks, but doesn't wait for others. The result is `nil` if the database can't be held: it has a rollback journal,
-    /// another connection locks it or reads from the log, or it can't be opened. ``StoreSnapshot/take(of:at:whileCopying:)``
-    /// then copies it, or says why not.
+    /// Blocks, but doesn't wait for other connections. The result is `nil` if the database can't be held: it has a
+    /// rollback journal, another connection locks it or reads from the log, or it can't be opened.
+    /// ``StoreSnapshot/take(of:at:whileCopying:)`` then copies it, or throws the reason.
     ///
     /// - Parameters:
     ///   - store: The database.
-    ///   - destination: Where a copy goes if there has to be one.
+    ///   - destination: Where a copy is created if one is needed.
     init?(_ store: LocalStore, copyingTo destination: URL) {
         do {
             guard SQLiteHeader.isAtStart(of: store.url) else { return nil }
@@ -77,14 +77,14 @@ final class HeldDatabase: @unchecked Sendable {
         return try DatabasePages.hold(db)
     }
 
-    /// Reads a piece of the database.
+    /// Reads a part of the database.
     ///
     /// Blocks.
     ///
     /// - Parameters:
-    ///   - offset: Where it begins, in bytes.
-    ///   - count: How many bytes are wanted, at least 100 at the beginning.
-    /// - Returns: The bytes; fewer than wanted only at the end.
+    ///   - offset: Where the part begins, in bytes.
+    ///   - count: How many bytes to read, at least 100 at offset 0.
+    /// - Returns: The bytes; fewer than `count` only at the end.
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if they can't be read, `cannotWrite` if they can't be copied;
     ///   `CancellationError`.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
@@ -120,11 +120,11 @@ final class HeldDatabase: @unchecked Sendable {
 
     // MARK: Ending the transaction
 
-    /// Copies the state, unless that has been done, and lets others write to the file; reads continue from the copy.
+    /// Copies the state, unless it was copied already, and releases the file; reads continue from the copy.
     ///
-    /// Blocks. Where the state can't be copied, the transaction ends nevertheless, and reads fail.
+    /// Blocks. If the state can't be copied, the transaction ends nevertheless, and reads fail.
     ///
-    /// - Throws: `CancellationError`; the transaction is open then.
+    /// - Throws: `CancellationError`; the transaction then stays open.
     func copy() throws {
         try queue.inDatabase { db in
             guard case .held = state else { return }
@@ -163,9 +163,9 @@ final class HeldDatabase: @unchecked Sendable {
         }
     }
 
-    /// Lets others write to the file, and removes the copy.
+    /// Releases the file, and removes the copy.
     ///
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if something wrote to the held file past SQLite.
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if a program wrote to the held file without SQLite.
     func release() throws {
         defer { try? queue.close() }
         try queue.inDatabase { db in
@@ -173,7 +173,7 @@ final class HeldDatabase: @unchecked Sendable {
             state = .ended(unreadable())
             switch former {
             case .held:
-                // While the transaction keeps writers away from the file.
+                // Checked while the transaction still keeps writers away from the file.
                 let isUnchanged = isUnchanged
                 try? db.rollback()
                 guard isUnchanged else { throw writtenByOthers }

@@ -1,8 +1,8 @@
 import Foundation
 
-/// What Foundation doesn't offer for files: exclusive, durable, and with an owner.
+/// File operations that Foundation doesn't offer: exclusive, durable, and with an owner.
 enum LocalFile {
-    /// Makes an empty file; throws where there is something already.
+    /// Creates an empty file, or throws if something exists at the path.
     static func create(_ path: String, mode: mode_t = 0o600) throws {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
         guard descriptor >= 0 else { throw StoreSyncError(writing: path, errno: errno) }
@@ -11,8 +11,8 @@ enum LocalFile {
 
     /// Makes an empty file share another one's blocks, until either is written to.
     ///
-    /// Returns whether the file system can do that, as Btrfs and XFS can; else the file is empty still. Only Linux is asked
-    /// so far.
+    /// Returns whether the file system can do that, as Btrfs and XFS can; otherwise the file is still empty. Only Linux
+    /// is supported so far.
     static func clone(_ source: URL, to target: FileHandle) -> Bool {
         #if os(Linux)
         guard let source = try? FileHandle(forReadingFrom: source) else { return false }
@@ -32,21 +32,21 @@ enum LocalFile {
         #endif
     }
 
-    /// Makes what was written to a file, or the names in a directory, outlive a power cut.
+    /// Makes the content of a file, or the names in a directory, survive a power failure.
     static func synchronize(_ path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw StoreSyncError(writing: path, errno: errno) }
         defer { close(descriptor) }
         #if canImport(Darwin)
-        // fsync leaves the data in the drive's cache there; not every file system has this.
+        // On Apple platforms fsync leaves the data in the drive's cache. Not every file system supports F_FULLFSYNC.
         if fcntl(descriptor, F_FULLFSYNC) == 0 { return }
         #endif
         guard fsync(descriptor) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
     }
 
-    /// Writes a file that is this user's alone, in one step, and makes the directory that it's in.
+    /// Writes a file that only this user can access, in one step, and creates its directory.
     ///
-    /// It needn't outlive a power cut.
+    /// The file needn't survive a power failure.
     static func replace(_ url: URL, with pieces: [[UInt8]]) throws {
         let new = url.appendingPathExtension("new")
         unlink(new.path)
@@ -67,19 +67,19 @@ enum LocalFile {
         }
     }
 
-    /// Gives a file another name, in place of what has it.
+    /// Renames a file, replacing an existing file of the new name.
     static func rename(_ path: String, to newPath: String) throws {
         guard Foundation.rename(path, newPath) == 0 else { throw StoreSyncError(writing: newPath, errno: errno) }
     }
 
-    /// Gives a file another name; `false` if something has it already.
+    /// Renames a file; `false` if the new name exists already.
     static func renameExclusively(_ path: String, to newPath: String) throws -> Bool {
         if link(path, newPath) == 0 {
             unlink(path)
             return true
         }
         guard errno != EEXIST else { return false }
-        // Where there are no hard links, nothing closes the gap between this look and the rename.
+        // Without hard links, nothing closes the gap between this check and the rename.
         var status = stat()
         guard lstat(newPath, &status) != 0 else { return false }
         try rename(path, to: newPath)
@@ -88,14 +88,15 @@ enum LocalFile {
 
     /// Gives a file the owner and the permissions of another one.
     static func adopt(_ status: stat, _ path: String) throws {
-        // Only root may give files away, and then it must, or the store's owner is locked out of it.
+        // Only root may change a file's owner, and then it must: otherwise the store's owner couldn't open the store
+        // any more.
         if chown(path, status.st_uid, status.st_gid) != 0 { _ = chown(path, uid_t.max, status.st_gid) }
         guard chmod(path, status.st_mode & 0o7777) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
     }
 
-    /// Gives a file the permissions that new ones get in its directory.
+    /// Gives a file the permissions that new files get in its directory.
     ///
-    /// That's tried out: the process's mask can't be asked for without changing it for all threads.
+    /// A probe file shows them: the process's mask can't be read without changing it for all threads.
     static func adoptDefaults(_ path: String) throws {
         let probe = path + "-mode"
         try create(probe, mode: 0o666)

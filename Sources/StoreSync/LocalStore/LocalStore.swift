@@ -3,8 +3,8 @@ import GRDB
 
 /// A store file on this device.
 ///
-/// The app may have it open in this very process, and POSIX drops all locks of a process on a file when any descriptor of
-/// it is closed. So an SQLite store is touched through SQLite alone, which knows of its own locks.
+/// The app may have the store open in this process, and POSIX drops all locks of a process on a file when the process
+/// closes any descriptor of it. So an SQLite store is accessed only through SQLite, which keeps track of its own locks.
 struct LocalStore: Sendable {
     /// Where the file is, with symbolic links followed.
     let url: URL
@@ -12,13 +12,13 @@ struct LocalStore: Sendable {
     /// The canonical path, under which the store is remembered.
     var path: String { url.path }
 
-    /// How many bytes the name of a store has at most: file systems allow 255, and SQLite appends "-journal".
+    /// The maximum length of a store's name in bytes: file systems allow 255, and SQLite appends "-journal".
     static let maximumNameBytes = 255 - 8
 
     /// Finds a store, which need not exist.
     ///
-    /// - Throws: ``StoreSyncError`` if the directory isn't there, the name is too long, or something that isn't a file is in
-    ///   the way.
+    /// - Throws: ``StoreSyncError`` if the directory doesn't exist, the name is too long, or the path exists and isn't
+    ///   a file.
     init(_ url: URL) throws {
         guard !url.lastPathComponent.isEmpty, url.path != "/" else {
             throw StoreSyncError(.storeNotFound, "\(url.path) isn't a store file. Name a file.")
@@ -28,7 +28,7 @@ struct LocalStore: Sendable {
         } else {
             let parent = url.deletingLastPathComponent()
             guard let resolved = Self.canonicalPath(parent.path) else {
-                throw StoreSyncError(.storeNotFound, "The directory \(parent.path) isn't there on this device.")
+                throw StoreSyncError(.storeNotFound, "The directory \(parent.path) doesn't exist on this device.")
             }
             self.url = URL(fileURLWithPath: resolved, isDirectory: true).appending(path: url.lastPathComponent)
         }
@@ -54,13 +54,13 @@ struct LocalStore: Sendable {
         return String(cString: resolved)
     }
 
-    /// What the file system says of the file.
+    /// The status of the file in the file system.
     var status: stat? {
         var status = stat()
         return lstat(path, &status) == 0 ? status : nil
     }
 
-    /// Whether there is a file.
+    /// Whether the file exists.
     var exists: Bool {
         get throws {
             guard let status else { return false }
@@ -79,9 +79,9 @@ struct LocalStore: Sendable {
         get throws { status.map { Int64($0.st_size) } ?? 0 }
     }
 
-    /// What tells most states of a file from each other without a look into it.
+    /// Attributes that distinguish most states of a file without reading its content.
     ///
-    /// Equal ones prove nothing: a file that is mapped into memory may change under the same times.
+    /// Equal fingerprints prove nothing: a file that is mapped into memory may change while its times stay the same.
     struct Fingerprint: Equatable {
         private let numbers: [Int64]
 
@@ -101,14 +101,14 @@ struct LocalStore: Sendable {
 
     var fingerprint: Fingerprint? { status.map(Fingerprint.init) }
 
-    /// The files beside the store that belong to it while it's open, or was left by a process that died.
+    /// The files next to the store that belong to it while it's open, or after a process that had it open died.
     var sideFiles: [String] {
         ["-wal", "-journal", "-shm"].map { path + $0 }.filter { access($0, F_OK) == 0 }
     }
 
     /// Opens the store with SQLite; `nil` if it isn't an SQLite database.
     ///
-    /// - Parameter timeout: How long to wait for others, in seconds.
+    /// - Parameter timeout: How long to wait for other connections, in seconds.
     /// - Returns: A connection, to be closed by the caller.
     /// - Throws: ``StoreSyncError``: `busy`, `corrupt`, `storeNotFound`; `CancellationError`.
     func openDatabase(timeout: TimeInterval) throws -> DatabaseQueue? {
@@ -136,7 +136,7 @@ struct LocalStore: Sendable {
         configuration.readonly = readonly
         configuration.busyMode = .cancellable(timeout)
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        // SQLite looks at the file when it reads it first.
+        // SQLite checks the file only when it first reads from it.
         try queue.inDatabase { _ = try Int.fetchOne($0, sql: "PRAGMA schema_version") }
         return queue
     }

@@ -1,14 +1,14 @@
 import GRDB
 import GRDBSQLite
 
-/// A file as SQLite itself has it open.
+/// A file that SQLite has open.
 ///
-/// A descriptor of ours on a database, when closed, would take the locks away that SQLite has on it in this process.
+/// A separate descriptor of a database, when closed, would drop SQLite's locks on the database in this process.
 struct SQLiteFile {
     private let file: UnsafeMutablePointer<sqlite3_file>
     private let methods: sqlite3_io_methods
 
-    /// Finds a file of a connection, which must outlive this; `nil` if that file isn't open.
+    /// Finds a file of a connection, which must outlive this value; `nil` if that file isn't open.
     ///
     /// - Parameters:
     ///   - control: `SQLITE_FCNTL_FILE_POINTER` for the database, `SQLITE_FCNTL_JOURNAL_POINTER` for its journal or log.
@@ -31,7 +31,7 @@ struct SQLiteFile {
         }
     }
 
-    /// Reads bytes, all of which must be there.
+    /// Reads bytes, all of which must exist.
     func read(at offset: Int64, count: Int) throws -> [UInt8] {
         try [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
             try check(methods.xRead?(file, buffer.baseAddress, CInt(count), offset))

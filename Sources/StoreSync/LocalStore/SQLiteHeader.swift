@@ -4,14 +4,14 @@ import GRDBSQLite
 /// The first bytes of an SQLite database, as its file format documents them.
 enum SQLiteHeader {
     private static let magic = Array("SQLite format 3\0".utf8)
-    /// Where the format's write and read version stand: 1 with a rollback journal, 2 with a write-ahead log.
+    /// The offset of the format's write and read version: 1 with a rollback journal, 2 with a write-ahead log.
     private static let versions: UInt64 = 18
 
     /// Whether a file is an SQLite database.
     ///
-    /// It's read through SQLite's own file handle: a descriptor of ours, when closed, would take the locks away that SQLite
-    /// has on the file in this process. And without a look at what stands beside it: beside a file that isn't a database
-    /// SQLite would remove what it takes for an outdated log.
+    /// The file is read through SQLite's own file handle: a separate descriptor, when closed, would drop SQLite's locks
+    /// on the file in this process. `immutable` keeps SQLite from checking for files next to it: next to a file that
+    /// isn't a database, SQLite would remove a file that it takes for a stale log.
     static func isAtStart(of url: URL) -> Bool {
         var database: OpaquePointer?
         defer { sqlite3_close(database) }
@@ -22,31 +22,33 @@ enum SQLiteHeader {
         return (try? file.read(at: 0, count: magic.count)) == magic
     }
 
-    /// Sets whether a database, which nobody has open, is opened with a write-ahead log.
+    /// Sets whether a database is opened with a write-ahead log; no connection may have it open.
     static func setUsesLog(_ usesLog: Bool, in url: URL) throws {
         let version: UInt8 = usesLog ? 2 : 1
         try overwrite(url, [(versions, [version, version])])
     }
 
-    /// What is put in the place of fields that say nothing of a database's content.
+    /// The fixed values of header fields that aren't part of a database's content.
     ///
-    /// So equal content has equal bytes on every device: the journal mode is a device's own affair; the counters of changes
-    /// and of changes of the schema tell connections of one file when their caches are outdated, and this is a new file;
-    /// the last two fields say which SQLite wrote last, and at which count, without which the file's length in the header
-    /// would not be believed.
+    /// With them, equal content has equal bytes on every device. The journal mode is each device's own choice. The
+    /// counters of changes and of schema changes tell connections of one file that their caches are stale, and a copy
+    /// is a new file. The last two fields say which SQLite wrote last, and at which change count: otherwise SQLite
+    /// ignores the length in the header.
     private static let normalFields: [(offset: UInt64, bytes: [UInt8])] = {
         let one: [UInt8] = [0, 0, 0, 1]
-        // Version 3.7.0 was the first to write the last two.
+        // Version 3.7.0 was the first to write the last two fields.
         return [(versions, [1, 1]), (24, one), (40, one), (92, one), (96, [0, 0x2D, 0xE2, 0x18])]
     }()
 
-    /// Takes out of a database, which nobody has open, what says nothing of its content.
+    /// Sets the header fields that aren't part of the content to fixed values; no connection may have the database
+    /// open.
     static func normalize(_ url: URL) throws {
         try overwrite(url, normalFields)
     }
 
-    /// Takes the same out of the first bytes of a database, and puts its length in, in pages: who wrote it before version 3.7.0
-    /// left that outdated.
+    /// Sets the same fields in the first bytes of a database, and its length in pages.
+    ///
+    /// SQLite before version 3.7.0 left the length outdated.
     static func normalize(_ start: inout [UInt8], pageCount: UInt32) {
         let length = (28 as UInt64, withUnsafeBytes(of: pageCount.bigEndian, Array.init))
         for (offset, bytes) in normalFields + [length] {

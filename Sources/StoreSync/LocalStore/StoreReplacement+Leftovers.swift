@@ -2,15 +2,15 @@ import Foundation
 import GRDB
 import SyncCryptography
 
-/// The files beside a store that belong to its replacement.
+/// The files next to a store that belong to its replacement.
 extension StoreReplacement {
-    /// What SQLite, and this package, append to the name of a database.
+    /// The suffixes that SQLite and this package append to the name of a database.
     private static let suffixes = ["", "-journal", "-wal", "-shm", "-mode"]
 
-    /// What the names begin with.
+    /// The prefix of the names.
     ///
-    /// The name of the store stands in them as long as there is room for it, else its digest. No prefix of the one kind is
-    /// one of the other kind.
+    /// It contains the store's name if that is short enough, otherwise a digest of the name. No prefix of the one kind
+    /// equals a prefix of the other kind.
     private static func prefix(_ store: LocalStore) -> String {
         let (name, separator) = (store.url.lastPathComponent, ".storesync")
         let idByteCount = 36
@@ -22,12 +22,12 @@ extension StoreReplacement {
         return ".\(hasher.finalize().description.prefix(32))\(separator)~"
     }
 
-    /// A name beside the store for a download: a new one, or always the same for an upload.
+    /// The path of a download next to the store: a new path, or always the same path for an upload.
     static func temporaryURL(for store: LocalStore, of upload: UploadName? = nil) -> URL {
         store.directory.appending(path: prefix(store) + (upload?.upload ?? UUID().uuidString))
     }
 
-    /// Removes downloads, but for some, that a process left beside the store when it died.
+    /// Removes the downloads, except `kept`, that a process left next to the store when it died.
     static func removeLeftovers(of store: LocalStore, but kept: [URL] = []) throws {
         let (prefix, kept) = (prefix(store), Set(kept.map(\.lastPathComponent)))
         let names = (try? FileManager.default.contentsOfDirectory(atPath: store.directory.path)) ?? []
@@ -38,7 +38,7 @@ extension StoreReplacement {
 
     /// Whether a name is a prefix, a UUID and a suffix: another store may have a name that begins with the prefix.
     private static func isLeftover(_ name: String, _ prefix: String) -> Bool {
-        // By bytes: the file system tells names apart that are equal for Swift.
+        // Compares bytes: the file system distinguishes names that are equal as Swift strings.
         guard name.utf8.starts(with: prefix.utf8) else { return false }
         let rest = String(decoding: name.utf8.dropFirst(prefix.utf8.count), as: UTF8.self)
         return suffixes.contains { suffix in
@@ -62,15 +62,15 @@ extension StoreReplacement {
         try LocalFile.synchronize(store.directory.path)
     }
 
-    /// Forgets that a store was in WAL mode, which it is again, or which was replaced.
+    /// Removes the note that a store was in WAL mode, once the mode was restored or the store was replaced.
     static func unmarkLog(of store: LocalStore) {
         unlink(logMark(of: store))
     }
 
     /// Puts a store back into WAL mode if a process died between the change of its mode and its replacement.
     ///
-    /// Blocks for at most two seconds. Where another program has the store open, that is left to the next operation: the
-    /// present one can do without.
+    /// Blocks for at most two seconds. If another program has the store open, the next operation tries again. The
+    /// present operation doesn't need WAL mode.
     static func restoreLog(of store: LocalStore) {
         guard access(logMark(of: store), F_OK) == 0 else { return }
         do {

@@ -1,17 +1,18 @@
 import Foundation
 import GRDB
 
-/// Writing into a store that others have open, in one transaction.
+/// Writes into a store that other connections have open, in one transaction.
 ///
-/// Nobody can change the store unseen between the comparison and the commit. With a rollback journal, the exclusive lock is
-/// held from before the one until after the other. With a write-ahead log nobody can have that lock, so another connection
-/// compares, and looks again once this one has the write lock: a commit in between shows in its data version.
+/// Any change of the store between the comparison and the commit is noticed. With a rollback journal, the connection
+/// holds the exclusive lock from before the comparison until after the commit. With a write-ahead log no connection can
+/// get that lock. So a second connection compares the store, and checks it again once the first connection has the
+/// write lock: a commit in between changes its data version.
 extension StoreReplacement {
     func write(into destination: DatabaseQueue) throws {
         guard SQLiteHeader.isAtStart(of: download) else {
             throw StoreSyncError(
                 .unsupportedFormat,
-                "The downloaded store isn't an SQLite database, so it can't be written into \(store.path). Close that."
+                "The downloaded store isn't an SQLite database, so it can't be written into \(store.path) while that is open. Close it."
             )
         }
         var configuration = Configuration()
@@ -37,8 +38,8 @@ extension StoreReplacement {
         try check(destination)
         try faultPoint("before the transaction")
         try DatabaseCopy.run(from: source, to: destination)
-        // Under the exclusive lock SQLite keeps the journal, emptied. It removes it on the way from one mode to the other.
-        // Whether or not it can, the new content is there.
+        // Under the exclusive lock SQLite empties the journal but keeps its file. A change of the mode removes the
+        // file. If it fails, the new content is in the store nevertheless.
         try? destination.execute(sql: "PRAGMA journal_mode = PERSIST")
         try? destination.execute(sql: "PRAGMA locking_mode = NORMAL; PRAGMA journal_mode = DELETE")
     }
@@ -60,7 +61,7 @@ extension StoreReplacement {
         }
     }
 
-    /// A number that changes for a connection whenever somebody else commits.
+    /// A number that changes for a connection whenever another connection commits.
     private func dataVersion(_ db: Database) throws -> Int? {
         try Int.fetchOne(db, sql: "PRAGMA data_version")
     }

@@ -2,31 +2,31 @@ import Foundation
 import GRDB
 import SyncCryptography
 
-/// Puts a downloaded store in the place of a local one.
+/// Replaces a local store with a downloaded one.
 ///
-/// A rename beside an old write-ahead log or a hot journal makes a database that is corrupt or, worse, silently mixed of
-/// both. So the old store is opened by SQLite, which rolls back what a writer left that died, taken exclusively, compared
-/// with what was expected, checkpointed and brought to a mode in which it has no side files; then renamed over, with the
-/// lock still held. Whatever fails before the rename leaves the old store whole.
+/// A rename next to an old write-ahead log or a hot journal creates a database that is corrupt or, worse, silently
+/// mixed. So SQLite opens the old store, which rolls back the transaction of a writer that died. The store is then
+/// locked exclusively, compared with the expectation, checkpointed, and switched to a mode without side files. Then
+/// it's renamed over, with the lock still held. A failure before the rename leaves the old store intact.
 struct StoreReplacement {
-    /// What the local store must be for it to be replaced.
+    /// What the local store must be to be replaced.
     enum Expectation: Sendable {
-        /// Nothing is there.
+        /// No store exists.
         case absent
-        /// Its snapshot has one of these digests; or it has gone.
+        /// Its snapshot has one of these digests, or the store doesn't exist any more.
         case unchanged(acceptable: Set<ContentRoot>)
-        /// Whatever it is, it's given up.
+        /// Anything: its content is given up.
         case anything
     }
 
-    /// How it's replaced.
+    /// How the store is replaced.
     enum Mode: Sendable {
-        /// By a rename. Nobody may have the store open.
+        /// By a rename; no other connection may have the store open.
         ///
-        /// An idle connection to a store with a rollback journal has no lock and can't be noticed. It goes on reading the old
-        /// store; SQLite doesn't let it write any more.
+        /// An idle connection to a store with a rollback journal has no lock, so it can't be detected. It continues to
+        /// read the old store, and SQLite doesn't let it write any more.
         case rename
-        /// By writing into it in one transaction, while others have it open.
+        /// By writing into it in one transaction, while other connections have it open.
         case writeIntoOpenStore
     }
 
@@ -39,11 +39,12 @@ struct StoreReplacement {
 
     /// Replaces the store.
     ///
-    /// Blocks. A cancellation is noticed while the store is compared, and while it's written into, which is then undone.
+    /// Blocks. A cancellation is noticed while the store is compared, and while it's written into; the writing is then
+    /// rolled back.
     ///
     /// - Parameters:
     ///   - store: The local store.
-    ///   - download: The new one, in the same directory; it has moved when this returns, or was copied.
+    ///   - download: The new store, in the same directory. On return it was moved or copied.
     ///   - expectation: What the local store must be.
     ///   - mode: How to replace it.
     ///   - faultPoint: Called before and after every step that changes something.
@@ -81,7 +82,7 @@ struct StoreReplacement {
             guard case .anything = expectation else { throw error }
             return try replaceFile()
         }
-        // Closed in every case; the locks go only then.
+        // Closed in every case: only that releases the locks.
         defer { try? database?.close() }
         switch (database, mode) {
         case (let database?, .rename): try database.inDatabase(replaceDatabase)
@@ -95,7 +96,7 @@ struct StoreReplacement {
         }
     }
 
-    /// The error of a store that its replacement would lose something of.
+    /// The error for a store with changes that its replacement would lose.
     var localChanges: StoreSyncError {
         StoreSyncError(
             .localChanges,
@@ -103,7 +104,7 @@ struct StoreReplacement {
         )
     }
 
-    /// Compares the store, which nobody else can change while `db` reads it, with what was expected.
+    /// Compares the store with the expectation; no other connection can change it while `db` reads it.
     func check(_ db: Database) throws {
         guard case .unchanged(let acceptable) = expectation else { return }
         guard acceptable.contains(try DatabasePages.contentRoot(of: db) ?? copiedRoot(db)) else { throw localChanges }
@@ -115,17 +116,17 @@ struct StoreReplacement {
         return try StoreSnapshot.copy(db, of: store, to: copy).contentRoot
     }
 
-    // MARK: A database that nobody else has open
+    // MARK: A database that no other connection has open
 
     private func replaceDatabase(_ db: Database) throws {
-        // In this mode a lock once taken stays, across the end of transactions, until the connection is closed.
+        // In this mode a lock, once taken, outlasts the transaction until the connection is closed.
         try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
         try db.inTransaction(.exclusive) { .commit }
         try faultPoint("store locked")
         try check(db)
         let usesLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
         do {
-            // The device keeps the kind of journal that it had, also where this process dies.
+            // The store keeps its kind of journal on this device, even if this process dies.
             if usesLog { try Self.markLog(of: store) }
             try removeSideFiles(db)
             if usesLog, SQLiteHeader.isAtStart(of: download) { try SQLiteHeader.setUsesLog(true, in: download) }
@@ -147,10 +148,11 @@ struct StoreReplacement {
             throw StoreSyncError(.busy, "\(store.path) is being used by another program. Close it there, or try again.")
         }
         try faultPoint("journal mode changed")
-        // Now the connection has no journal of its own open, which it would delete by name when it's closed, and with it
-        // the journal of whoever writes to the new store by then.
+        // With this mode the connection has no journal open. Otherwise it would delete the journal by name when it's
+        // closed, even if another program is then using that journal to write to the new store.
         _ = try String.fetchOne(db, sql: "PRAGMA journal_mode = OFF")
-        // What is left was emptied by the change of mode and is nobody's: the store is locked.
+        // The changes of mode have emptied these files, and the lock keeps other programs out: deleting them loses
+        // nothing.
         for file in store.sideFiles { unlink(file) }
         try LocalFile.synchronize(store.directory.path)
         try faultPoint("side files removed")
@@ -171,14 +173,15 @@ struct StoreReplacement {
         try rename()
     }
 
-    /// Side files of a store that isn't there, or can't be read, would be taken for those of the new one.
+    /// Refuses or removes side files of a missing or unreadable store: SQLite would take them for those of the new
+    /// store.
     private func refuseSurvivors() throws {
         let survivors = store.sideFiles
         guard !survivors.isEmpty else { return }
         guard case .anything = expectation else {
             throw StoreSyncError(
                 .localChanges,
-                "\(survivors[0]) is left of a former \(store.path) and may hold its changes. Move it away, or pull with --overwrite to lose them."
+                "\(survivors[0]) belongs to a former \(store.path) and may hold its changes. Move that file away, or pull with --overwrite to lose these changes."
             )
         }
         for file in survivors { unlink(file) }
@@ -201,7 +204,7 @@ struct StoreReplacement {
             throw localChanges
         }
         try? faultPoint("after the rename")
-        // Renamed is replaced: if the directory can't be synced, the new store is there all the same.
+        // After the rename the store is replaced, even if the directory can't be synchronized.
         try? LocalFile.synchronize(store.directory.path)
     }
 }

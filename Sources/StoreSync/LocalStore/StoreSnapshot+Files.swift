@@ -2,19 +2,19 @@ import Foundation
 import SyncCryptography
 
 extension StoreSnapshot {
-    /// Throws where a file beside the store says that a database which can't be read is in use.
+    /// Throws if a file next to the store shows that the store is an unreadable database in use.
     static func refuseSideFiles(of store: LocalStore) throws {
         guard let file = store.sideFiles.first else { return }
         throw StoreSyncError(
             .unsupportedFormat,
             """
-            Beside \(store.path) stands \(file), but the store isn't an SQLite database that can be read. \
-            Nothing was copied: part of it may be in that file. Close it in the program that it belongs to.
+            \(file) exists next to \(store.path), but the store isn't an SQLite database that can be read. \
+            Nothing was copied: part of the store may be in that file. Close the store in the program that uses it.
             """
         )
     }
 
-    /// Copies a store as a file, and throws where it was written to meanwhile.
+    /// Copies a store as a file, and throws if it was written to meanwhile.
     static func copyFile(
         _ store: LocalStore,
         to destination: URL,
@@ -37,7 +37,7 @@ extension StoreSnapshot {
         }
     }
 
-    /// Digests a store as a file, and throws where it was written to meanwhile.
+    /// Digests a store as a file, and throws if it was written to meanwhile.
     static func digest(
         _ store: LocalStore,
         whileReading: () throws -> Void = {}
@@ -45,11 +45,12 @@ extension StoreSnapshot {
         try atRest(store, whileReading: whileReading) { try digest(store, from: store.url) }
     }
 
-    /// Reads a store as a file, and digests it once more afterwards: the result is what the file held in between.
+    /// Reads a store as a file, and digests it again afterwards: equal digests show that the result is what the file
+    /// held in between.
     ///
-    /// The times of the file don't tell. A program that has the file in its memory (LMDB, Realm) changes it without a change
-    /// of the times, on some file systems at all, on others for seconds. A clone of the file is compared too: it is one
-    /// moment for the file system, but the program may have been in the middle of a change.
+    /// The file's times aren't enough. A program that maps the file into memory (LMDB, Realm) changes it while its
+    /// times stay the same: on some file systems always, on others for seconds. A clone of the file is compared too:
+    /// it's one moment for the file system, but the program may have been in the middle of a change.
     private static func atRest(
         _ store: LocalStore,
         whileReading: () throws -> Void,

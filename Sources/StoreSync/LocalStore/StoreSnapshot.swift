@@ -8,12 +8,12 @@ struct StoreSnapshot: Sendable {
     let url: URL
     /// Its size in bytes.
     let byteCount: Int64
-    /// Its digest, if copying found it out.
+    /// Its digest, if it was computed while copying.
     let knownRoot: ContentRoot?
 
-    /// Its digest, for which it may have to be read.
+    /// Its digest, which may require reading the copy.
     ///
-    /// Two snapshots of equal content have the same, on whatever device and with whatever version of SQLite. Blocks.
+    /// Two snapshots of equal content have the same digest, on any device and with any version of SQLite. Blocks.
     var contentRoot: ContentRoot {
         get throws { try knownRoot ?? StoreSnapshot.reading(url) { try ContentRoot.ofFile(at: url).root } }
     }
@@ -24,8 +24,9 @@ struct StoreSnapshot: Sendable {
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - destination: Where the copy goes; nothing is there yet, nor after an error.
-    ///   - whileCopying: Called when a file that isn't SQLite's was copied, before it's checked: where tests write to it.
+    ///   - destination: Where the copy is created. Nothing exists there before, nor after an error.
+    ///   - whileCopying: Called when a file that isn't an SQLite database was copied, before it's checked: tests write
+    ///     to it then.
     /// - Returns: The copy.
     /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `storeChanged`, `unsupportedFormat`, `cannotWrite`;
     ///   `CancellationError`.
@@ -72,7 +73,7 @@ struct StoreSnapshot: Sendable {
 
     private enum Source {
         case database(DatabaseQueue)
-        /// One that SQLite can't open where it is, and that the file is all of.
+        /// A database that SQLite can't open in place, and whose content is all in its file.
         case databaseAtRest
         case file
     }
@@ -83,8 +84,8 @@ struct StoreSnapshot: Sendable {
         } catch let error as StoreSyncError
             where [.storeNotFound, .cannotWrite].contains(error.code) && store.sideFiles.isEmpty
         {
-            // To read a store in WAL mode SQLite makes a log beside it, which it can't in a directory that is read-only.
-            // Without a log there, nothing of the store is anywhere else.
+            // To read a store in WAL mode, SQLite creates a log next to it, which fails in a read-only directory. If
+            // there is no log yet, the file holds the whole store.
             return .databaseAtRest
         }
     }
@@ -101,7 +102,7 @@ struct StoreSnapshot: Sendable {
         return try database.inDatabase { try copy($0, of: store, to: destination) }
     }
 
-    /// Takes a file for the copy.
+    /// Creates a snapshot whose copy is an existing file.
     init(at url: URL) throws {
         let size = try Self.reading(url) { try url.resourceValues(forKeys: [.fileSizeKey]).fileSize }
         guard let size else { preconditionFailure("every file has a size") }
@@ -114,14 +115,14 @@ struct StoreSnapshot: Sendable {
         self.knownRoot = knownRoot
     }
 
-    /// Reads a piece of the copy.
+    /// Reads a part of the copy.
     ///
     /// Blocks.
     ///
     /// - Parameters:
-    ///   - offset: Where it begins, in bytes.
-    ///   - count: How many bytes are wanted.
-    /// - Returns: The bytes; fewer than wanted only at the end.
+    ///   - offset: Where the part begins, in bytes.
+    ///   - count: How many bytes to read.
+    /// - Returns: The bytes; fewer than `count` only at the end.
     /// - Throws: An error of Foundation.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
         let handle = try FileHandle(forReadingFrom: url)
@@ -142,19 +143,19 @@ struct StoreSnapshot: Sendable {
 
     /// Copies a database through an open connection to it.
     ///
-    /// In one read transaction: a backup without one would begin again whenever somebody writes. What the header says of
-    /// the device rather than of the content is set to fixed values.
+    /// The copy runs in one read transaction: otherwise every commit of another connection would restart it. Header
+    /// fields that describe the device, not the content, are set to fixed values.
     static func copy(_ source: Database, of store: LocalStore, to destination: URL) throws -> StoreSnapshot {
         try LocalFile.create(destination.path)
         do {
             var configuration = Configuration()
-            // The copy has no past to go back to; it's made durable as a whole, or thrown away.
+            // The copy has no former state to roll back to. It's made durable as a whole, or discarded.
             configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
             let copy = try DatabaseQueue(path: destination.path, configuration: configuration)
             do {
                 defer { try? copy.close() }
                 try source.inTransaction(.deferred) {
-                    // The first read pins the state that is copied.
+                    // The first read starts the snapshot that is copied.
                     _ = try Int.fetchOne(source, sql: "SELECT count(*) FROM sqlite_schema")
                     try copy.inDatabase { try DatabaseCopy.run(from: source, to: $0) }
                     return .commit
@@ -168,7 +169,7 @@ struct StoreSnapshot: Sendable {
         }
     }
 
-    /// Checks a downloaded store of which nobody said what it has to be, and digests it as a snapshot would be.
+    /// Checks a downloaded store that has no expected digest, and digests it as a snapshot would be.
     static func check(download: URL, copyingTo copy: URL) throws -> ContentRoot {
         let store = try LocalStore(download)
         if let database = try store.openDatabase(timeout: 0) {
@@ -177,7 +178,7 @@ struct StoreSnapshot: Sendable {
             guard verdict == "ok" else {
                 throw StoreSyncError(
                     .corrupt,
-                    "The store on the remote is damaged or has not arrived whole: \(verdict ?? "no answer"). Try again later."
+                    "The store on the remote is damaged or has not arrived completely: \(verdict ?? "no answer"). Try again later."
                 )
             }
         }

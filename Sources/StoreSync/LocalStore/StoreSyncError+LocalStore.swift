@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 
 extension StoreSyncError {
-    /// What an error of SQLite means for a local store.
+    /// Translates an error of SQLite for a local store.
     init(database error: any Error, at path: String) {
         switch (error as? DatabaseError)?.resultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED:
@@ -16,7 +16,7 @@ extension StoreSyncError {
         case .SQLITE_FULL, .SQLITE_IOERR:
             self.init(
                 .cannotWrite,
-                "There is no room, or the disk fails, beside \(path) or in the temporary directory of this device.",
+                "The disk is full or has an error, next to \(path) or in the temporary directory of this device. Make room or check the disk.",
                 cause: error
             )
         case .SQLITE_READONLY:
@@ -34,7 +34,7 @@ extension StoreSyncError {
         }
     }
 
-    /// What an error of this device's file system means when `url` was to be written.
+    /// Translates an error of this device's file system from writing `url`.
     init(writing url: URL, _ error: any Error) {
         let reason = (error as NSError).localizedFailureReason ?? (error as NSError).localizedDescription
         self.init(
@@ -44,7 +44,7 @@ extension StoreSyncError {
         )
     }
 
-    /// What an error number of this device's file system means when `path` was to be written.
+    /// Translates an error number of this device's file system from writing `path`.
     init(writing path: String, errno code: Int32) {
         self.init(
             .cannotWrite,

@@ -3,21 +3,21 @@ import RemoteStorage
 import SyncCryptography
 import ThreadSupport
 
-/// One state of a local store, to be read as a file.
+/// One state of a local store, which is read as a file.
 enum TakenStore: Sendable {
-    /// Read where it is, in one transaction.
+    /// Read in place, in one transaction.
     case held(HeldDatabase)
-    /// Copied.
+    /// Read from a copy.
     case copied(StoreSnapshot)
 
-    /// Takes a store, which may be open and written to.
+    /// Takes the current state of a store, which may be open and written to.
     ///
     /// Blocks.
     ///
     /// - Parameters:
     ///   - store: The store.
-    ///   - holding: Whether it may be read where it is, as ``HeldDatabase`` does; else it's copied at once.
-    ///   - copy: Where a copy goes if there has to be one.
+    ///   - holding: Whether it may be read in place, as ``HeldDatabase`` does; otherwise it's copied at once.
+    ///   - copy: Where a copy is created if one is needed.
     /// - Returns: The state as it is now.
     /// - Throws: What ``StoreSnapshot/take(of:at:whileCopying:)`` throws.
     static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
@@ -25,16 +25,16 @@ enum TakenStore: Sendable {
         return .copied(try StoreSnapshot.take(of: store, at: copy))
     }
 
-    /// Runs `body`, which reads the store; a held one is copied when ``HeldDatabase/maximumDuration`` is over.
+    /// Runs `body`, which reads the store, and copies a held store when ``HeldDatabase/maximumDuration`` is over.
     ///
-    /// Reads alone would not do that while `body` waits for a server.
+    /// Reads alone couldn't end the transaction while `body` waits for a server.
     ///
     /// - Parameters:
-    ///   - clock: What measures the time.
-    ///   - executor: Where the copy is made.
-    ///   - body: The reading. When it returns, the time is not measured any more.
+    ///   - clock: The clock that measures the time.
+    ///   - executor: The executor that makes the copy.
+    ///   - body: Reads the store. When it returns, the limit ends.
     /// - Returns: What `body` returns.
-    /// - Throws: What `body` throws. What makes the copy fail is thrown by reads.
+    /// - Throws: What `body` throws. If the copy fails, reads throw the error.
     nonisolated(nonsending) func limitingHold<Result>(
         by clock: any Clock<Duration>,
         on executor: (any TaskExecutor)?,
@@ -45,7 +45,7 @@ enum TakenStore: Sendable {
         return try await body()
     }
 
-    /// Copies a held database after some time, unless this is cancelled before.
+    /// Copies a held database after some time, unless the task is cancelled before.
     private static func copy(
         _ database: HeldDatabase,
         after duration: Duration,
@@ -64,16 +64,16 @@ enum TakenStore: Sendable {
         }
     }
 
-    /// Its digest, which a store that wasn't copied has to be read for.
+    /// Its digest, which may require reading the store.
     func contentRoot(on executor: (any TaskExecutor)?) async throws -> ContentRoot {
         if case .copied(let snapshot) = self, let root = snapshot.knownRoot { return root }
         let content = try await content(on: executor)
         return try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }.root
     }
 
-    /// Its digest, and those of its blocks if they're asked for, for which it has to be read.
+    /// Reads the store for its digest and, if requested, the digests of its blocks.
     ///
-    /// Fastest where not much has changed since a state of which `former` is known.
+    /// This is fastest if little has changed since the state that `former` describes.
     func digests(
         withBlocks: Bool,
         since former: BlockDigests?,
@@ -86,14 +86,14 @@ enum TakenStore: Sendable {
         }
     }
 
-    /// Reads a piece of it.
+    /// Reads a part of the store.
     ///
     /// Blocks.
     ///
     /// - Parameters:
-    ///   - offset: Where it begins, in bytes.
-    ///   - count: How many bytes are wanted, at least 100 at the beginning.
-    /// - Returns: The bytes; fewer than wanted only at the end.
+    ///   - offset: Where the part begins, in bytes.
+    ///   - count: How many bytes to read, at least 100 at offset 0.
+    /// - Returns: The bytes; fewer than `count` only at the end.
     /// - Throws: What ``HeldDatabase/read(at:upTo:)`` or ``StoreSnapshot/read(at:upTo:)`` throws.
     func read(at offset: Int64, upTo count: Int) throws -> [UInt8] {
         switch self {
@@ -122,9 +122,9 @@ enum TakenStore: Sendable {
         }
     }
 
-    /// Ends the reading.
+    /// Ends the reading: releases the store, or removes the copy.
     ///
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if what was read wasn't one state after all.
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store changed while it was read.
     func release() throws {
         switch self {
         case .held(let database): try database.release()

@@ -4,42 +4,46 @@ public import Operations
 public import RemoteStorage
 public import SyncCryptography
 
-/// Answers what an ``ApplicationSyncManager`` can't know.
+/// Answers the questions that an ``ApplicationSyncManager`` can't decide.
 ///
-/// Asked on the main actor, so that it may show something.
+/// The manager asks on the main actor, so that the delegate can show a user interface.
 ///
-/// The answers may take their time: the operation that waits is paused and holds up no other. They should throw when
-/// their task is cancelled.
+/// An answer may take long: the operation that waits is paused and blocks no other. The methods should throw when their
+/// task is cancelled.
 @MainActor
 public protocol ApplicationSyncDelegate: AnyObject, Sendable {
-    /// Whether a new application is encrypted and by which password, what the password of one that is encrypted is, or
-    /// whether it's all right to join one that isn't.
+    /// Decides whether to encrypt a new application, gives the password of an encrypted one, or allows joining an
+    /// unencrypted one.
     func decideEncryption(
         _ question: EncryptionQuestion,
         of application: RemoteIdentifier
     ) async throws -> EncryptionDecision
 
-    /// Whether a document that isn't there is made. No ends the registration as cancelled.
+    /// Whether to create a document that doesn't exist.
+    ///
+    /// `false` ends the registration as cancelled.
     func shouldCreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool
 
-    /// Whether a document that was deleted is made anew. No ends the registration as cancelled.
+    /// Whether to recreate a document that was deleted.
+    ///
+    /// `false` ends the registration as cancelled.
     func shouldRecreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool
 }
 
 extension ApplicationSyncDelegate {
-    /// Yes.
+    /// Returns `true`.
     public func shouldCreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool {
         true
     }
 
-    /// No: somebody deleted it on purpose.
+    /// Returns `false`: a user deleted the document on purpose.
     public func shouldRecreate(
         _ document: RemoteIdentifier,
         in application: RemoteIdentifier
     ) async throws -> Bool { false }
 }
 
-/// Synchronizes the documents of one application with one remote: makes the operations and supervises them.
+/// Synchronizes the documents of one application with one remote: creates the operations and supervises them.
 ///
 /// ```swift
 /// let manager = ApplicationSyncManager(
@@ -52,13 +56,13 @@ extension ApplicationSyncDelegate {
 /// let upload = try await notes.upload(storeAt: database).value
 /// ```
 ///
-/// Every operation registers what isn't registered yet; what is registered already is taken as it is.
+/// Every operation registers what isn't registered yet, and uses existing registrations as they are.
 public actor ApplicationSyncManager {
     /// The application.
     public nonisolated let application: RemoteIdentifier
-    /// What runs the operations.
+    /// The supervisor that runs the operations.
     ///
-    /// Suspend it, cancel everything, look at progress: it's an ordinary supervisor.
+    /// It's an ordinary supervisor: suspend it, cancel everything, or observe its progress.
     public nonisolated let supervisor: OperationSupervisor
 
     nonisolated let backend: any RemoteBackend
@@ -66,7 +70,7 @@ public actor ApplicationSyncManager {
     private nonisolated let request: ApplicationRegistrationRequest
     private nonisolated let asker: Asker
 
-    /// Holds the delegate weakly, and refuses in its name when it's gone.
+    /// Holds the delegate weakly, and throws if it was released.
     struct Asker: Sendable {
         weak let delegate: (any ApplicationSyncDelegate)?
 
@@ -76,7 +80,7 @@ public actor ApplicationSyncManager {
             guard let delegate else {
                 throw StoreSyncError(
                     .encryptionUndecided,
-                    "The delegate that was to be asked is gone. Keep it as long as the manager."
+                    "The delegate that decides was released. Keep a reference to it as long as you use the manager."
                 )
             }
             return try await question(delegate)
@@ -91,10 +95,10 @@ public actor ApplicationSyncManager {
     ///   - userInfo: Anything to be saved with this client, and returned with lists of clients.
     ///   - readMe: The text that tells people who find the application's directory what it's for.
     ///   - requiresEncryption: Whether only an encrypted application will do.
-    ///   - backend: Where everything goes.
-    ///   - state: This device's memory.
-    ///   - supervisor: What runs the operations.
-    ///   - delegate: Who is asked. Held weakly.
+    ///   - backend: The remote storage.
+    ///   - state: This device's state directory.
+    ///   - supervisor: The supervisor that runs the operations.
+    ///   - delegate: The delegate that answers questions. Held weakly.
     public init(
         application: RemoteIdentifier,
         clientDescription: String,
@@ -123,8 +127,8 @@ public actor ApplicationSyncManager {
     /// Registers the application and this device as its client.
     ///
     /// - Parameters:
-    ///   - mayCreate: Whether the application is made if it isn't there.
-    ///   - startsAnew: Whether this device is set up anew, as another client, after it was deregistered.
+    ///   - mayCreate: Whether the application is created if it doesn't exist.
+    ///   - startsAnew: Whether this device is set up again, as another client, after it was deregistered.
     /// - Returns: The registration's handle.
     @discardableResult
     public nonisolated func register(
@@ -134,7 +138,8 @@ public actor ApplicationSyncManager {
         supervisor.add(registration(mayCreate: mayCreate, startsAnew: startsAnew))
     }
 
-    /// Registers as ``register(mayCreate:startsAnew:)``, but makes nothing before there is a store that can be uploaded.
+    /// Registers as ``register(mayCreate:startsAnew:)`` does, but creates nothing unless there is a store that can be
+    /// uploaded.
     ///
     /// - Parameter store: The store.
     /// - Returns: The registration's handle.
@@ -155,13 +160,13 @@ public actor ApplicationSyncManager {
         }
     }
 
-    /// The application's keychain on this device, made where there is none.
+    /// The application's keychain on this device, created if it doesn't exist.
     ///
-    /// Its synchronizable items travel to the application's other devices by ``synchronizeKeychain(mayCreate:)``, if the
-    /// application is encrypted; all others stay here. A device that is set up anew for an application that was made anew
-    /// loses what was in it.
+    /// ``synchronizeKeychain(mayCreate:)`` exchanges its synchronizable items with the application's other devices, if
+    /// the application is encrypted. All other items stay on this device. If this device is set up again for a
+    /// recreated application, the keychain loses its former items.
     ///
-    /// - Parameter entitlements: Which access groups are the caller's.
+    /// - Parameter entitlements: The access groups that the caller is entitled to.
     /// - Returns: The keychain, unlocked by the secret in the state directory.
     /// - Throws: ``StoreSyncError`` with code `keychainLocked`, `cannotWrite`, `corrupt`, `busy` or `unsupportedFormat`.
     public func keychain(entitlements: Entitlements) async throws -> FileKeychain {
@@ -171,7 +176,7 @@ public actor ApplicationSyncManager {
         }
     }
 
-    /// Brings the synchronizable items of the application's keychain in step with those of its other devices.
+    /// Synchronizes the synchronizable items of the application's keychain with its other devices.
     ///
     /// ```swift
     /// let keychain = try await manager.keychain(entitlements: entitlements)
@@ -179,9 +184,9 @@ public actor ApplicationSyncManager {
     /// let synchronization = try await manager.synchronizeKeychain().value
     /// ```
     ///
-    /// Registers first. In an application that isn't encrypted, items don't travel.
+    /// Registers first. If the application isn't encrypted, no items are exchanged.
     ///
-    /// - Parameter mayCreate: Whether the application is made if it isn't there.
+    /// - Parameter mayCreate: Whether the application is created if it doesn't exist.
     /// - Returns: The synchronization's handle.
     @discardableResult
     public nonisolated func synchronizeKeychain(
@@ -190,7 +195,8 @@ public actor ApplicationSyncManager {
         synchronizeKeychain(after: register(mayCreate: mayCreate))
     }
 
-    /// Does so once a registration that was added has completed, beside whatever else waits for it.
+    /// Synchronizes the keychain once a registration has completed, concurrently with other operations that wait for
+    /// it.
     ///
     /// - Parameter registration: A registration of this manager.
     /// - Returns: The synchronization's handle.
@@ -210,16 +216,16 @@ public actor ApplicationSyncManager {
 
     /// Lists clients, documents and stores.
     ///
-    /// Registers nobody and changes nothing.
+    /// Doesn't register this device, and changes nothing.
     public nonisolated func status() -> OperationHandle<ApplicationStatus> {
         supervisor.add(StatusOperation(application, backend: backend, state: state, delegate: decision))
     }
 
     /// Reads every file of the application and checks it.
     ///
-    /// Registers nobody.
+    /// Doesn't register this device.
     ///
-    /// - Parameter repairs: Whether what this device left unfinished is finished, and what it left behind removed.
+    /// - Parameter repairs: Whether to finish what this device left unfinished, and to remove what it left behind.
     /// - Returns: The verification's handle.
     public nonisolated func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
         supervisor.add(
@@ -227,13 +233,13 @@ public actor ApplicationSyncManager {
         )
     }
 
-    /// Removes a client that is gone, from the application or from one of its documents.
+    /// Removes a client that isn't used any more from the application or from one of its documents.
     ///
-    /// What it has uploaded stays until another client's upload includes it.
+    /// An upload of the client stays until another client's upload includes it.
     ///
     /// - Parameters:
-    ///   - client: The client, not this device.
-    ///   - document: The document that it is removed from; from the application where this is `nil`.
+    ///   - client: The client, which must not be this device's.
+    ///   - document: The document that the client is removed from, or `nil` for the application.
     /// - Returns: The removal's handle.
     public nonisolated func removeClient(
         _ client: RemoteIdentifier,
@@ -251,10 +257,10 @@ public actor ApplicationSyncManager {
         )
     }
 
-    /// Changes the password of the application, if it's encrypted: one file is written, nothing is encrypted anew.
+    /// Changes the password of the application, if it's encrypted: writes one file, and re-encrypts nothing.
     ///
     /// - Parameter password: The new password.
-    /// - Returns: The handle, whose value is how many passwords there have been.
+    /// - Returns: The handle, whose value is how many passwords the application has had.
     public nonisolated func changePassword(to password: Password) -> OperationHandle<Int> {
         supervisor.add(
             PasswordChangeOperation(
@@ -268,9 +274,9 @@ public actor ApplicationSyncManager {
         )
     }
 
-    /// Sets this device up by a passcode, instead of asking the delegate about encryption.
+    /// Sets this device up with a passcode, instead of asking the delegate about encryption.
     ///
-    /// - Returns: A setup of its own for every call, which adds its operations to ``supervisor``.
+    /// - Returns: A new setup for every call, which adds its operations to ``supervisor``.
     public nonisolated func passcodeSetup() -> PasscodeSetup {
         PasscodeSetup(request, backend: backend, state: state, supervisor: supervisor)
     }

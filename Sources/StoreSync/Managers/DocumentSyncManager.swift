@@ -2,7 +2,7 @@ public import Foundation
 public import Operations
 public import RemoteStorage
 
-/// Synchronizes one document: makes its operations, in pipelines that register first.
+/// Synchronizes one document: creates its operations, in pipelines that register first.
 public actor DocumentSyncManager {
     /// The document.
     public nonisolated let document: RemoteIdentifier
@@ -16,8 +16,8 @@ public actor DocumentSyncManager {
     /// Registers the document and this device as its client, and before that the application.
     ///
     /// - Parameters:
-    ///   - description: What people call the document, if it's made.
-    ///   - mayCreate: Whether application and document are made if they aren't there.
+    ///   - description: What people call the document, if it's created.
+    ///   - mayCreate: Whether the application and the document are created if they don't exist.
     /// - Returns: The document registration's handle.
     @discardableResult
     public nonisolated func register(
@@ -42,19 +42,19 @@ public actor DocumentSyncManager {
 
     /// Uploads a store, which may be open, as the document's next generation.
     ///
-    /// Makes application and document if needed, but nothing before there is a store that can be read.
+    /// Creates the application and the document if needed, but nothing unless there is a store that can be read.
     ///
     /// - Parameter url: The store.
-    /// - Returns: The upload's handle; its failure is that of whichever operation failed.
+    /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
     public nonisolated func upload(storeAt url: URL) -> OperationHandle<WholeStoreUpload> {
         upload(WholeStoreUploadRequest(url: url))
     }
 
-    /// Uploads a store as ``upload(storeAt:)`` does, as the request says.
+    /// Uploads a store as ``upload(storeAt:)`` does, with the options of a request.
     ///
-    /// - Parameter request: The store, and in whose place it is uploaded.
-    /// - Returns: The upload's handle; its failure is that of whichever operation failed.
+    /// - Parameter request: The store, and which uploads it replaces.
+    /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
     public nonisolated func upload(_ request: WholeStoreUploadRequest) -> OperationHandle<WholeStoreUpload> {
         upload(request, after: manager.register(uploading: request.url))
@@ -63,9 +63,9 @@ public actor DocumentSyncManager {
     /// Uploads a store once a registration of the application has completed.
     ///
     /// - Parameters:
-    ///   - request: The store, and in whose place it is uploaded.
+    ///   - request: The store, and which uploads it replaces.
     ///   - registration: A registration of this document's manager.
-    /// - Returns: The upload's handle; its failure is that of whichever operation failed.
+    /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
     public nonisolated func upload(
         _ request: WholeStoreUploadRequest,
@@ -78,12 +78,12 @@ public actor DocumentSyncManager {
         }
     }
 
-    /// Downloads a store and puts it in the local one's place.
+    /// Downloads a store and replaces the local store with it.
     ///
-    /// Makes neither application nor document.
+    /// Creates neither the application nor the document.
     ///
-    /// - Parameter request: Where the store goes, and which one is taken.
-    /// - Returns: The download's handle; its failure is that of whichever operation failed.
+    /// - Parameter request: The local store, and which upload is downloaded.
+    /// - Returns: The download's handle, which fails with the error of the operation that failed.
     @discardableResult
     public nonisolated func download(_ request: WholeStoreDownloadRequest) -> OperationHandle<WholeStoreDownload> {
         download(request, after: manager.register(mayCreate: false))
@@ -92,9 +92,9 @@ public actor DocumentSyncManager {
     /// Downloads a store once a registration of the application has completed.
     ///
     /// - Parameters:
-    ///   - request: Where the store goes, and which one is taken.
+    ///   - request: The local store, and which upload is downloaded.
     ///   - registration: A registration of this document's manager.
-    /// - Returns: The download's handle; its failure is that of whichever operation failed.
+    /// - Returns: The download's handle, which fails with the error of the operation that failed.
     @discardableResult
     public nonisolated func download(
         _ request: WholeStoreDownloadRequest,

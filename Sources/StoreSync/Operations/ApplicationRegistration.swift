@@ -1,20 +1,20 @@
 public import RemoteStorage
 public import SyncCryptography
 
-/// An application that this device is registered with: what ``ApplicationRegistrationOperation`` results in.
+/// An application that this device is registered with: the result of ``ApplicationRegistrationOperation``.
 public struct ApplicationRegistration: Sendable, Hashable {
     /// The application.
     public let application: RemoteIdentifier
     /// This device, as the application knows it.
     public let client: RemoteIdentifier
-    /// What people call this device.
+    /// The human-readable description of this device.
     public let clientDescription: String
-    /// Whether this registration made the application.
+    /// Whether this registration created the application.
     public let didCreateApplication: Bool
     /// Whether a client may have published items of its keychain.
     let hasKeychains: Bool
     let seal: ApplicationSeal
-    /// What people should know, in sentences.
+    /// Warnings for the user, in full sentences.
     public let warnings: [String]
 
     /// Whether files of the application are sealed.
@@ -23,28 +23,30 @@ public struct ApplicationRegistration: Sendable, Hashable {
     var hierarchy: ApplicationHierarchy { ApplicationHierarchy(application) }
 }
 
-/// What is to be registered.
+/// A request to register an application.
 public struct ApplicationRegistrationRequest: Sendable {
     /// The application's identifier.
     public var application: RemoteIdentifier
-    /// What people call this device.
+    /// The human-readable description of this device.
     public var clientDescription: String
-    /// Anything to be saved with the client when it's saved first, and returned with lists of clients.
+    /// Any values that are saved with a new client, and that lists of clients return.
     public var userInfo: [String: PropertyListValue]
     /// The text that tells people who find the directory what it's for.
     public var readMe: String
-    /// Whether the application is made if it isn't there.
+    /// Whether the application is created if it doesn't exist.
     public var mayCreateApplication: Bool
-    /// Whether only an encrypted application will do.
+    /// Whether only an encrypted application is acceptable.
     public var requiresEncryption: Bool
-    /// Whether this device is set up anew, as another client, after it was deregistered.
+    /// Whether this device is set up again, as another client, after it was deregistered.
     public var startsAnew: Bool
-    /// What hashing the password of a new application is to cost.
+    /// The cost of hashing the password of a new application.
     public var passwordParameters: PasswordParameters
-    /// Whether a ``PasscodeSetup`` asks: its passcode is tried also where this device has the keys, and what was cut off while
-    /// an application was made anew is finished or undone.
+    /// Whether a ``PasscodeSetup`` makes the request.
+    ///
+    /// Its passcode is tried even if this device has the keys, and interrupted replacements of an application are
+    /// finished or undone.
     var isSetup = false
-    /// The application in whose place the new one is made; `nil` where it isn't.
+    /// The application that the new one replaces, or `nil` if there is none.
     var replaces: ReplacedApplication?
 
     /// Creates a request.
@@ -68,7 +70,7 @@ public struct ApplicationRegistrationRequest: Sendable {
         self.passwordParameters = passwordParameters
     }
 
-    /// What `ReadMe.txt` says unless the app has its own words.
+    /// The text of `ReadMe.txt`, unless the app provides its own.
     public static let defaultReadMe = """
         An app keeps its documents in step between several devices through this directory.
 
@@ -78,20 +80,22 @@ public struct ApplicationRegistrationRequest: Sendable {
         """
 }
 
-/// What whoever registers is asked about encryption.
+/// A question about encryption that a registration asks its delegate.
 public enum EncryptionQuestion: Sendable, Hashable {
-    /// The application doesn't exist yet: shall what it holds be encrypted, and by which password?
+    /// The application doesn't exist yet: should it be encrypted, and with which password?
     case newApplication
-    /// The application exists and is not encrypted: is that all right for this device?
+    /// The application exists and is not encrypted: may this device join it?
     case joiningUnencrypted
-    /// The application exists and is encrypted: what is its password? Asked again for as long as the answer is wrong.
+    /// The application exists and is encrypted: what is its password?
+    ///
+    /// Asked again for as long as the answer is wrong.
     case joiningEncrypted(passwordWasWrong: Bool)
 }
 
 /// The answer to an ``EncryptionQuestion``.
 public enum EncryptionDecision: Sendable, Equatable {
-    /// Whoever has the storage may read everything.
+    /// Files aren't sealed, so all who have access to the storage can read them.
     case unencrypted
-    /// Files are sealed, by a key that this password opens.
+    /// Files are sealed with a key that this password opens.
     case encrypted(Password)
 }

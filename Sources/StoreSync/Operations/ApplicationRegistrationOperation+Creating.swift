@@ -3,17 +3,17 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-// An application that isn't there yet, or only half.
+// Creating an application that doesn't exist yet, or only in part.
 extension ApplicationRegistrationOperation {
-    /// An application that is about to be made.
+    /// An application that is about to be created.
     struct NewApplication: Sendable {
         var info: RegistrationInfo
         /// The registration's bytes, to which the key file is bound.
         var registration: [UInt8]
         var seal: ApplicationSeal
-        /// Wraps the key of an encrypted one.
+        /// The file that wraps the master key, if the application is encrypted.
         var keyFile: KeyFile?
-        /// What it was encrypted with; the winner of a race may have been given the same.
+        /// The password that encrypts it; the winner of a race may have been given the same.
         var password: Password?
 
         var pin: ApplicationPin {
@@ -28,14 +28,14 @@ extension ApplicationRegistrationOperation {
     func refuseToCreate(_ pin: ApplicationPin?, _ found: Found) throws {
         if let pin {
             if pin.isEncrypted, case .unfinished = found { throw StoreSyncError.downgraded(request.application) }
-            // Whoever sets a device up anew says that the former application is gone.
+            // A user who sets the device up again confirms that the former application is lost.
             if request.startsAnew, request.mayCreateApplication { return }
             if case .unfinished = found { throw registrationGone }
             throw StoreSyncError(
                 .applicationMissing,
                 """
-                \(request.application) isn't at \(hooks.backend.identity) any more. Is the share mounted? Nothing was \
-                created. If the application is gone for good, set this device up anew (register --again).
+                \(request.application) no longer exists at \(hooks.backend.identity). Is the share mounted? Nothing \
+                was created. If the application is gone for good, set this device up again (register --again).
                 """
             )
         }
@@ -58,13 +58,14 @@ extension ApplicationRegistrationOperation {
             throw StoreSyncError(
                 .applicationIncomplete,
                 """
-                Another device is just making \(request.application) anew, or was cut off while it did. Nothing was \
-                created. Try again; if it stays like that, set this device up with the passcode, which puts back what was there.
+                Another device is replacing \(request.application) with a new application, or was interrupted \
+                meanwhile. Nothing was created. Try again. If the error persists, set this device up with the \
+                passcode, which restores the former one.
                 """
             )
         }
         let new = try await newApplication(context)
-        // Not even whoever starts anew makes an application unencrypted that was encrypted.
+        // Even a device that is set up again doesn't recreate an encrypted application without encryption.
         let wasEncrypted = try await context.blocking { [state, key] in try state.pin(for: key)?.isEncrypted ?? false }
         if wasEncrypted, !new.info.isEncrypted { throw StoreSyncError.downgraded(request.application) }
         let client = try await clientIdentifier(context)
@@ -85,7 +86,7 @@ extension ApplicationRegistrationOperation {
         }
         guard isOurs else { return try await joinWinner(new, client, context) }
         if request.isSetup {
-            // What this device knew of a former application's documents is void.
+            // What this device knew of a former application's documents no longer applies.
             let made = BegunReplacement(epoch: new.info.epoch, client: client.rawValue)
             try await context.blocking { [state, key] in try state.commitReplacement(made, new.pin, for: key) }
         }
@@ -93,7 +94,7 @@ extension ApplicationRegistrationOperation {
         return registration(of: client, new.seal, didCreate: true)
     }
 
-    /// Asks whether to encrypt, and makes the keys; for the registration that stands already, where there is one.
+    /// Asks whether to encrypt, and creates the keys, for the existing registration if there is one.
     func newApplication(
         completing existing: (info: RegistrationInfo, bytes: [UInt8])? = nil,
         _ context: OperationContext
@@ -103,7 +104,7 @@ extension ApplicationRegistrationOperation {
             guard existing == nil else {
                 throw StoreSyncError(
                     .encryptionMismatch,
-                    "\(request.application) is encrypted, and was to be joined unencrypted. Nothing was written. Give a password for it."
+                    "\(request.application) is encrypted, but was to be joined without encryption. Nothing was written. Give a password for it."
                 )
             }
             guard !request.requiresEncryption else { throw mismatch }
@@ -127,7 +128,7 @@ extension ApplicationRegistrationOperation {
         return NewApplication(info: info, registration: bytes, seal: seal, keyFile: keyFile, password: password)
     }
 
-    /// Joins the application of whoever was first, under the decision that was just made.
+    /// Joins the application of the device that was first, under the decision that was just made.
     private func joinWinner(
         _ new: NewApplication,
         _ client: RemoteIdentifier,
@@ -135,22 +136,22 @@ extension ApplicationRegistrationOperation {
     ) async throws -> ApplicationRegistration {
         let situation = try await look(for: client, nil)
         guard case .registered(let info, let bytes) = situation.found else {
-            throw StoreSyncError(.busy, "Another device is just registering \(request.application). Try again.")
+            throw StoreSyncError(.busy, "Another device is registering \(request.application) now. Try again.")
         }
         guard info.isEncrypted == new.info.isEncrypted else {
             throw info.isEncrypted
                 ? StoreSyncError(
                     .encryptionMismatch,
-                    "Another device has just made \(request.application), encrypted. Join it with its password."
+                    "Another device has just created \(request.application) with encryption. Join it with its password."
                 ) : mismatch
         }
         guard info.isEncrypted else { return try await join(unencrypted: situation, info, client, context) }
         return try await open(situation, info, bytes, pin: nil, client, trying: new.password, context)
     }
 
-    // MARK: Aside
+    // MARK: In a staging directory
 
-    /// Puts everything together under another name and moves it to its place, where one device at most succeeds.
+    /// Builds the application in a staging directory and moves it into place, where at most one device succeeds.
     private func createAside(
         _ new: NewApplication,
         _ client: RemoteIdentifier,
@@ -159,7 +160,7 @@ extension ApplicationRegistrationOperation {
         try await publishStaged(stage(new, client, nil, context), new, context)
     }
 
-    /// Puts everything together under another name.
+    /// Builds the application in a staging directory.
     func stage(
         _ new: NewApplication,
         _ client: RemoteIdentifier,
@@ -168,7 +169,7 @@ extension ApplicationRegistrationOperation {
     ) async throws -> ApplicationHierarchy {
         let name = ApplicationHierarchy.stagingName(UUID().uuidString)
         let aside = try hierarchy.staged(as: name)
-        // Noted first: whatever happens from here on, this device knows what to clean up.
+        // Recorded first, so that this device knows what to clean up, whatever happens next.
         try await context.blocking { [state, key] in try state.recordStaging(name: name, for: key) }
         staged = (name, aside, context)
         do {
@@ -179,9 +180,9 @@ extension ApplicationRegistrationOperation {
         return aside
     }
 
-    /// Moves what was put together to its place.
+    /// Moves the staged application into place.
     ///
-    /// Returns whether it's this that stands there.
+    /// Returns whether the application in place is this one.
     func publishStaged(
         _ aside: ApplicationHierarchy,
         _ new: NewApplication,
@@ -190,7 +191,7 @@ extension ApplicationRegistrationOperation {
         context.reportProgress(0.8)
         guard try await hooks.publishApplication(stagedAt: aside.root, hierarchy) else {
             await removeStaged()
-            // The refusal may be the answer to our own request, sent twice.
+            // The refusal may be the answer to our own request, which a retry sent twice.
             return try await hooks.fetchRegistration(hierarchy) == new.registration
         }
         guard let name = staged?.name else { return true }
@@ -220,7 +221,7 @@ extension ApplicationRegistrationOperation {
         _ = try await (readMe, registration, passwordTest, salt, saved, proven)
     }
 
-    /// The same error about the remote itself, since nobody knows the name that something is put together under.
+    /// Returns the same error with the remote's name, since users don't know the staging directory's.
     private func namingRemote(_ error: RemoteError) -> RemoteError {
         guard let path = error.path else { return error }
         let message = error.message
@@ -237,19 +238,19 @@ extension ApplicationRegistrationOperation {
 
     // MARK: In place
 
-    /// Begins with the registration, which one device at most can create, and with the keys, and completes the rest.
+    /// Creates the registration, which at most one device can create, then the keys, then the rest.
     private func createInPlace(
         _ new: NewApplication,
         _ client: RemoteIdentifier,
         _ context: OperationContext
     ) async throws -> Bool {
-        // If this device dies in between, it knows that what is there is its own work.
+        // If this device dies in between, it recognizes the partial application as its own.
         try await context.blocking { [state, key] in try state.noteBegun(epoch: new.info.epoch, for: key) }
         guard try await hooks.createRegistration(new.registration, hierarchy) else { return false }
         return try await completeInPlace(new, client)
     }
 
-    /// Completes what has a registration and no keys yet.
+    /// Completes an application that has a registration and no keys yet.
     func completeInPlace(_ new: NewApplication, _ client: RemoteIdentifier) async throws -> Bool {
         guard try await createPasswordTest(new, hierarchy) else { return false }
         async let structure: Void = completeStructure()
@@ -259,9 +260,9 @@ extension ApplicationRegistrationOperation {
         return true
     }
 
-    /// Saves the key file, of which there is one at most.
+    /// Creates the key file, unless one exists.
     ///
-    /// Returns whether it's this one, or none is needed.
+    /// Returns whether the key file is this one, or none is needed.
     private func createPasswordTest(_ new: NewApplication, _ hierarchy: ApplicationHierarchy) async throws -> Bool {
         guard let keyFile = new.keyFile else { return true }
         return try await hooks.createPasswordTest(keyFile.bytes, hierarchy)

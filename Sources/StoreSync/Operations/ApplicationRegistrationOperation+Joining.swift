@@ -3,9 +3,9 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-// An application that is there.
+// Joining an existing application.
 extension ApplicationRegistrationOperation {
-    /// Joins an application; one of TICoreDataSync where it has no registration.
+    /// Joins an application, which is TICoreDataSync's if it has no registration.
     func join(
         _ situation: Situation,
         _ registration: (info: RegistrationInfo, bytes: [UInt8])?,
@@ -42,7 +42,7 @@ extension ApplicationRegistrationOperation {
         return try await complete(situation, isOurs: info != nil, seal, pin, client, context)
     }
 
-    /// Opens an encrypted application, by this device's keys or by the password, and puts this client in.
+    /// Opens an encrypted application with this device's keys or the password, and adds this client.
     func open(
         _ situation: Situation,
         _ info: RegistrationInfo,
@@ -53,22 +53,24 @@ extension ApplicationRegistrationOperation {
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         guard let passwordTest = situation.files.passwordTest else {
-            throw StoreSyncError(.busy, "Another device is just registering \(request.application). Try again.")
+            throw StoreSyncError(.busy, "Another device is registering \(request.application) now. Try again.")
         }
-        // A client that is set up again proves the password as every new one does; what the former one kept goes first.
+        // A client that is set up again proves the password like every new client. The former client's keys are deleted
+        // first.
         if request.startsAnew { try await state.giveUpKeys(of: key, epoch: info.epoch, on: context.blockingExecutor) }
         let unlocked = try await unlocking.unlock(info, bytes, passwordTest, pin: pin, trying: password, context)
         var situation = situation
         try await refuseRemovedClient(&situation, unlocked.seal, context)
         let known = if let client { client } else { try await clientIdentifier(context) }
-        // A salt file that is missing was not written yet by whoever died, or is still arriving: it's the same again.
+        // A missing salt file is still arriving, or its device died before writing it. Its content is the same either
+        // way.
         if !situation.files.hasSalt {
             try await hooks.saveSalt(SaltFile(for: unlocked.keyFile).bytes, hierarchy)
         }
         return try await complete(situation, isOurs: true, unlocked.seal, unlocked.pin, known, context)
     }
 
-    /// Refuses a client that was removed from an encrypted application, by a note that is authentic.
+    /// Refuses a client if an authentic note says that it was removed from the encrypted application.
     private func refuseRemovedClient(
         _ situation: inout Situation,
         _ seal: ApplicationSeal,
@@ -83,7 +85,7 @@ extension ApplicationRegistrationOperation {
         situation.warnings.append(warning)
     }
 
-    /// Completes an encrypted application of which there is only the registration.
+    /// Completes an encrypted application that consists of the registration alone.
     private func completeEncrypted(
         _ info: RegistrationInfo,
         _ bytes: [UInt8],
@@ -92,7 +94,7 @@ extension ApplicationRegistrationOperation {
         async let clients = hooks.listClients(hierarchy)
         async let documents = hooks.backend.list(hierarchy.documents)
         let isEmpty = try await (clients.isEmpty, documents.directoryIdentifiers.isEmpty) == (true, true)
-        // Looked at again: whoever makes it may have come further meanwhile.
+        // Checked again, since the device that creates the application may have continued meanwhile.
         let situation = try await look(for: nil, nil)
         if case .registered(let info, let bytes) = situation.found, situation.files.passwordTest != nil {
             return try await open(situation, info, bytes, pin: nil, nil, context)
@@ -101,8 +103,9 @@ extension ApplicationRegistrationOperation {
             throw StoreSyncError(
                 .encryptionDowngraded,
                 """
-                \(request.application) is encrypted, and \(hierarchy.passwordTest) is gone from the remote, or still \
-                arriving. Nothing was written. Try again when everything has arrived; else restore it from a backup.
+                \(request.application) is encrypted, and \(hierarchy.passwordTest) is missing on the remote: it was \
+                removed, or is still arriving. Nothing was written. Try again when everything has arrived; else \
+                restore it from a backup.
                 """
             )
         }
@@ -117,8 +120,10 @@ extension ApplicationRegistrationOperation {
         return try await open(winners, info, bytes, pin: nil, client, trying: new.password, context)
     }
 
-    /// Where applications are moved to their place as a whole, nobody but this device makes a part of one: what it hasn't
-    /// begun is still arriving.
+    /// Refuses to complete an application that is still arriving.
+    ///
+    /// Where the storage moves directories exclusively, other devices create an application as a whole. If it's partial
+    /// and this device hasn't begun it, the rest is still arriving.
     private func refuseToComplete(_ info: RegistrationInfo, _ context: OperationContext) async throws {
         let capabilities = try await hooks.backend.capabilities()
         let begun = try await context.blocking { [state, key] in try state.begunEpoch(for: key) }
@@ -127,15 +132,15 @@ extension ApplicationRegistrationOperation {
             throw StoreSyncError(
                 .applicationIncomplete,
                 """
-                Of \(request.application) there is nothing but the registration: the rest is still arriving. Try again \
-                then. If whoever made it was cut off, let that device register again, or remove \(hierarchy.root) from \
-                the remote and begin anew.
+                \(request.application) has nothing but the registration: the rest is still arriving. Try again when \
+                everything has arrived. If the device that created it was interrupted, let that device register again, \
+                or remove \(hierarchy.root) from the remote and start over.
                 """
             )
         }
     }
 
-    /// Completes what is half made, ours or somebody else's, and puts this client in.
+    /// Completes a partial application, this device's or another's, and adds this client.
     private func complete(
         _ situation: Situation,
         isOurs: Bool,

@@ -3,9 +3,9 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// The application in whose place a new one is made, as it was when that was decided.
+/// The application that a new one replaces, as it was when that was decided.
 struct ReplacedApplication: Sendable, Hashable {
-    /// Its registration, byte for byte; `nil` if it had none that can be found.
+    /// Its registration, byte for byte; `nil` if none was found.
     var registration: [UInt8]?
 
     /// Its epoch; `nil` if the registration can't be read.
@@ -18,16 +18,16 @@ struct ReplacedApplication: Sendable, Hashable {
 /// An application that was moved aside.
 struct AsideApplication: Sendable {
     var name: AsideName
-    /// Where it is.
+    /// Its location.
     var hierarchy: ApplicationHierarchy
     var registration: [UInt8]?
 
-    /// Whether it's what was to be replaced.
+    /// Whether it's the application that was to be replaced.
     ///
-    /// If not, a faster device's was moved in the moment before that was found out.
+    /// If not, another device was faster, and its new application was moved aside before this device noticed.
     var isMeant: Bool { ReplacedApplication(registration: registration).epoch(hierarchy) == name.epoch }
 
-    /// Those of one application; first the ones that nobody meant to move, which came after the others.
+    /// Lists what was moved aside of one application: first the unintended moves, which are the later ones.
     static func list(
         _ hierarchy: ApplicationHierarchy,
         _ hooks: any ApplicationRegistrationHooks,
@@ -47,12 +47,12 @@ struct AsideApplication: Sendable {
     }
 }
 
-// An application that is given up for a new one in its place, with another epoch and other keys.
+// Replacing an application with a new one, under another epoch and other keys.
 //
-// Where directories move exclusively, the new one is put together aside; then the old one is moved aside, the new one to its
-// place, and the old one is removed. In between there is none, and whoever comes next puts the old one back.
-// Elsewhere the registration is exchanged first, which one device at most can do; then the keys; what is left of the old
-// application is removed last.
+// Where the storage moves directories exclusively, the new application is staged, the old one is moved aside, the new
+// one is moved into place, and the old one is removed. In between, the application doesn't exist, and the next device
+// to come puts the old one back. Elsewhere the registration is replaced first, which at most one device can do, and
+// then the keys. The rest of the old application is removed last.
 extension ApplicationRegistrationOperation {
     func replace(_ former: ReplacedApplication, _ context: OperationContext) async throws -> ApplicationRegistration {
         guard try await hooks.fetchRegistration(hierarchy) == former.registration else { throw changed }
@@ -64,7 +64,7 @@ extension ApplicationRegistrationOperation {
                 .unsupportedStorage,
                 """
                 \(hooks.backend.identity) can neither move a directory exclusively nor replace a file only if it is still \
-                the one that was read: two devices that begin anew could overwrite each other. Nothing was changed.
+                unchanged: two devices that start over could overwrite each other. Nothing was changed.
                 """
             )
         }
@@ -85,14 +85,16 @@ extension ApplicationRegistrationOperation {
         return registration
     }
 
-    /// Notes what is about to be made, so that this device knows it for its own work if it dies, and proves the successor
-    /// where it has a former epoch's keys.
+    /// Records the new application, and proves it as the successor if this device has a former epoch's keys.
+    ///
+    /// By the record, this device recognizes the new application as its own after a crash.
     private func begin(
         _ new: NewApplication,
         _ former: ReplacedApplication,
         _ context: OperationContext
     ) async throws -> (BegunReplacement, SuccessorProof?) {
-        // Where making it anew was cut off before, the keys that prove it are those of the epoch before that.
+        // If an earlier replacement was interrupted, the keys that prove the successor are those of the epoch before
+        // it.
         let earlier = try await context.blocking { [state, key] in try state.begunReplacement(for: key) }
         var keys: EpochKey?
         for epoch in [former.epoch(hierarchy)?.uuidString, earlier?.formerEpoch].compactMap({ $0 }) where keys == nil {
@@ -109,7 +111,7 @@ extension ApplicationRegistrationOperation {
         return (begun, SuccessorProof(former: keys, successor: epoch, registration: new.registration))
     }
 
-    /// What has clients and neither registration nor keys isn't ours to delete, or hasn't arrived.
+    /// Refuses to replace a tree with clients but no registration or keys: it's TICoreDataSync's, or still arriving.
     private func refuseStrangers() async throws {
         let files = try await EncryptionFiles.fetch(hooks, hierarchy)
         guard !files.hasSalt, files.passwordTest == nil, try await !hooks.listClients(hierarchy).isEmpty else { return }
@@ -117,7 +119,7 @@ extension ApplicationRegistrationOperation {
             .applicationIncomplete,
             """
             \(hierarchy.root) on the remote has clients and no registration: it is TICoreDataSync's own, or still arriving. \
-            It isn't deleted from here. Remove it by hand if nobody needs it.
+            It was not deleted. Remove it by hand if no device needs it.
             """
         )
     }
@@ -134,31 +136,32 @@ extension ApplicationRegistrationOperation {
         let aside = try await stage(new, client, proof, context)
         let name = AsideName(application: request.application, epoch: former.epoch(hierarchy))
         let old = try hierarchy.staged(as: name.name)
-        // Looked at again, since making the keys took its time.
+        // Checked again, since creating the keys takes time.
         guard try await hooks.fetchRegistration(hierarchy) == former.registration else { throw changed }
         movedAside = name
         guard try await replacement.moveApplicationAside(hierarchy, to: old.root) else {
             movedAside = nil
             throw changed
         }
-        // Another device may have been faster, and its application must not go. What is thrown here puts it back.
+        // Another device may have been faster, and its application must survive. An error thrown here puts it back.
         guard try await hooks.fetchRegistration(old) == former.registration else { throw changed }
         guard try await publishStaged(aside, new, context) else { throw changed }
         movedAside = nil
-        // From here on nobody puts the old one back, whatever becomes of the new one.
+        // From here on no device puts the old application back, whatever happens to the new one.
         let removing = try hierarchy.staged(as: name.removing.name)
         _ = try await replacement.moveApplicationAside(old, to: removing.root)
     }
 
-    /// Undoes a replacement of this run: what it moved aside goes back, unless something took its place.
+    /// Moves the application that this run moved aside back into place, or removes it if another one exists there.
     func putBack(_ name: AsideName) async throws {
         let old = try hierarchy.staged(as: name.name)
         guard try await !hooks.publishApplication(stagedAt: old.root, hierarchy) else { return }
         try await remove(AsideApplication(name: name, hierarchy: old, registration: hooks.fetchRegistration(old)))
     }
 
-    /// Finishes or undoes what a device left that was cut off while it made the application anew: an application that was moved
-    /// aside is put back where nothing took its place, and removed where something did.
+    /// Finishes or undoes interrupted replacements of the application, this device's and others'.
+    ///
+    /// An application that was moved aside is put back if no other has taken its place, and removed otherwise.
     func settleReplacements() async throws {
         for aside in try await AsideApplication.list(hierarchy, hooks, replacement) {
             do {
@@ -169,16 +172,16 @@ extension ApplicationRegistrationOperation {
                 }
                 try await remove(aside)
             } catch let error as RemoteError where error.code == .notFound {
-                // Somebody else was faster.
+                // Another device was faster.
             }
         }
     }
 
-    /// Removes what was moved aside, if it's what was to be replaced.
+    /// Removes an application that was moved aside, if it's the one to be replaced.
     private func remove(_ aside: AsideApplication) async throws {
         guard aside.name.isRemoving || aside.isMeant else { return }
         let removing = try hierarchy.staged(as: aside.name.removing.name)
-        // Half of an application is never put back.
+        // Renamed first, since a partly removed application must never be put back.
         if !aside.name.isRemoving,
             try await !replacement.moveApplicationAside(aside.hierarchy, to: removing.root)
         {
@@ -205,11 +208,12 @@ extension ApplicationRegistrationOperation {
         guard try await completeInPlace(new, client) else { throw changed }
     }
 
-    /// Puts the keys beside the registration, for as long as that is this one.
+    /// Writes the key file, as long as the registration is still this one.
     private func replacePasswordTest(_ new: NewApplication) async throws {
         guard let bytes = new.keyFile?.bytes else { return }
         while true {
-            // Read before the registration is: so whoever exchanges that later finds out what is written here.
+            // The key file is read before the registration, so that a device that replaces the registration later
+            // sees what is written here.
             let former = try await hooks.fetchPasswordTest(hierarchy)
             guard try await hooks.fetchRegistration(hierarchy) == new.registration else { throw changed }
             if former == bytes { return }
@@ -223,7 +227,7 @@ extension ApplicationRegistrationOperation {
 
     // MARK: Finishing
 
-    /// Removes what is left of the former application, by whomever.
+    /// Removes what is left of the former application, whichever device replaced it.
     func finishReplacement(_ registration: ApplicationRegistration, _ context: OperationContext) async throws {
         try await settleReplacements()
         if let epoch = registration.seal.key?.epoch {
@@ -235,7 +239,7 @@ extension ApplicationRegistrationOperation {
         try await context.blocking { [state, key] in try state.noteReplacement(nil, for: key) }
     }
 
-    /// Puts a copy of the key file's salt in the place of a former application's.
+    /// Replaces a former application's salt file with a copy of the current key file's salt.
     private func replaceSalt(ofOtherThan epoch: UUID) async throws {
         async let current = hooks.fetchSalt(hierarchy)
         async let passwordTest = hooks.fetchPasswordTest(hierarchy)
@@ -250,8 +254,8 @@ extension ApplicationRegistrationOperation {
         StoreSyncError(
             .applicationChanged,
             """
-            \(request.application) isn't what it was any more: another device has just made it, or made it anew. Nothing of \
-            it was changed. Look again, and give the passcode that is its own now.
+            \(request.application) has changed: another device has just created or replaced it. Nothing of it was \
+            changed from here. Check the state again, then give the application's current passcode.
             """
         )
     }

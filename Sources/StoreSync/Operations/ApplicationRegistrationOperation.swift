@@ -5,15 +5,17 @@ import SyncCryptography
 
 /// Registers an application, and this device as its client, with the remote.
 ///
-/// If the application isn't there it's made: put together aside and moved to its place where the storage moves
-/// directories exclusively, else begun with a registration file that only one device can create. So whatever dies
-/// when, and however many devices come first at once, there is one application, and a device that comes later completes
-/// what is half made. If it's there, this device's memory of it is checked first: an application that was encrypted and
-/// isn't any more, or isn't the same one any more, or has vanished, is refused, and nothing is written.
+/// If the application doesn't exist, the operation creates it. Where the storage moves directories exclusively, it
+/// builds the application in a staging directory and moves that into place. Elsewhere it starts with a registration
+/// file that only one device can create. So there is only one application, whichever device dies when, and however many
+/// devices register first at the same time. A later device completes a partial application.
 ///
-/// Whether to encrypt is asked while the operation is paused, so that other operations run meanwhile.
+/// If the application exists, the operation first compares it with this device's memory. It refuses an application that
+/// is no longer encrypted, that has another epoch, or that is missing, and writes nothing.
+///
+/// The operation is paused while it asks whether to encrypt, so that other operations run meanwhile.
 public actor ApplicationRegistrationOperation: Operation {
-    /// Answers what can't be known beforehand.
+    /// Answers the questions that a registration can't settle by itself.
     ///
     /// It should throw when its task is cancelled.
     public typealias Delegate = @Sendable (EncryptionQuestion) async throws -> EncryptionDecision
@@ -24,19 +26,19 @@ public actor ApplicationRegistrationOperation: Operation {
     let replacement: any ApplicationReplacementHooks
     let state: StateDirectory
     private let delegate: Delegate
-    /// What this run put together aside and hasn't moved yet.
+    /// The application that this run has staged and not yet moved into place.
     var staged: (name: String, hierarchy: ApplicationHierarchy, context: OperationContext)?
-    /// What this run moved aside and nothing has taken the place of yet.
+    /// The former application that this run has moved aside and not yet replaced.
     var movedAside: AsideName?
 
     /// Creates an operation.
     ///
     /// - Parameters:
     ///   - request: What to register.
-    ///   - backend: Where.
+    ///   - backend: The remote storage.
     ///   - state: This device's memory.
-    ///   - delegate: Is asked whether to encrypt a new application, for the password of one that is encrypted, and whether to
-    ///     join one that isn't.
+    ///   - delegate: Decides whether to encrypt a new application and whether to join an unencrypted one, and gives the
+    ///     password of an encrypted one.
     public init(
         _ request: ApplicationRegistrationRequest,
         backend: any RemoteBackend,
@@ -59,7 +61,7 @@ public actor ApplicationRegistrationOperation: Operation {
         ApplicationUnlocking(hierarchy, hooks.backend, state, triesPassword: request.isSetup, delegate: delegate)
     }
 
-    /// Registers.
+    /// Registers the application and this client.
     public func main(_ context: OperationContext) async throws -> ApplicationRegistration {
         try await translatingErrors {
             let lock = try await context.blocking { [state, key, request] in
@@ -75,10 +77,10 @@ public actor ApplicationRegistrationOperation: Operation {
         }
     }
 
-    /// Takes away what was put together aside, as far as the remote lets it; `verify --repair` does the rest.
+    /// Undoes what this run staged or moved aside, as far as the remote allows; `verify --repair` does the rest.
     public func operationDidFail(_ error: any Error) async { await undo() }
 
-    /// Takes away what was put together aside, as far as the remote lets it; `verify --repair` does the rest.
+    /// Undoes what this run staged or moved aside, as far as the remote allows; `verify --repair` does the rest.
     public func operationWasCancelled() async { await undo() }
 
     private func undo() async {
@@ -86,9 +88,9 @@ public actor ApplicationRegistrationOperation: Operation {
         await removeStaged()
     }
 
-    // MARK: What is there
+    // MARK: Inspecting the remote
 
-    /// What the remote holds under the application's name.
+    /// The state of the application on the remote.
     enum Found {
         case nothing
         case unfinished
@@ -96,7 +98,7 @@ public actor ApplicationRegistrationOperation: Operation {
         case registered(RegistrationInfo, bytes: [UInt8])
     }
 
-    /// What was found, with what a client needs to know of it.
+    /// The state found, with what a client needs to know about it.
     struct Situation {
         var found: Found
         var files: EncryptionFiles
@@ -122,7 +124,8 @@ public actor ApplicationRegistrationOperation: Operation {
             try refuseToCreate(pin, situation.found)
             return try await create(situation, context)
         case .legacy:
-            // It was ours: what looks like TICoreDataSync's tree is what is left of it, or what has arrived.
+            // This device knows the registration. What looks like TICoreDataSync's tree is the rest of this
+            // application, or the part that has arrived.
             if let pin, pin.epoch != nil, !pin.isEncrypted, !request.startsAnew { throw registrationGone }
             return try await join(situation, nil, pin: pin, context)
         case .registered(let info, let bytes):
@@ -130,7 +133,7 @@ public actor ApplicationRegistrationOperation: Operation {
         }
     }
 
-    /// Sends everything out that needs no other answer: for a known client, these are all requests there are.
+    /// Sends all requests that don't depend on each other; a known client needs no others.
     func look(for client: RemoteIdentifier?, _ pin: ApplicationPin?) async throws -> Situation {
         async let encryption = EncryptionFiles.fetch(hooks, hierarchy)
         async let parts = hooks.missingParts(hierarchy)
@@ -154,19 +157,20 @@ public actor ApplicationRegistrationOperation: Operation {
         _ missing: Set<RemotePath>?,
         _ pin: ApplicationPin?
     ) async throws -> Found {
-        // Nothing at all is no answer to what it was: the share may not be mounted.
+        // The root is missing. That says nothing about the application: the share may not be mounted.
         guard let missing else { return .nothing }
         if let found = try registered(files, pin) { return found }
         let clients = try await hooks.listClients(hierarchy)
         let infos = try await together(clients) { [hooks, hierarchy] in
             try await hooks.fetchDeviceInfo(of: $0, hierarchy)
         }
-        // These answers are of different moments, between which another device may have made the application. It
-        // begins with the registration, so that there still is none says that what was seen isn't its work.
+        // These answers are from different moments, and another device may have created the application in between. It
+        // starts with the registration. If that is still missing, the parts found aren't that device's work.
         files = try await EncryptionFiles.fetch(hooks, hierarchy)
         if let found = try registered(files, pin) { return found }
         try await refuseKeysWithoutRegistration(files)
-        // Whoever makes an application in place begins with the registration; so parts without one are still arriving.
+        // A device that creates an application in place starts with the registration, so parts without it are still
+        // arriving.
         let isEmpty = missing.isSuperset(of: hierarchy.directories.dropFirst() + [hierarchy.readMe])
         if clients.isEmpty, isEmpty { return .unfinished }
         if isLegacy(clients, infos) { return .legacy }
@@ -189,10 +193,10 @@ public actor ApplicationRegistrationOperation: Operation {
         return .registered(info, bytes: bytes)
     }
 
-    /// Salt and key file without a registration: it's gone, or on its way; or they are another program's.
+    /// Refuses keys without a registration: it's missing or still arriving, or the keys are another program's.
     private func refuseKeysWithoutRegistration(_ files: EncryptionFiles) async throws {
         guard files.hasSalt || files.passwordTest != nil else { return }
-        // What isn't ours says so.
+        // Files in another program's format throw an error of their own.
         if let salt = try await hooks.fetchSalt(hierarchy) { _ = try SaltFile(salt) }
         if let passwordTest = files.passwordTest { _ = try KeyFile(passwordTest) }
         throw StoreSyncError(
@@ -206,7 +210,7 @@ public actor ApplicationRegistrationOperation: Operation {
 
     /// Whether clients without a registration are those of an unencrypted tree of TICoreDataSync.
     ///
-    /// One that can be read says so. One that can't may be sealed, and then others beside it prove nothing.
+    /// Every saved device info must be readable. An unreadable one may be sealed, and then the others prove nothing.
     private func isLegacy(_ clients: [RemoteIdentifier], _ infos: [[UInt8]?]) -> Bool {
         let saved = zip(clients, infos).compactMap { client, bytes in bytes.map { (client, $0) } }
         return !saved.isEmpty
@@ -231,7 +235,7 @@ public actor ApplicationRegistrationOperation: Operation {
         return try RemoteIdentifier(client)
     }
 
-    /// Keeps what this device must know next time: first what the application is, since keys can be asked for again.
+    /// Saves the pin first and then the keys, since the user can be asked for the password again.
     func remember(_ pin: ApplicationPin, _ seal: ApplicationSeal, _ context: OperationContext) async throws {
         try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
         if let sealing = seal.key, let epoch = pin.epoch {
@@ -271,7 +275,7 @@ public actor ApplicationRegistrationOperation: Operation {
         StoreSyncError(
             .applicationIncomplete,
             """
-            The registration of \(request.application) is gone from the remote although this device knows the \
+            The registration of \(request.application) is missing on the remote, although this device knows the \
             application. Try again when everything has arrived.
             """
         )

@@ -2,9 +2,9 @@ import Foundation
 import Operations
 import SyncCryptography
 
-// A device that isn't registered any more.
+// Devices that are no longer registered.
 extension ApplicationUnlocking {
-    /// The application was made anew: the error that says so, and whether somebody did it who had the former one's keys.
+    /// Returns the error for an application that was replaced, which says whether a device with the former keys did it.
     func newEpoch(
         _ info: RegistrationInfo?,
         _ registration: [UInt8]?,
@@ -13,18 +13,18 @@ extension ApplicationUnlocking {
     ) async throws -> StoreSyncError {
         let isProven = try await provesSuccessor(info, registration, pin, context)
         let doubt = """
-            , and nothing proves that a device did it that had its keys. Somebody who had lost them may have done it, or the \
-            storage may play tricks: make sure which before you give a password
+            , and nothing proves that a device with its keys did it. A user who had lost them may have done it, or an \
+            attacker: find out which before you give a password
             """
-        // One that wasn't encrypted had no keys.
+        // An application that wasn't encrypted had no keys.
         let proof = !pin.isEncrypted ? "" : isProven ? ", by a device that had its keys" : doubt
-        var error = StoreSyncError.deregistered("the application was made anew\(proof)")
+        var error = StoreSyncError.deregistered("the application was replaced by a new one\(proof)")
         error.isSuccessorProven = isProven
         await state.deregistrations.tell(error, of: key)
         return error
     }
 
-    /// This client was removed: the error that says so.
+    /// Returns the error for a client that was removed.
     func removedClient() async -> StoreSyncError {
         let error = StoreSyncError.deregistered("this client was removed from the application")
         await state.deregistrations.tell(error, of: key)

@@ -3,7 +3,7 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// What the remote says of an application's encryption, read at one moment.
+/// The files on the remote that say how an application is encrypted, read at one moment.
 struct EncryptionFiles: Sendable {
     /// `Information/registration.plist`, byte for byte.
     var registration: [UInt8]?
@@ -22,17 +22,17 @@ struct EncryptionFiles: Sendable {
     }
 }
 
-/// Finds out what an application's files are sealed with: by the keys that this device keeps, else by a password.
+/// Finds the key that an application's files are sealed with: with this device's keys, else with a password.
 ///
-/// What this device remembers comes first. An application that was encrypted is never taken for another one, whatever the
-/// storage says.
+/// This device's memory comes first: an application that it knows as encrypted is never taken for another one, whatever
+/// the storage says.
 struct ApplicationUnlocking: Sendable {
     let hierarchy: ApplicationHierarchy
     let key: ApplicationKey
     let state: StateDirectory
     let delegate: ApplicationRegistrationOperation.Delegate
     let replacement: any ApplicationReplacementHooks
-    /// Whether the password is tried although this device has the keys.
+    /// Whether the password is tried even if this device has the keys.
     let triesPassword: Bool
 
     init(
@@ -57,23 +57,24 @@ struct ApplicationUnlocking: Sendable {
         var pin: ApplicationPin
     }
 
-    /// Refuses an application that was encrypted when this device last saw it, and of whose encryption a part is gone.
+    /// Refuses an application that was encrypted when this device last saw it and now lacks a part of its encryption.
     func checkPin(_ pin: ApplicationPin?, _ info: RegistrationInfo?, _ files: EncryptionFiles) throws(StoreSyncError) {
         let isWhole = info?.isEncrypted == true && files.hasSalt && files.passwordTest != nil
         if let pin, pin.isEncrypted, !isWhole { throw .downgraded(hierarchy.application) }
-        // Nobody makes such an application: `none` was put in the place of what said that it's encrypted.
+        // No device creates such an application: `none` has replaced the suite in the registration.
         if let info, !info.isEncrypted, files.hasSalt || files.passwordTest != nil {
             throw StoreSyncError(
                 .encryptionDowngraded,
                 """
-                \(hierarchy.application) says that it isn't encrypted, and has the keys of an encrypted one. Somebody may \
-                have tampered with the remote; nothing was written. Restore \(hierarchy.registration) from a backup.
+                \(hierarchy.application) says that it isn't encrypted, but has the keys of an encrypted one. The \
+                remote may have been tampered with. Nothing was written. Restore \(hierarchy.registration) from a \
+                backup.
                 """
             )
         }
     }
 
-    /// An encrypted application as it stands on the remote, before it's opened.
+    /// An encrypted application as found on the remote, before it's opened.
     struct Sealed: Sendable {
         var info: RegistrationInfo
         var registration: [UInt8]
@@ -81,7 +82,7 @@ struct ApplicationUnlocking: Sendable {
         var pin: ApplicationPin?
     }
 
-    /// Looks at an application that is only looked at: nothing is remembered.
+    /// Inspects an application without changing this device's memory.
     ///
     /// - Returns: `nil` if it isn't encrypted.
     func look(at files: EncryptionFiles, _ context: OperationContext) async throws -> Sealed? {
@@ -99,12 +100,12 @@ struct ApplicationUnlocking: Sendable {
         return Sealed(info: info, registration: registration, passwordTest: passwordTest, pin: pin)
     }
 
-    /// Opens an application that was looked at.
+    /// Opens an application that was inspected.
     func unlock(_ sealed: Sealed, _ context: OperationContext) async throws -> Unlocked {
         try await unlock(sealed.info, sealed.registration, sealed.passwordTest, pin: sealed.pin, context)
     }
 
-    /// What the files of an application that is only looked at are sealed with: nothing is remembered.
+    /// Returns the seal of an application's files without changing this device's memory.
     func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
         guard let sealed = try await look(at: files, context) else {
             guard !files.hasSalt, files.passwordTest == nil else { throw registrationMissing }
@@ -113,18 +114,18 @@ struct ApplicationUnlocking: Sendable {
         return try await unlock(sealed, context).seal
     }
 
-    /// The application is encrypted, and what says so hasn't arrived.
+    /// The application is encrypted, but its registration hasn't arrived.
     var registrationMissing: StoreSyncError {
         StoreSyncError(
             .applicationIncomplete,
             """
-            \(hierarchy.registration) is missing on the remote, and sealed files or keys are there: it is still arriving, or \
-            was lost or hidden. Nothing was written. Try again when everything has arrived.
+            \(hierarchy.registration) is missing on the remote, but sealed files or keys exist: it is still arriving, \
+            or was lost or hidden. Nothing was written. Try again when everything has arrived.
             """
         )
     }
 
-    /// The key that this device keeps of an application, whatever its key file says.
+    /// Returns the key that this device keeps of an application, whatever the key file says.
     func keptKey(of sealed: Sealed, _ context: OperationContext) async throws -> EpochKey? {
         guard let epoch = UUID(uuidString: sealed.info.epoch) else { return nil }
         return try await state.masterKey(for: key, epoch: sealed.info.epoch, on: context.blockingExecutor)
@@ -137,8 +138,8 @@ struct ApplicationUnlocking: Sendable {
     ///   - info: Its registration.
     ///   - registration: The registration's bytes, to which the key file is bound.
     ///   - passwordTest: The key file's bytes.
-    ///   - pin: What this device remembers, of this epoch.
-    ///   - password: A password to try before anybody is asked.
+    ///   - pin: This device's memory of this epoch.
+    ///   - password: A password to try before the delegate is asked.
     ///   - context: The operation that waits for an answer.
     /// - Returns: The seal, and what this device has to remember.
     /// - Throws: ``StoreSyncError``, and what the delegate throws.
@@ -155,8 +156,9 @@ struct ApplicationUnlocking: Sendable {
             throw StoreSyncError(
                 .rolledBack,
                 """
-                The password of \(hierarchy.application) was changed since, and an older key file stands on the remote. It \
-                is still arriving, or the storage was put back to an older state. Try again when everything has arrived.
+                The password of \(hierarchy.application) was changed, but the remote has an older key file. The \
+                current one is still arriving, or the storage was put back to an older state. Try again when \
+                everything has arrived.
                 """
             )
         }
@@ -164,7 +166,7 @@ struct ApplicationUnlocking: Sendable {
         guard keyFile.binds(registration: registration) else {
             throw StoreSyncError(
                 .tampered,
-                "\(hierarchy.registration) on the remote isn't the one that the application was made with. Restore it from a backup."
+                "\(hierarchy.registration) on the remote isn't the registration that the application was created with. Restore it from a backup."
             )
         }
         let pin = ApplicationPin(
@@ -204,7 +206,7 @@ struct ApplicationUnlocking: Sendable {
             guard keyFile.isProven(by: kept) else {
                 throw StoreSyncError(
                     .tampered,
-                    "\(hierarchy.passwordTest) on the remote isn't of the application that this device knows. Nothing was written. Restore it from a backup."
+                    "\(hierarchy.passwordTest) on the remote doesn't belong to the application that this device knows. Nothing was written. Restore it from a backup."
                 )
             }
             if !triesPassword { return kept }
@@ -218,7 +220,7 @@ struct ApplicationUnlocking: Sendable {
             guard case .encrypted(let password) = decision else {
                 throw StoreSyncError(
                     .encryptionMismatch,
-                    "\(hierarchy.application) is encrypted, and was to be joined unencrypted. Nothing was written. Give its password."
+                    "\(hierarchy.application) is encrypted, but was to be joined without encryption. Nothing was written. Give its password."
                 )
             }
             if let master = try await open(keyFile, with: password, context) { return master }
@@ -243,7 +245,7 @@ struct ApplicationUnlocking: Sendable {
 }
 
 extension StoreSyncError {
-    /// Nobody is there who could be asked for the password.
+    /// The password is needed, and there is no delegate to ask for it.
     static func passwordRequired(_ application: RemoteIdentifier) -> StoreSyncError {
         StoreSyncError(
             .passwordRequired,
@@ -255,9 +257,9 @@ extension StoreSyncError {
         StoreSyncError(
             .encryptionDowngraded,
             """
-            \(application) was encrypted when this device last saw it, and isn't now, or what says so is gone. Somebody may \
-            have tampered with the remote, or it's still arriving; nothing was written. Find out what happened. If the \
-            application was really given up, go on with another state directory (--state).
+            \(application) was encrypted when this device last saw it. Now it isn't, or a part of its encryption is \
+            missing. The remote may have been tampered with, or is still arriving. Nothing was written. Find out what \
+            happened. If the application was really given up, continue with another state directory (--state).
             """
         )
     }
@@ -265,7 +267,7 @@ extension StoreSyncError {
     static func deregistered(_ reason: String) -> StoreSyncError {
         StoreSyncError(
             .deregistered,
-            "This device isn't registered any more: \(reason). Set it up anew (register --again)."
+            "This device is no longer registered: \(reason). Set it up again (register --again)."
         )
     }
 }

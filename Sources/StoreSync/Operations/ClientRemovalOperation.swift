@@ -2,20 +2,22 @@ public import Operations
 public import RemoteStorage
 import SyncCryptography
 
-/// A client that was removed: what ``ClientRemovalOperation`` results in.
+/// A removed client: the result of ``ClientRemovalOperation``.
 public struct ClientRemoval: Sendable, Hashable {
     /// The client.
     public let client: RemoteIdentifier
-    /// What people should know, in sentences.
+    /// Warnings for the user, in full sentences.
     public let warnings: [String]
 }
 
 /// Removes a client from an application, or from one of its documents.
 ///
-/// A note makes the removal known first, sealed where the application is; the client's files go next. What the client has
-/// uploaded stays until another client's upload includes it. If the operation ends in between, running it again completes it. A
-/// client that comes back finds the note and is ``StoreSyncError/Code/deregistered``; a client that was removed from a document has
-/// to replace its store by a download.
+/// The operation first saves a note of the removal, sealed if the application is encrypted, and then removes the
+/// client's files. The client's uploads stay until another client's upload includes them. If the operation ends in
+/// between, running it again completes it.
+///
+/// A client that comes back finds the note and is ``StoreSyncError/Code/deregistered``. A client that was removed from
+/// a document must replace its store by a download.
 public actor ClientRemovalOperation: Operation {
     private let client: RemoteIdentifier
     private let document: RemoteIdentifier?
@@ -27,10 +29,10 @@ public actor ClientRemovalOperation: Operation {
     /// Creates an operation.
     ///
     /// - Parameters:
-    ///   - client: The client, not this device.
+    ///   - client: The client to remove, which isn't this device.
     ///   - application: The application.
-    ///   - document: The document that the client is removed from; from the application where this is `nil`.
-    ///   - backend: Where it is.
+    ///   - document: The document that the client is removed from; the whole application if this is `nil`.
+    ///   - backend: The remote storage.
     ///   - state: This device's memory.
     ///   - delegate: Is asked for the password of an encrypted application whose keys this device doesn't have.
     public init(
@@ -53,7 +55,7 @@ public actor ClientRemovalOperation: Operation {
         ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
     }
 
-    /// Removes.
+    /// Removes the client.
     public func main(_ context: OperationContext) async throws -> ClientRemoval {
         try await translatingErrors {
             let own = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
@@ -83,7 +85,7 @@ public actor ClientRemovalOperation: Operation {
         }
     }
 
-    /// What is known of the client, which is registered, or whose removal was cut off.
+    /// Returns the info of the client, which is registered, or whose removal was interrupted.
     private func knownClient(
         _ seal: ApplicationSeal,
         _ hooks: any ApplicationRegistrationHooks,

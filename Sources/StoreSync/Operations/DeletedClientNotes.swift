@@ -1,13 +1,13 @@
 import RemoteStorage
 
-/// Which clients were removed from an application or a document, by notes that are authentic.
+/// The clients that were removed from an application or a document, according to authentic notes.
 struct DeletedClientNotes: Sendable {
     /// The clients that were removed.
     var deleted: Set<RemoteIdentifier> = []
-    /// What is said of notes that aren't authentic.
+    /// The warnings about notes that aren't authentic.
     var warnings: [String] = []
 
-    /// Reads the notes on some clients.
+    /// Reads the notes on the removal of some clients.
     static func read(
         of clients: Set<RemoteIdentifier>,
         _ document: DocumentRegistration,

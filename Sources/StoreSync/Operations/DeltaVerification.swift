@@ -2,16 +2,16 @@ import Foundation
 import Operations
 import RemoteStorage
 
-/// Puts the stores of a document together that are pushed as deltas, one after the other, and checks each as a whole.
+/// Assembles the stores of a document that are pushed as deltas, one after the other, and checks each as a whole.
 ///
-/// It takes the room of one store in the temporary directory. Deltas that follow each other are applied to what stands
+/// It needs the space of one store in the temporary directory. Consecutive deltas are applied to the store assembled
 /// there, so each is read once.
 struct DeltaVerification {
     let assembler: StoreAssembler
     let url: URL
-    /// Those that could be read so far: what a generation builds on has a lower number.
+    /// The manifests that could be read so far; a generation builds only on lower ones.
     private(set) var manifests: [StoreManifest] = []
-    /// What stands in the temporary directory.
+    /// The manifest of the store in the temporary directory.
     private var assembled: StoreManifest?
 
     init(_ assembler: StoreAssembler, at url: URL) {
@@ -37,9 +37,9 @@ struct DeltaVerification {
             case .notArrived(let name):
                 throw StoreSyncError(
                     .noUploadedStore,
-                    "It builds on \(name), which has not arrived, or was removed. Push the store again if it stays away."
+                    "It builds on \(name), which has not arrived, or was removed. Push again if it stays missing."
                 )
-            case .misfit: throw StoreSyncError.corrupt(path, "it doesn't fit on what it builds on")
+            case .misfit: throw StoreSyncError.corrupt(path, "it doesn't fit the upload that it builds on")
             }
         }
         let former = assembled
@@ -54,7 +54,7 @@ struct DeltaVerification {
         assembled = manifest
     }
 
-    /// Gives the room back.
+    /// Removes the assembled store.
     func removeFile() {
         try? FileManager.default.removeItem(at: url)
     }

@@ -5,20 +5,21 @@ import SyncCryptography
 
 /// Registers a document, and this device as its client, with the remote.
 ///
-/// A document exists from the moment in which its `documentInfo.plist` appears, which only one device can create; the
-/// file names the integrity key, so two devices that come first agree on one. Whatever is missing besides is completed by
-/// whoever comes next. Whether to make a document that isn't there is asked while the operation is paused; "no" ends it
-/// as cancelled.
+/// A document exists as soon as its `documentInfo.plist` exists, which only one device can create. The file names the
+/// integrity key, so that devices that register first at the same time agree on one. The next device that registers
+/// completes what is missing.
+///
+/// The operation is paused while it asks whether to create a document that doesn't exist; "no" ends it as cancelled.
 public actor DocumentRegistrationOperation: Operation {
-    /// What whoever registers is asked.
+    /// A question that a registration asks its delegate.
     public enum Question: Sendable, Hashable {
-        /// The document doesn't exist: shall it be made?
+        /// The document doesn't exist: should it be created?
         case createDocument
-        /// The document was deleted: shall it be made anew?
+        /// The document was deleted: should it be created again?
         case recreateDeletedDocument
     }
 
-    /// Answers what can't be known beforehand.
+    /// Answers the questions that a registration can't settle by itself.
     ///
     /// It should throw when its task is cancelled.
     public typealias Delegate = @Sendable (Question) async throws -> Bool
@@ -35,9 +36,9 @@ public actor DocumentRegistrationOperation: Operation {
     /// - Parameters:
     ///   - request: What to register.
     ///   - application: The registered application that the document belongs to.
-    ///   - backend: Where.
+    ///   - backend: The remote storage.
     ///   - state: This device's memory.
-    ///   - delegate: Is asked whether to make a document that isn't there.
+    ///   - delegate: Decides whether to create a document that doesn't exist.
     public init(
         _ request: DocumentRegistrationRequest,
         application: ApplicationRegistration,
@@ -55,7 +56,7 @@ public actor DocumentRegistrationOperation: Operation {
 
     private var key: DocumentKey { application.key(hooks.backend, request.document) }
 
-    /// Registers.
+    /// Registers the document and this client.
     public func main(_ context: OperationContext) async throws -> DocumentRegistration {
         try await translatingErrors {
             let situation = try await look()
@@ -65,13 +66,13 @@ public actor DocumentRegistrationOperation: Operation {
         }
     }
 
-    /// What is on the remote, asked for all at once.
+    /// The state of the document on the remote, fetched with concurrent requests.
     private struct Situation {
         var info: DocumentInfo?
         var missing: Set<RemotePath>
         var clients: [RemoteIdentifier]
         var keys: [String]
-        /// The document that was deleted, by a note that is authentic.
+        /// The document that was deleted, according to an authentic note.
         var deleted: DocumentInfo?
         /// The note that this client was removed from the document, which counts if it's authentic.
         var removalNote: [UInt8]?
@@ -105,12 +106,12 @@ public actor DocumentRegistrationOperation: Operation {
             return try application.seal.deletedDocument(note, request.document, application.hierarchy)
         } catch {
             let path = application.hierarchy.deletedDocument(request.document)
-            warnings.append("\(path) on the remote isn't authentic, so it counts for nothing: \(error.message)")
+            warnings.append("\(path) on the remote isn't authentic, so it was ignored: \(error.message)")
             return nil
         }
     }
 
-    /// Digest of the note that this client was removed from the document, if that is authentic.
+    /// Returns the digest of the note that this client was removed from the document, if the note is authentic.
     private func authenticRemovalNote(_ key: String, _ situation: inout Situation) -> String? {
         guard let note = situation.removalNote else { return nil }
         let identity = DocumentIdentity(document: request.document, integrityKey: key)
@@ -124,9 +125,9 @@ public actor DocumentRegistrationOperation: Operation {
         return hasher.finalize().description
     }
 
-    /// Whether this device has acted upon a note before, so that the storage has put it back.
+    /// Returns whether this device has acted on a note before, which means that the storage has put it back.
     ///
-    /// Only sealed notes can be told apart: no two are equal.
+    /// Only sealed notes can be distinguished: no two are equal.
     private func isFormer(_ note: String, among former: Set<String>, _ situation: inout Situation) -> Bool {
         guard application.isEncrypted, former.contains(note) else { return false }
         let path = hierarchy.deletedClient(application.client)
@@ -162,12 +163,12 @@ public actor DocumentRegistrationOperation: Operation {
             isRecreated: situation.deleted != nil
         )
         info.predecessors = situation.deleted?.successorsPredecessors ?? []
-        // The document exists from here on; who comes second takes what is there.
+        // The document exists from here on. If another device was faster, this device joins that one's document.
         let sealed = application.seal.seal(info.xml, as: .documentInfo(request.document))
         guard try await hooks.createDocumentInfo(sealed, hierarchy) else {
             let situation = try await look()
             guard let info = situation.info else {
-                throw StoreSyncError(.busy, "Another device is just registering \(request.document). Try again.")
+                throw StoreSyncError(.busy, "Another device is registering \(request.document) now. Try again.")
             }
             return try await join(info, situation, context)
         }
@@ -175,12 +176,12 @@ public actor DocumentRegistrationOperation: Operation {
         return try await complete(info, key, situation, didCreate: true, context)
     }
 
-    /// Refuses to create a document that this device knows, or of which other parts are there, unless it's certain that it
-    /// was deleted.
+    /// Refuses to create a document that this device knows, or that exists in part, unless it was certainly deleted.
     private func refuseMissing(_ remembered: String?, _ situation: Situation) throws {
         if let deleted = situation.deleted {
             guard application.isEncrypted else { return }
-            // A note on a predecessor says nothing of its successor, whose key this device knows or finds there.
+            // A note on a predecessor says nothing of its successor, whose key this device remembers or finds on the
+            // remote.
             let known = Set(situation.keys + [remembered].compactMap(\.self))
             if known.isSubset(of: deleted.successorsPredecessors) { return }
         }
@@ -188,9 +189,9 @@ public actor DocumentRegistrationOperation: Operation {
         throw StoreSyncError(
             .documentMissing,
             """
-            \(hierarchy.documentInfo) is gone from the remote, and nothing authentic says that \(request.document) was \
-            deleted. It is still arriving, or was lost or hidden. Nothing was created. Try again when everything has \
-            arrived; else restore that file from a backup.
+            \(hierarchy.documentInfo) is missing on the remote, and no authentic note says that \(request.document) \
+            was deleted. It is still arriving, or was lost or hidden. Nothing was created. Try again when everything \
+            has arrived; else restore that file from a backup.
             """
         )
     }
@@ -208,7 +209,7 @@ public actor DocumentRegistrationOperation: Operation {
         return try await complete(info, current, situation, didCreate: false, replaces: remembered, context)
     }
 
-    /// Refuses a document that isn't the remembered one, nor its successor: a storage may put a former one back.
+    /// Refuses a document that is neither the remembered one nor its successor: a storage may put a former one back.
     private func refuseStranger(
         _ current: String,
         _ info: DocumentInfo,
@@ -222,8 +223,8 @@ public actor DocumentRegistrationOperation: Operation {
             .rolledBack,
             """
             \(request.document) on the remote isn't the document that this device knows, nor its successor: a former one was \
-            put back, or the new one is still arriving. Try again when everything has arrived. If what is there is really \
-            wanted, go on with another state directory (--state).
+            put back, or the new one is still arriving. Try again when everything has arrived. If you really want the \
+            document on the remote, continue with another state directory (--state).
             """
         )
     }
@@ -247,7 +248,7 @@ public actor DocumentRegistrationOperation: Operation {
 
     // MARK: Completing
 
-    /// Makes whatever is missing, whichever device left it undone.
+    /// Creates what is missing, whichever device left it incomplete.
     private func complete(
         _ info: DocumentInfo,
         _ key: String,
@@ -265,7 +266,7 @@ public actor DocumentRegistrationOperation: Operation {
         let warnings = examined.warnings
         let mustReplace = !didCreate && (wasRemoved || remembered.map { $0 != key } ?? false)
         if mustReplace {
-            // Noted before the reasons for it go from the remote, or a crash would forget it.
+            // Recorded before the reasons are removed from the remote, or a crash would lose it.
             try await context.blocking { [state, documentKey = self.key] in
                 try state.markStoresForReplacement(document: documentKey)
             }
@@ -308,7 +309,7 @@ public actor DocumentRegistrationOperation: Operation {
         try await hooks.createClientDirectories(application.client, hierarchy)
     }
 
-    /// Tells every other client that its store belongs to the deleted document, then takes the deletion's note away.
+    /// Notes for every other client that its store belongs to the deleted document, then removes the deletion's note.
     private func finishRecreation(_ info: DocumentInfo, _ key: String, _ situation: Situation) async throws {
         let others = try await hooks.listApplicationClients(application.hierarchy).filter {
             // Clients that have registered with the new document already know, and so does its creator.
@@ -317,7 +318,7 @@ public actor DocumentRegistrationOperation: Operation {
         }
         let identity = DocumentIdentity(document: request.document, integrityKey: key)
         try await together(others) { [hooks, hierarchy, application] client, deviceInfo in
-            // What is known of the client moves into the note, and so under the note's seal.
+            // The client's info moves into the note, and so under the note's seal.
             let path = application.hierarchy.deviceInfo(client)
             let known = deviceInfo.flatMap { try? application.seal.open($0, as: .deviceInfo(client), at: path) }
             let content = known ?? DeviceInfo(client: client.rawValue, description: "", userInfo: [:]).xml

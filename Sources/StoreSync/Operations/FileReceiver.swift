@@ -1,11 +1,11 @@
 import Foundation
 import Operations
 
-/// Writes what comes from the remote into a local file.
+/// Writes downloads to local files.
 enum FileReceiver {
-    /// Receives a file, in the place of what is there, or what follows on the first bytes of that.
+    /// Receives a file that replaces the existing one, or continues it after its first bytes.
     ///
-    /// It's durable when this returns; what a failure leaves is the caller's to remove. `afterChunk` may block.
+    /// The file is durable when this returns. After a failure, the caller removes what is left. `afterChunk` may block.
     static func receive<Content: AsyncSequence & Sendable>(
         _ content: Content,
         at url: URL,
@@ -25,7 +25,7 @@ enum FileReceiver {
     }
 }
 
-/// A file that is being downloaded, with mode 0600 until it takes the place of another.
+/// A file that is being downloaded, with mode 0600 until it replaces another file.
 private final class DownloadFile: Sendable {
     private let handle: FileHandle
     private let path: String

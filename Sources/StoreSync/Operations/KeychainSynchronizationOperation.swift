@@ -3,25 +3,26 @@ public import Operations
 public import RemoteStorage
 import SyncCryptography
 
-/// What became of an application's keychain: what ``KeychainSynchronizationOperation`` results in.
+/// The outcome for an application's keychain: the result of ``KeychainSynchronizationOperation``.
 public struct KeychainSynchronization: Sendable, Hashable {
     /// Whether synchronizable items travel: only in an encrypted application.
     public let isEncrypted: Bool
     /// Whether this client's file was written.
     ///
-    /// Not, if it said everything already, or if no device has ever had a synchronizable item.
+    /// It isn't written if it's up to date, or if no device has ever had a synchronizable item.
     public let hasPublished: Bool
-    /// What didn't go as it should and keeps nothing from being used.
+    /// Problems that don't keep the keychain from being used, in full sentences.
     public let warnings: [String]
 }
 
-/// Brings the synchronizable items of an application's keychain in step with those of its other clients.
+/// Synchronizes an application's synchronizable keychain items with those of its other clients.
 ///
-/// Every client's file is read and merged into this device's keychain, and this client's is written if it has something new to
-/// say. Each client writes only its own. A file that doesn't open, or that is older than one that was read before, is left out
-/// with a warning: items on this device aren't touched by it, and deletions are remembered until it's whole again.
+/// The operation merges every client's file into this device's keychain, and writes this client's file if its content
+/// changes. Each client writes only its own file. A file that doesn't open, or that is older than a version read
+/// before, is ignored with a warning: this device's items stay as they are, and deletions are remembered until the file
+/// is intact again.
 ///
-/// It may end anywhere and be done again. Where nobody has ever had a synchronizable item, nothing is sent.
+/// The operation may end anywhere and be run again. If no client has ever had a synchronizable item, it sends nothing.
 ///
 /// In an application that isn't encrypted **items don't travel**, since the storage could read them: they stay in this device's
 /// keychain, and a warning says so.
@@ -34,8 +35,8 @@ public actor KeychainSynchronizationOperation: Operation {
     ///
     /// - Parameters:
     ///   - application: The application, which this device is registered with.
-    ///   - backend: Where it is.
-    ///   - state: This device's memory, in which the keychain is.
+    ///   - backend: The remote storage.
+    ///   - state: This device's memory, which holds the keychain.
     public init(_ application: ApplicationRegistration, backend: any RemoteBackend, state: StateDirectory) {
         self.application = application
         hooks = backend.keychainSynchronizationHooks
@@ -48,7 +49,7 @@ public actor KeychainSynchronizationOperation: Operation {
         ApplicationKey(remote: hooks.backend.identity, application: application.application.rawValue)
     }
 
-    /// Synchronizes, in three rounds of requests however many clients there are.
+    /// Synchronizes the keychain in three rounds of requests, however many clients there are.
     public func main(_ context: OperationContext) async throws -> KeychainSynchronization {
         try await translatingErrors {
             let executor = context.blockingExecutor
@@ -83,7 +84,7 @@ public actor KeychainSynchronizationOperation: Operation {
         )
         context.reportProgress(0.6)
         for (client, file) in current { memory.note(file, of: client) }
-        // What was merged is remembered also if nothing can be written.
+        // The merged files are remembered even if this client's file can't be written.
         try await remember(memory, context)
         guard let next else { return result(hasPublished: false, warnings: warnings) }
         let sealed = next.sealed(with: key, application: hierarchy.application.rawValue, client: client.rawValue)
@@ -91,7 +92,7 @@ public actor KeychainSynchronizationOperation: Operation {
         guard try await hooks.saveKeychainFile(sealed, of: client, insteadOf: former, hierarchy) else {
             throw StoreSyncError(
                 .busy,
-                "Something else stands at \(hierarchy.keychain(client)) on the remote since it was read. Synchronize again."
+                "\(hierarchy.keychain(client)) on the remote has changed since it was read. Synchronize again."
             )
         }
         memory.note(next, of: client.rawValue)
@@ -116,7 +117,7 @@ public actor KeychainSynchronizationOperation: Operation {
     /// A client's file, or why it can't be used.
     private typealias Reading = (client: RemoteIdentifier, file: Result<KeychainFile, StoreSyncError>)
 
-    /// Reads every client's file, together.
+    /// Reads the clients' files concurrently.
     private func read(_ items: [RemoteItem], with key: EpochKey) async throws -> [Reading] {
         let clients = items.filter { $0.kind == .file }
             .compactMap { ApplicationHierarchy.client(ofKeychainNamed: $0.name) }
@@ -132,7 +133,7 @@ public actor KeychainSynchronizationOperation: Operation {
         return readings.compactMap(\.self)
     }
 
-    /// Tells the files that can be used, by their clients, from those that can't.
+    /// Separates the usable files, by client, from warnings about the others.
     private func sort(
         _ readings: [Reading],
         _ memory: KeychainFileMemory,
@@ -145,13 +146,14 @@ public actor KeychainSynchronizationOperation: Operation {
             case .success(let file) where memory.isOlder(file, of: client.rawValue):
                 warnings.append(
                     """
-                    \(hierarchy.keychain(client)) on the remote is older than one that this device has read: it is still \
-                    arriving, or was put back. It is left out.
+                    \(hierarchy.keychain(client)) on the remote is older than the version that this device has read: \
+                    the newer one is still arriving, or an old one was put back. The file was ignored.
                     """
                 )
             case .success(let file): current[client.rawValue] = file
             case .failure(let error):
-                // Authentic, and of a newer version of this program on this very device: writing would lose what it says.
+                // The file is authentic, and a newer version of this program wrote it on this device. Writing would
+                // lose its content.
                 if client == application.client, (error.cause as? KeychainError)?.code == .unsupportedFormat {
                     throw error
                 }
@@ -162,7 +164,7 @@ public actor KeychainSynchronizationOperation: Operation {
         for client in registered where memory.clients.contains(client.rawValue) && !read.contains(client.rawValue) {
             guard client != application.client else { continue }
             warnings.append(
-                "\(hierarchy.keychain(client)) is gone from the remote until that client synchronizes again."
+                "\(hierarchy.keychain(client)) is missing on the remote until that client synchronizes again."
             )
         }
         return (current, warnings.sorted())
@@ -170,7 +172,7 @@ public actor KeychainSynchronizationOperation: Operation {
 }
 
 extension KeychainFile {
-    /// Opens a client's file; what is wrong with it is said as every other file's.
+    /// Opens a client's file, and reports errors in the same way as for other files.
     init(
         openingFileOf client: RemoteIdentifier,
         _ sealed: [UInt8],

@@ -4,11 +4,11 @@ package import RemoteStorage
 import SyncCryptography
 import ThreadSupport
 
-/// Foundation has a class of that name; in this module it means ours.
+/// The protocol of the `Operations` module, not Foundation's class of the same name.
 typealias Operation = Operations.Operation
 
 extension OperationContext {
-    /// Runs `body`, which may block, where that holds up nobody.
+    /// Runs `body`, which may block, on the executor for blocking work.
     func blocking<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await runBlocking(on: blockingExecutor, body)
     }
@@ -36,9 +36,9 @@ nonisolated(nonsending) func translatingErrors<Result>(
     }
 }
 
-/// Remembers what can't be undone any more; if this device's memory can't be written, that's a warning.
+/// Records what can't be undone any more; if this device's memory can't be written, returns a warning.
 ///
-/// What was about to happen was noted before: the next push or pull compares that with what there is.
+/// The intention was recorded before, so the next push or pull compares it with the actual state.
 nonisolated(nonsending) func warningOfFullDisk(
     _ place: String,
     _ remember: nonisolated(nonsending) () async throws -> Void
@@ -47,26 +47,26 @@ nonisolated(nonsending) func warningOfFullDisk(
         try await remember()
         return []
     } catch let error as StoreSyncError where error.code == .cannotWrite {
-        return ["The store is \(place), but this device couldn't note that: \(error.message)"]
+        return ["The store is \(place), but this device couldn't record that: \(error.message)"]
     }
 }
 
 extension RemoteIdentifier {
-    /// Refuses a name that some storage takes for one of the others.
+    /// Refuses an identifier that some storage doesn't distinguish from one of the others.
     func refuseLookalike(among others: [RemoteIdentifier]) throws {
         guard let other = others.first(where: { $0.differsOnlyInCase(from: self) }) else { return }
         throw StoreSyncError(
             .invalidIdentifier,
-            "\(self) differs only in case from \(other), which some storage takes for the same. Choose another name."
+            "\(self) differs only in case from \(other), which some storage treats as the same. Choose another name."
         )
     }
 }
 
 extension StoreSyncError {
-    /// What an error of the storage means for whoever synchronizes.
+    /// Translates an error of the storage.
     package init(_ error: RemoteError) {
         let place = error.path.map { " (\($0) on the remote)" } ?? ""
-        // A root that is no folder isn't a remote that something can be written to or read from.
+        // If the root isn't a folder, there is no remote to read from or write to.
         let isNoRemote = error.code == .wrongKind && error.path == .root
         self.init(isNoRemote ? .remoteUnavailable : Self.code(for: error.code), error.message + place, cause: error)
     }

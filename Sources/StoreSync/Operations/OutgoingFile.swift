@@ -2,16 +2,16 @@ import RemoteStorage
 import SyncCryptography
 import ThreadSupport
 
-/// A file on its way to the remote: sealed while it's read, where the application is encrypted.
+/// A file to be uploaded, which is sealed while it's read if the application is encrypted.
 struct OutgoingFile: Sendable {
     let content: RemoteContent
     private let salt: [UInt8]?
     private let summary: Locked<ContentSummary?>
 
-    /// The digests of its blocks, once it has been uploaded, if they were asked for.
+    /// The digests of its blocks, once it has been uploaded, if they were requested.
     var blocks: BlockDigests? { summary.withLock { $0?.blocks } }
 
-    /// What `plain` becomes on the way; where it's sealed, blocks of `blockSize` bytes are digested too.
+    /// Creates the upload of `plain`; if it's sealed, blocks of `blockSize` bytes are digested too.
     init(
         _ plain: RemoteContent,
         as role: ApplicationSeal.Role,
@@ -32,7 +32,7 @@ struct OutgoingFile: Sendable {
         self.summary = summary
     }
 
-    /// What `plain` is sealed to, after what was sealed and sent before.
+    /// Creates the sealed upload of `plain`, after the chunks that were sealed and sent before.
     init(
         _ plain: RemoteContent,
         as context: SealedContext,
@@ -63,15 +63,15 @@ struct OutgoingFile: Sendable {
         self.init(content, salt: salt, summary)
     }
 
-    /// What the manifest says of the file once it has been uploaded.
+    /// Returns the manifest's entry for the file after its upload.
     ///
     /// - Parameters:
-    ///   - file: Which file it is.
-    ///   - size: How many bytes it had when it was taken.
-    ///   - root: What its digest was then, if that was found out.
-    ///   - delta: What was uploaded in its place: it was compared with the file when it was written.
-    /// - Returns: What the manifest lists.
-    /// - Throws: ``StoreSyncError/Code/storeChanged`` if something else was sealed.
+    ///   - file: The file's role.
+    ///   - size: Its size in bytes when the snapshot was taken.
+    ///   - root: Its digest at that time, if it's known.
+    ///   - delta: The delta that was uploaded in its place: it was compared with the file when it was written.
+    /// - Returns: The manifest's entry.
+    /// - Throws: ``StoreSyncError/Code/storeChanged`` if what was sealed differs from the snapshot.
     func stored(
         as file: WholeStoreFile,
         _ size: Int64,
@@ -85,7 +85,7 @@ struct OutgoingFile: Sendable {
         else {
             throw StoreSyncError(
                 .storeChanged,
-                "\(file.rawValue) was sealed otherwise than it was taken. Nothing was published. Push again."
+                "\(file.rawValue) changed between its snapshot and its sealing. Nothing was published. Push again."
             )
         }
         return StoreManifest.File(

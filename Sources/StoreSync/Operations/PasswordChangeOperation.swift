@@ -5,11 +5,12 @@ public import SyncCryptography
 
 /// Changes the password of an encrypted application.
 ///
-/// One file is written, the one that wraps the key: nothing else is encrypted anew, and a device that has the keys goes on. It
-/// takes nothing from somebody who kept the former file and knows the former password; only an application that is made anew
-/// does.
+/// The operation writes only the file that wraps the key. It encrypts nothing else again, and devices that have the
+/// keys continue to work. It revokes nothing from an attacker who kept the former file and knows the former password;
+/// only recreating the application does.
 ///
-/// Cancelled before the write, it ends as cancelled and nothing was changed; later, it finishes.
+/// If it's cancelled before the write, it ends as cancelled and nothing is changed. If it's cancelled later, it
+/// finishes.
 public actor PasswordChangeOperation: Operation {
     private let hierarchy: ApplicationHierarchy
     private let password: Password
@@ -23,10 +24,10 @@ public actor PasswordChangeOperation: Operation {
     /// - Parameters:
     ///   - password: The new password.
     ///   - application: The application.
-    ///   - parameters: What hashing the new password is to cost at least; never less than the former one's.
-    ///   - backend: Where it is.
+    ///   - parameters: The minimum cost of hashing the new password; it's never less than the former one's.
+    ///   - backend: The remote storage.
     ///   - state: This device's memory.
-    ///   - delegate: Is asked for the former password where this device doesn't have the keys.
+    ///   - delegate: Is asked for the former password if this device doesn't have the keys.
     public init(
         to password: Password,
         of application: RemoteIdentifier,
@@ -43,7 +44,7 @@ public actor PasswordChangeOperation: Operation {
         self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
 
-    /// Changes the password; the output is how many there have been.
+    /// Changes the password, and returns how many passwords there have been.
     public func main(_ context: OperationContext) async throws -> Int {
         try await translatingErrors {
             let key = ApplicationKey(remote: hooks.backend.identity, application: hierarchy.application.rawValue)
@@ -57,7 +58,7 @@ public actor PasswordChangeOperation: Operation {
                 )
             }
             let seal = try await unlocking.seal(files, context)
-            // A write that is cut off must leave the former file.
+            // An interrupted write must leave the former file.
             guard try await hooks.backend.capabilities().contains(.atomicReplace) else {
                 throw StoreSyncError(
                     .unsupportedStorage,
@@ -79,7 +80,7 @@ public actor PasswordChangeOperation: Operation {
             )
             context.reportProgress(0.8)
             try Task.checkCancellation()
-            // From the write on the password is another, and an interruption must not hide that.
+            // The write changes the password, and an interruption must not hide that.
             let isChanged = try await context.shielded { [hooks, hierarchy, state] in
                 guard try await hooks.replacePasswordTest(former, with: changed.bytes, hierarchy) else { return false }
                 try await context.blocking {
@@ -90,7 +91,7 @@ public actor PasswordChangeOperation: Operation {
             guard isChanged else {
                 throw StoreSyncError(
                     .busy,
-                    "Somebody else is just changing the password of \(hierarchy.application). Look which one it is, and try again."
+                    "Another device is changing the password of \(hierarchy.application). Find out which one applies, and try again."
                 )
             }
             return Int(changed.passwordVersion)

@@ -1,25 +1,26 @@
 import Operations
 import RemoteStorage
 
-/// What was published of a document, as one look at the remote found it.
+/// The uploads of a document, as one listing of the remote found them.
 struct PublishedStores: Sendable {
-    /// Every upload that has a manifest, by the manifest's name: whether it opens is another question.
+    /// Every upload that has a manifest, whether or not the manifest opens.
     var published: [UploadName] = []
-    /// Every upload that has a folder; one without a manifest isn't published, or its manifest hasn't arrived.
+    /// Every upload that has a folder; without a manifest, it isn't published, or the manifest hasn't arrived.
     var folders: [UploadName] = []
-    /// The fixed names that each client has, which TICoreDataSync writes alone and this program besides.
+    /// The files with fixed names of each client: TICoreDataSync writes only these, this program also writes them.
     var fixedNames: [RemoteIdentifier: [WholeStoreFile: RemoteItem]] = [:]
-    /// What is there and means nothing: left by the software that syncs the folder, for example.
+    /// Paths without a meaning, left by the software that syncs the folder, for example.
     var strangers: [RemotePath] = []
-    /// The manifests that open: only these say anything of the document.
+    /// The manifests that open: only these count.
     private(set) var manifests: [StoreManifest] = []
     /// The manifests that were read and don't open: they are still arriving, damaged or planted.
     private(set) var unreadable: [(name: UploadName, error: StoreSyncError)] = []
 
-    /// How many manifests of a client are read, the newest first: a client keeps two with what they build on, and those
-    /// that none of its others contains.
+    /// The maximum number of manifests that are read of each client, the newest first.
+    ///
+    /// A client keeps two uploads with what they build on, and the uploads that none of its others contains.
     static let manifestsRead = 64
-    /// How many manifests are read at a time; each may have some megabytes, if an attacker wants to fill the memory.
+    /// The maximum number of manifests read at a time: an attacker may make each megabytes large to fill the memory.
     private static let manifestsAtATime = 16
 
     /// The uploads whose manifests are read, the newest of each client.
@@ -36,19 +37,21 @@ struct PublishedStores: Sendable {
         Dictionary(grouping: published, by: \.client).compactMap { $0.value.max() }
     }
 
-    /// Says of which clients there are more manifests than are read.
+    /// The warnings about clients that have more manifests than are read.
     var overlooked: [String] {
         Dictionary(grouping: published, by: \.client).filter { $0.value.count > Self.manifestsRead }
             .sorted { $0.key < $1.key }.map { client, names in
                 """
                 There are \(names.count) manifests of client \(client); only the \(Self.manifestsRead) with the highest \
-                generations were read. No client needs so many: somebody may have put them there.
+                generations were read. No client needs so many: an attacker may have put them there.
                 """
             }
     }
 
-    /// Lists the names: one round of requests for the clients, and for the uploads of the clients that are expected; a second one
-    /// for those of other clients.
+    /// Lists the names in two rounds of requests.
+    ///
+    /// The first lists the clients, and the uploads of the expected clients; the second lists the uploads of other
+    /// clients.
     static func list(
         _ hooks: some WholeStoreHooks,
         _ hierarchy: DocumentHierarchy,
@@ -102,7 +105,7 @@ struct PublishedStores: Sendable {
 
     /// Reads manifests, some at a time.
     ///
-    /// Manifests that don't open are told apart, since they may be still arriving; missing ones are left out.
+    /// Manifests that don't open are returned separately, since they may still be arriving. Missing ones are left out.
     static func readManifests(
         _ names: [UploadName],
         _ hooks: some WholeStoreHooks,

@@ -3,15 +3,15 @@ public import Operations
 public import RemoteStorage
 public import SyncCryptography
 
-/// What is on the remote of an application: what ``StatusOperation`` results in.
+/// The state of an application on the remote: the result of ``StatusOperation``.
 public struct ApplicationStatus: Sendable, Hashable {
     /// A registered client.
     public struct Client: Sendable, Hashable {
         /// The client's identifier.
         public let client: RemoteIdentifier
-        /// What people call the device.
+        /// The human-readable description of the device.
         public let description: String
-        /// What was saved with it.
+        /// The values that were saved with it.
         public let userInfo: [String: PropertyListValue]
         /// The documents it's registered with.
         public let documents: [RemoteIdentifier]
@@ -21,9 +21,9 @@ public struct ApplicationStatus: Sendable, Hashable {
     public struct Document: Sendable, Hashable {
         /// The document's identifier.
         public let document: RemoteIdentifier
-        /// What people call it.
+        /// The human-readable description of the document.
         public let description: String
-        /// What was saved with it.
+        /// The values that were saved with it.
         public let userInfo: [String: PropertyListValue]
         /// The newest store of each client.
         public let stores: [Store]
@@ -31,9 +31,9 @@ public struct ApplicationStatus: Sendable, Hashable {
 
     /// An uploaded store.
     public struct Store: Sendable, Hashable {
-        /// Who uploaded it.
+        /// The client that uploaded it.
         public let client: RemoteIdentifier
-        /// Its generation; 0 for one that TICoreDataSync wrote.
+        /// Its generation; 0 for a store that TICoreDataSync wrote.
         public let generation: Int
         /// Its size in bytes.
         public let bytes: Int64
@@ -45,21 +45,21 @@ public struct ApplicationStatus: Sendable, Hashable {
     public struct Encryption: Sendable, Hashable {
         /// The suite that seals its files.
         public let suite: String
-        /// What hashing its password costs: Argon2id's passes and memory.
+        /// The cost of hashing its password: Argon2id's passes and memory.
         public let passwordParameters: PasswordParameters
         /// How many passwords it has had.
         public let passwordVersion: Int
-        /// Tells it from an application of that name that was made anew.
+        /// Distinguishes it from its successor or predecessor with the same name.
         public let epoch: String
-        /// Whether this device keeps its keys, and isn't asked for the password.
+        /// Whether this device keeps its keys, and so needs no password.
         public let hasKeys: Bool
     }
 
-    /// A file that says what would be in the lists below and can't be read.
+    /// A file that is missing or can't be read, whose content would be in the lists below.
     public struct Unreadable: Sendable, Hashable {
-        /// Where it is.
+        /// Its path on the remote.
         public let path: String
-        /// What kind of failure it is.
+        /// The kind of failure.
         public let code: StoreSyncError.Code
         /// What is wrong and what to do about it.
         public let message: String
@@ -83,11 +83,11 @@ public struct ApplicationStatus: Sendable, Hashable {
     public let clients: [Client]
     /// The registered documents.
     public let documents: [Document]
-    /// What is there and can't be read: it's still arriving, or damaged.
+    /// The files that are missing or can't be read: they are still arriving, or damaged.
     public let unreadable: [Unreadable]
 }
 
-/// Lists an application's clients, documents and stores. Registers nobody and changes nothing.
+/// Lists an application's clients, documents and stores, without registering or changing anything.
 public actor StatusOperation: Operation {
     private let hierarchy: ApplicationHierarchy
     private let backend: any RemoteBackend
@@ -98,7 +98,7 @@ public actor StatusOperation: Operation {
     ///
     /// - Parameters:
     ///   - application: The application.
-    ///   - backend: Where it is.
+    ///   - backend: The remote storage.
     ///   - state: This device's memory.
     ///   - delegate: Is asked for the password of an encrypted application whose keys this device doesn't have.
     public init(
@@ -113,7 +113,7 @@ public actor StatusOperation: Operation {
         self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
 
-    /// Looks, in four rounds of requests however many documents there are.
+    /// Lists everything in four rounds of requests, however many documents there are.
     public func main(_ context: OperationContext) async throws -> ApplicationStatus {
         try await translatingErrors {
             let key = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
@@ -162,7 +162,7 @@ public actor StatusOperation: Operation {
         guard let sealed = try await unlocking.look(at: files, context) else {
             return (ApplicationSeal(application: hierarchy.application, key: nil), nil)
         }
-        // Before it's opened, which needs a password where there are none.
+        // Determined before the application is opened, which asks for a password if there are no keys.
         let hasKeys = try await unlocking.keptKey(of: sealed, context) != nil
         let unlocked = try await unlocking.unlock(sealed, context)
         let encryption = ApplicationStatus.Encryption(
@@ -175,7 +175,7 @@ public actor StatusOperation: Operation {
         return (unlocked.seal, encryption)
     }
 
-    /// What a small file says; or why it says nothing, if it's there.
+    /// The content of a small file, or why it can't be read; neither if the file doesn't exist.
     private struct Reading<Value: Sendable>: Sendable {
         var value: Value?
         var unreadable: ApplicationStatus.Unreadable?
@@ -289,7 +289,7 @@ public actor StatusOperation: Operation {
         return lost.compactMap(\.self).map { .init(.documentInfoMissing, at: hierarchy.document($0).documentInfo) }
     }
 
-    /// What is wrong with the info of a document that this device knows.
+    /// Returns the problem with the info of a document that this device knows, if there is one.
     private nonisolated func refused(
         _ listed: Listed,
         isEncrypted: Bool
@@ -303,7 +303,7 @@ public actor StatusOperation: Operation {
         return .init(.documentInfoPutBack, at: path)
     }
 
-    /// The uploads of a document that this device knows and that are gone.
+    /// The missing uploads of a document that this device knows.
     private nonisolated func missing(
         from listed: Listed,
         _ manifests: [StoreManifest]
@@ -315,7 +315,7 @@ public actor StatusOperation: Operation {
         return missing.map { name in
             let error = StoreSyncError(
                 .rolledBack,
-                "This device has seen \(name), which is gone. It is still arriving, or the storage was put back to an older state."
+                "This device has seen \(name), which is missing now. It is still arriving, or the storage was put back to an older state."
             )
             return ApplicationStatus.Unreadable(error, at: hierarchy.manifest(name))
         }
@@ -326,7 +326,9 @@ public actor StatusOperation: Operation {
         return DocumentKey(application: application, document: document.rawValue)
     }
 
-    /// The newest manifest of each client and the manifests that this device has opened, of all documents, a few at a time.
+    /// Reads the newest manifest of each client and the manifests that this device has opened, of all documents.
+    ///
+    /// A few manifests are read at a time.
     private func manifests(
         _ listed: [Listed],
         _ hooks: any WholeStoreDownloadHooks,

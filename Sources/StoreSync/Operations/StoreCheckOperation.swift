@@ -1,7 +1,7 @@
 import Foundation
 import Operations
 
-/// Looks whether there is a store that can be uploaded, before anything is made on the remote for it.
+/// Checks that the store can be uploaded, before anything is created on the remote for it.
 actor StoreCheckOperation: Operation {
     private let url: URL
 

@@ -6,9 +6,9 @@ import SyncCryptography
 struct StoreSource: Sendable {
     var client: RemoteIdentifier
     var directory: RemotePath
-    /// What publishes it; none for a store that TICoreDataSync wrote.
+    /// Its manifest; `nil` for a store that TICoreDataSync wrote.
     var manifest: StoreManifest? { chain?.head }
-    /// The manifest, and those of the uploads that it builds on.
+    /// The manifest, and the manifests of the uploads that it builds on.
     var chain: StoreChain?
     var files: Set<WholeStoreFile>
     var totalBytes: Int64
@@ -17,16 +17,16 @@ struct StoreSource: Sendable {
     var storedBytes: Int64? { chain?.storedBytes }
 }
 
-/// Finds the store to download: the newest that has arrived whole, or the upload that the user names.
+/// Finds the store to download: the newest that is complete on the remote, or the upload that the user names.
 struct StoreChoice {
     let hooks: any WholeStoreDownloadHooks
     let document: DocumentRegistration
     let published: PublishedStores
-    /// Which upload is wanted; the newest of all where it is `nil`.
+    /// The upload to download; the newest of all if this is `nil`.
     let wanted: WholeStoreDownloadRequest.Upload?
 
     private(set) var warnings: [String] = []
-    /// The manifests that open, and whose files have arrived as far as that was looked at.
+    /// The manifests that open, and whose files have arrived as far as this was checked.
     private(set) var manifests: [StoreManifest]
     private var incomplete: [UploadName] = []
     private var corruption: StoreSyncError?
@@ -44,7 +44,7 @@ struct StoreChoice {
         manifests = published.manifests
     }
 
-    /// The store to download.
+    /// Returns the store to download.
     ///
     /// - Throws: ``StoreSyncError/Code/diverged`` if there are several heads, ``StoreSyncError/Code/noUploadedStore`` if there
     ///   is no store, ``StoreSyncError/Code/corrupt`` if the only one can't be read.
@@ -53,24 +53,27 @@ struct StoreChoice {
         for (name, error) in published.unreadable {
             if error.code == .unsupportedFormat { throw error }
             corruption = error
-            warnings.append("The manifest of \(name) has not arrived whole; an older store is taken if there is one.")
+            warnings.append("The manifest of \(name) has not fully arrived. An older store is used if there is one.")
         }
         while true {
             let candidates = candidates
             let (whole, torn) = try await partition(candidates)
             if whole.count == candidates.count { return try await choose(among: whole) }
-            // A manifest whose files haven't arrived counts as not arrived itself: what it includes may be the newest.
+            // A manifest whose files haven't arrived counts as not arrived. Then an upload that it includes may be the
+            // newest.
             incomplete += torn.map(\.name)
             self.manifests.removeAll { manifest in
                 candidates.contains(manifest) && !whole.contains { $0.head == manifest }
             }
             warnings += torn.map {
-                "The files of \($0.name) have not all arrived; an older store is taken if there is one."
+                "The files of \($0.name) have not all arrived. An older store is used if there is one."
             }
         }
     }
 
-    /// The uploads that other devices have seen, newer than the source or beside it, and that are missing: still arriving, or hidden.
+    /// Returns the missing uploads, newer than the source or beside it, that other devices have seen.
+    ///
+    /// They are still arriving, or hidden.
     func witnessed(beside source: StoreManifest) -> [UploadName] {
         var seen = Lineage.witnessed(by: manifests)
         if let wanted {
@@ -80,7 +83,7 @@ struct StoreChoice {
         return seen.subtracting(published.manifests.map(\.name)).sorted(by: >)
     }
 
-    /// The newest upload that is whole on the remote, as far as a listing shows it, and doesn't need a damaged one.
+    /// Returns the newest upload that a listing shows as complete on the remote and that needs no damaged upload.
     func whole(besides damaged: UploadName) async -> UploadName? {
         for manifest in manifests.sorted(by: { $0.name > $1.name }) where manifest.name != damaged {
             guard let chain = try? StoreChain(manifest, among: manifests),
@@ -91,7 +94,7 @@ struct StoreChoice {
         return nil
     }
 
-    /// Whether all files of an upload have arrived, as far as their sizes show it.
+    /// Returns whether all files of an upload have arrived, as far as their sizes show it.
     func isWhole(_ name: UploadName) async throws -> Bool {
         guard let manifest = manifests.first(where: { $0.name == name }),
             let chain = try? StoreChain(manifest, among: manifests)
@@ -120,9 +123,9 @@ struct StoreChoice {
         return Dictionary(zip(names, listed), uniquingKeysWith: { first, _ in first })
     }
 
-    /// Those of which all files have arrived, also of what they build on, and those of which not.
+    /// Separates the uploads that are complete, with all that they build on, from incomplete ones.
     ///
-    /// An upload that doesn't fit on what it builds on is neither.
+    /// An upload that doesn't fit the upload that it builds on is in neither list.
     private mutating func partition(
         _ candidates: [StoreManifest]
     ) async throws -> (whole: [StoreChain], torn: [StoreManifest]) {
@@ -150,9 +153,9 @@ struct StoreChoice {
     }
 
     private mutating func noteMisfit(_ head: StoreManifest) {
-        corruption = .corrupt(hierarchy.manifest(head.name), "it doesn't fit on what it builds on")
+        corruption = .corrupt(hierarchy.manifest(head.name), "it doesn't fit the upload that it builds on")
         warnings.append(
-            "The manifest of \(head.name) doesn't fit on what it builds on; an older store is taken if there is one."
+            "The manifest of \(head.name) doesn't fit the upload that it builds on. An older store is used if there is one."
         )
     }
 
@@ -169,7 +172,7 @@ struct StoreChoice {
             )
         }
         guard heads.isEmpty else { throw diverged(heads) }
-        // The fixed names of an unencrypted tree mean nothing in a sealed one: no program of ours writes them there.
+        // The fixed names of an unencrypted tree mean nothing in a sealed tree, where this program never writes them.
         if !seal.isEncrypted, let legacy = legacySource() { return legacy }
         guard published.overlooked.isEmpty else {
             let overlooked = published.overlooked.joined(separator: " ")
@@ -188,14 +191,14 @@ struct StoreChoice {
             let uploads = heads.map(\.name.directoryName).joined(separator: " or ")
             return StoreSyncError(
                 .diverged,
-                "There are several uploads of \(heads[0].name), since that client's identity lives twice. Name one: --generation \(uploads)."
+                "There are several uploads of \(heads[0].name), since several devices use that client's identity. Name one: --generation \(uploads)."
             )
         }
         return StoreSyncError(
             .diverged,
             """
-            Several stores hold edits that none of the others holds: \(names). Look at one with --from CLIENT, export what \
-            you need of the others, then push with --resolves.
+            Several stores hold edits that none of the others holds: \(names). Pull one with --from CLIENT, export \
+            what you need from the others, then push with --resolves.
             """
         )
     }
@@ -204,7 +207,7 @@ struct StoreChoice {
         guard incomplete.isEmpty else {
             return StoreSyncError(
                 .noUploadedStore,
-                "No uploaded store of \(hierarchy.document) has arrived whole. Try again later."
+                "No uploaded store of \(hierarchy.document) has fully arrived. Try again later."
             )
         }
         guard let wanted else {
@@ -229,12 +232,12 @@ struct StoreChoice {
         guard wanted == nil, !seal.isEncrypted else { return }
         for client in published.legacyClients {
             warnings.append(
-                "Client \(client) uploads with TICoreDataSync; its store is taken with --from \(client) only."
+                "Client \(client) uploads with TICoreDataSync. Its store is used with --from \(client) only."
             )
         }
     }
 
-    /// The store that TICoreDataSync wrote last: by its time, since it says nothing else.
+    /// Returns the store that TICoreDataSync wrote last, by the file's time, since nothing else tells.
     private mutating func legacySource() -> StoreSource? {
         guard wanted?.generation == nil else { return nil }
         let clients = published.legacyClients.filter { wanted == nil || $0 == wanted?.client }
@@ -242,7 +245,7 @@ struct StoreChoice {
         guard let newest, let files = published.fixedNames[newest] else { return nil }
         if clients.count > 1 {
             warnings.append(
-                "Several clients uploaded with TICoreDataSync; the one with the latest time, \(newest), is taken."
+                "Several clients uploaded with TICoreDataSync. The store with the latest time, of client \(newest), is used."
             )
         }
         return StoreSource(

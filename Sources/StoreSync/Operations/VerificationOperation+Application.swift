@@ -4,19 +4,19 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-// The application itself, before its documents.
+// Checks of the application itself, before those of its documents.
 extension VerificationOperation {
     /// Opens an encrypted application.
     ///
-    /// A registration or a key file that is damaged is one of the problems that are reported.
+    /// A damaged registration or key file is reported as a problem.
     ///
-    /// - Returns: Whether what is sealed can be opened.
+    /// - Returns: Whether sealed files can be opened.
     func unlock(_ context: OperationContext) async throws -> Bool {
         let files = try await EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
         if let bytes = files.registration, (try? RegistrationInfo(bytes, at: hierarchy.registration)) == nil {
             let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
             guard pin?.isEncrypted != true else { throw StoreSyncError.downgraded(hierarchy.application) }
-            // Nobody knows what it is: nothing is written.
+            // The state of the application is unknown, so nothing is written.
             repairs = false
             return true
         }
@@ -38,7 +38,7 @@ extension VerificationOperation {
         }
     }
 
-    /// What is wrong with a key file rather than with whoever wants to open it.
+    /// The errors that mean a damaged key file, and not a wrong password or a missing one.
     private static let damages: Set<StoreSyncError.Code> = [
         .corrupt, .tampered, .unsupportedFormat, .rolledBack, .encryptionDowngraded,
     ]
@@ -50,7 +50,7 @@ extension VerificationOperation {
                 guard try SaltFile(bytes).epoch.uuidString != epoch else { return }
                 throw StoreSyncError(
                     .tampered,
-                    "\(path) on the remote belongs to another application. It decides nothing. Restore it from a backup."
+                    "\(path) on the remote belongs to another application. It has no effect. Restore it from a backup."
                 )
             } catch let error as CryptographyError {
                 throw StoreSyncError(error, at: path)
@@ -60,11 +60,11 @@ extension VerificationOperation {
         problem(
             path,
             "missing",
-            "It always exists where files are sealed. The next device that registers first makes it."
+            "It must always exist where files are sealed. The next device that registers for the first time creates it."
         )
     }
 
-    /// What this device put together aside and couldn't remove; what others did may be alive.
+    /// Checks the staging directories: this device's are leftovers, those of other devices may still be in use.
     func checkStagings(_ context: OperationContext) async throws {
         let own = Set(try await context.blocking { [state, key] in try state.stagings(for: key) })
         let prefix = ApplicationHierarchy.stagingName("")
@@ -77,14 +77,14 @@ extension VerificationOperation {
             } else {
                 report.warnings.append(
                     own.contains(name)
-                        ? "\(path) is left from a registration of this device that was cut off: --repair removes it."
-                        : "\(path) belongs to a registration of another device that is under way or was cut off."
+                        ? "\(path) is left from an interrupted registration of this device: --repair removes it."
+                        : "\(path) belongs to another device's registration, which is in progress or was interrupted."
                 )
             }
         }
         for name in names.compactMap(AsideName.init) where name.application == hierarchy.application {
             report.warnings.append(
-                "\(name.name) is left from making the application anew, which is under way or was cut off: the passcode setup finishes it."
+                "\(name.name) is left from replacing the application, which is in progress or was interrupted: the passcode setup finishes it."
             )
         }
         guard repairs else { return }
@@ -108,7 +108,7 @@ extension VerificationOperation {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         guard repairs, pin != nil else {
             for path in missing.sorted() {
-                problem(path, "missing", "It always exists. The next registration makes it.")
+                problem(path, "missing", "It must always exist. The next registration creates it.")
             }
             return
         }
@@ -129,12 +129,12 @@ extension VerificationOperation {
         guard !isThere else { return }
         report.warnings.append(
             isOwn
-                ? "\(path) is missing: this device's registration was cut off. Register again to finish it."
-                : "\(path) is missing: that client's registration is under way or was cut off."
+                ? "\(path) is missing: this device's registration was interrupted. Register again to finish it."
+                : "\(path) is missing: that client's registration is in progress or was interrupted."
         )
     }
 
-    /// The notes on clients that were removed and documents that were deleted.
+    /// Checks the notes on clients that were removed and documents that were deleted.
     func checkNotes() async throws {
         let hooks = backend.applicationRegistrationHooks
         for client in try await hooks.listDeletedClients(hierarchy) {
@@ -145,7 +145,7 @@ extension VerificationOperation {
         }
     }
 
-    /// What the clients have published of their keychains.
+    /// Checks the keychain files that the clients have published.
     func checkKeychains(_ context: OperationContext) async throws {
         let hooks = backend.keychainSynchronizationHooks
         let memory = try await context.blocking { [state, key] in try state.keychainMemory(for: key) }
@@ -154,7 +154,7 @@ extension VerificationOperation {
             let path = hierarchy.keychain(client)
             known.insert(path)
             guard let key = seal.key else {
-                report.warnings.append("\(path) doesn't belong into an application that isn't encrypted.")
+                report.warnings.append("\(path) doesn't belong in an application that isn't encrypted.")
                 continue
             }
             do {
@@ -165,7 +165,7 @@ extension VerificationOperation {
                 problem(
                     path,
                     "rolledBack",
-                    "It is older than one that this device has read: still arriving, or put back."
+                    "It is older than the version that this device has read: the newer one is still arriving, or an old one was put back."
                 )
             } catch let error as StoreSyncError {
                 problem(path, "\(error.code)", error.message)

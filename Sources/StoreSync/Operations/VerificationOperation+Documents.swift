@@ -3,7 +3,7 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// What is in a document: its info and structure, its uploads, and what isn't published.
+/// Checks of a document: its info and structure, its uploads, and folders that aren't published.
 extension VerificationOperation {
     func checkDocument(
         _ document: DocumentHierarchy,
@@ -21,15 +21,15 @@ extension VerificationOperation {
         if !isThere {
             let isLost = try await wasLost(document, context)
             if isLost { problem(path, .documentInfoMissing) }
-            // A directory alone is what stays of a write that was cut off.
+            // An interrupted write leaves only a directory.
             guard try await backend.list(document.root)?.isEmpty == false else { return }
             if !isLost {
-                report.warnings.append("\(path) is missing: the document's registration has not arrived whole.")
+                report.warnings.append("\(path) is missing: the document's registration has not fully arrived.")
             }
         }
         for key in try await backend.documentRegistrationHooks.listIntegrityKeys(document) {
             let role = ApplicationSeal.Role.integrityKey(key, of: document.document)
-            // TICoreDataSync's own are whatever it wrote.
+            // TICoreDataSync's own files may have any content.
             try await check(try document.integrityKey(key), role) { _ in }
         }
         try await checkStructure(document, info, own, context)
@@ -39,7 +39,7 @@ extension VerificationOperation {
             try await checkNotes(document, identity)
             try await checkUploads(published, identity, document, progress, context)
         } else {
-            report.warnings.append("What is sealed in \(document.root) was read and not opened, for lack of its info.")
+            report.warnings.append("Sealed files in \(document.root) were read but not opened, for lack of its info.")
         }
         try await checkFolders(published, document, own, context)
         for stranger in published.strangers {
@@ -60,7 +60,7 @@ extension VerificationOperation {
         }
     }
 
-    /// Whether this device knows a document that is missing, without an authentic note on its deletion.
+    /// Returns whether a document that this device knows is missing without an authentic note on its deletion.
     private func wasLost(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
         let key = DocumentKey(application: key, document: document.document.rawValue)
         guard let known = try await context.blocking({ [state] in try state.integrityKey(for: key) }) else {
@@ -71,7 +71,7 @@ extension VerificationOperation {
         return !seal.saysDeleted(note, known, document.document, hierarchy)
     }
 
-    /// What everything in the document is sealed for: as its info says, or as this device remembers; `nil` if nobody knows.
+    /// Returns the identity that the document's files are sealed for, by its info or by this device's memory.
     private func identity(
         of document: DocumentHierarchy,
         _ info: DocumentInfo?,
@@ -83,11 +83,11 @@ extension VerificationOperation {
         return integrityKey.map { DocumentIdentity(document: document.document, integrityKey: $0) }
     }
 
-    /// Notes on clients that were removed from the document.
+    /// Checks the notes on clients that were removed from the document.
     private func checkNotes(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
         for item in try await backend.list(document.deletedClients) ?? [] where item.kind == .file {
             guard let client = RemoteIdentifier(ofFileNamed: item.name, extension: "plist") else { continue }
-            // TICoreDataSync's own are whatever it wrote.
+            // TICoreDataSync's own notes may have any content.
             try await check(document.deletedClient(client), .deletedClient(client, of: identity)) { _ in }
         }
     }
@@ -106,10 +106,10 @@ extension VerificationOperation {
         guard !missing.isEmpty else { return }
         let documentKey = DocumentKey(application: key, document: document.document.rawValue)
         let isKnown = try await context.blocking { [state] in try state.integrityKey(for: documentKey) != nil }
-        // Who died while making the document remembers no key yet, and is the one that its info names.
+        // A device that died while creating the document remembers no key yet, but the info names that device.
         guard repairs, isKnown || info.originalDevice == own?.rawValue else {
             for path in missing.sorted() {
-                problem(path, "missing", "It always exists. The next registration of the document makes it.")
+                problem(path, "missing", "It must always exist. The next registration of the document creates it.")
             }
             return
         }
@@ -146,7 +146,7 @@ extension VerificationOperation {
         try await checkMemory(published, deltas.manifests, identity, document, context)
     }
 
-    /// Compares the remote with what this device has opened of the document, and notes which uploads are damaged.
+    /// Compares the remote with this device's memory of the document, and records which uploads are damaged.
     private func checkMemory(
         _ published: PublishedStores,
         _ manifests: [StoreManifest],
@@ -156,7 +156,7 @@ extension VerificationOperation {
     ) async throws {
         let key = DocumentKey(application: key, document: document.document.rawValue)
         let memory = try await context.blocking { [state, damaged] in
-            // Only of documents that this device has to do with: verifying registers nothing.
+            // Only for documents that this device is registered with: verifying registers nothing.
             if try state.integrityKey(for: key) != nil { try state.setDamagedUploads(damaged, for: key) }
             return try state.rollbackMemory(for: key, identity.integrityKey)
         }
@@ -166,7 +166,7 @@ extension VerificationOperation {
             problem(
                 document.manifest(name),
                 "rolledBack",
-                "\(name) was seen before and is gone. It is still arriving, or the storage was put back to an older state."
+                "\(name) was seen before and is missing now. It is still arriving, or the storage was put back to an older state."
             )
         }
     }
@@ -206,7 +206,7 @@ extension VerificationOperation {
                 continue
             }
             guard let content = try await backend.read(path) else {
-                problem(path, "missing", "It has not arrived, or was removed. Push the store again if it stays away.")
+                problem(path, "missing", "It has not arrived, or was removed. Push again if it stays missing.")
                 continue
             }
             let role = ApplicationSeal.Role.file(file.file, manifest.name, of: identity)
@@ -235,12 +235,12 @@ extension VerificationOperation {
         _ context: OperationContext
     ) async throws {
         guard let item = try await backend.status(of: path) else {
-            problem(path, "missing", "It has not arrived, or was removed. Push the store again if it stays away.")
+            problem(path, "missing", "It has not arrived, or was removed. Push again if it stays missing.")
             return
         }
         count(path, item.size)
         guard item.size == manifest[.store]?.storedSize else {
-            problem(path, "corrupt", "It isn't as long as what was uploaded. Push the store again.")
+            problem(path, "corrupt", "Its length isn't what was uploaded. Push the store again.")
             return
         }
         do {
@@ -252,7 +252,7 @@ extension VerificationOperation {
         }
     }
 
-    /// The digest of a file of a store, opened where it's sealed, and how many bytes it has on the remote.
+    /// Returns the digest of a store's file, opened if it's sealed, and its size on the remote in bytes.
     private func digest(
         of content: RemoteContent,
         _ role: ApplicationSeal.Role,
@@ -281,7 +281,7 @@ extension VerificationOperation {
         return (hasher.finalize(), hasher.byteCount)
     }
 
-    /// Folders without a manifest, and the fixed names.
+    /// Checks folders without a manifest, and the files with fixed names.
     private func checkFolders(
         _ published: PublishedStores,
         _ document: DocumentHierarchy,
@@ -295,16 +295,16 @@ extension VerificationOperation {
             known.insert(document.delta(folder))
             let path = document.upload(folder)
             guard folder.client == own, ours.contains(folder) else {
-                report.warnings.append("\(path) isn't published: that client's upload is under way or was cut off.")
+                report.warnings.append("\(path) isn't published: that client's push is in progress or was interrupted.")
                 continue
             }
             guard repairs else {
                 report.warnings.append(
-                    "\(path) is left from a push of this device that was cut off: --repair removes it."
+                    "\(path) is left from an interrupted push of this device: --repair removes it."
                 )
                 continue
             }
-            // Refused while a push of this device is under way: then it isn't left behind.
+            // Throws while a push of this device is in progress, which still needs the folder.
             let lock = try await context.blocking { [state] in try state.lock(.document(key), .exclusive) }
             defer { lock.release() }
             try await backend.remove(path)
@@ -317,7 +317,8 @@ extension VerificationOperation {
         if let own, !seal.isEncrypted { try await checkFixedNames(of: own, published, document) }
     }
 
-    /// The names that TICoreDataSync knows are this client's newest store: a push that was cut off may have left older ones.
+    /// Checks that the fixed names hold this client's newest store, since an interrupted push may have left an older
+    /// one.
     private func checkFixedNames(
         of own: RemoteIdentifier,
         _ published: PublishedStores,

@@ -2,10 +2,10 @@ public import Operations
 public import RemoteStorage
 import SyncCryptography
 
-/// Reads every file of an application and checks it against what it says of itself. Registers nobody.
+/// Reads every file of an application and checks that it's authentic and intact, without registering this device.
 ///
-/// With `repairs`, what this device left unfinished is finished, and what it left behind is removed; what others left is
-/// theirs and only reported.
+/// With `repairs`, the operation finishes what this device left unfinished and removes what it left behind. What other
+/// devices left is only reported.
 public actor VerificationOperation: Operation {
     let hierarchy: ApplicationHierarchy
     var repairs: Bool
@@ -14,9 +14,9 @@ public actor VerificationOperation: Operation {
     let delegate: ApplicationRegistrationOperation.Delegate
     var seal: ApplicationSeal
     var report = VerificationReport()
-    /// Every path that was accounted for; what is left of the listing is a stranger.
+    /// Every path that belongs to the application; other paths in the listing are foreign.
     var known: Set<RemotePath> = []
-    /// The uploads of the document that is being checked of which a file is missing or damaged.
+    /// The uploads of the document being checked that have a missing or damaged file.
     var damaged: Set<UploadName> = []
     /// Every path whose bytes were read.
     var read: Set<RemotePath> = []
@@ -26,7 +26,7 @@ public actor VerificationOperation: Operation {
     /// - Parameters:
     ///   - application: The application.
     ///   - repairs: Whether to finish and clean up what this device left.
-    ///   - backend: Where it is.
+    ///   - backend: The remote storage.
     ///   - state: This device's memory.
     ///   - delegate: Is asked for the password of an encrypted application whose keys this device doesn't have.
     public init(
@@ -48,7 +48,7 @@ public actor VerificationOperation: Operation {
         ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
     }
 
-    /// Verifies.
+    /// Verifies the application.
     public func main(_ context: OperationContext) async throws -> VerificationReport {
         try await translatingErrors {
             let own = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
@@ -67,7 +67,7 @@ public actor VerificationOperation: Operation {
             try await checkApplication(own, context)
             guard isOpen else {
                 report.warnings.append(
-                    "What is sealed was read and not opened, since this device doesn't have its key."
+                    "Sealed files were read but not opened, since this device doesn't have their key."
                 )
                 try await readRest(of: files, progress, namesStrangers: false)
                 return report
@@ -125,9 +125,9 @@ public actor VerificationOperation: Operation {
         return files
     }
 
-    /// Reads a small file and lets `check` look at it.
+    /// Reads a small file and passes its content to `check`.
     ///
-    /// - Returns: Whether it's there.
+    /// - Returns: Whether the file exists.
     @discardableResult
     func check(
         _ path: RemotePath,
@@ -145,9 +145,9 @@ public actor VerificationOperation: Operation {
         return true
     }
 
-    // MARK: The rest
+    // MARK: Other files
 
-    /// Reads what no check has read, to see that it can be read, and names what doesn't belong there.
+    /// Reads the files that no check has read, to see that they can be read, and warns of foreign files.
     private func readRest(
         of files: [(path: RemotePath, item: RemoteItem)],
         _ progress: TransferProgress,
@@ -161,7 +161,7 @@ public actor VerificationOperation: Operation {
         }
     }
 
-    /// Notes and change sets, which have no content to check yet.
+    /// Returns whether a path is a note or a change set, which has no content to check yet.
     private func isOurs(_ path: RemotePath) -> Bool {
         let name = path.lastComponent ?? ""
         return ["plist", "recentsync", "syncchg", "synccmd", "ticdsync"].contains { name.hasSuffix(".\($0)") }

@@ -1,10 +1,10 @@
-/// What is wrong with an application on the remote: what ``VerificationOperation`` results in.
+/// The problems of an application on the remote: the result of ``VerificationOperation``.
 public struct VerificationReport: Sendable, Hashable {
-    /// One thing that is wrong.
+    /// A problem of one file.
     public struct Problem: Sendable, Hashable {
-        /// Where it is.
+        /// The file's path on the remote.
         public let path: String
-        /// What kind it is: `corrupt`, `missing` or `unsupportedFormat`.
+        /// The kind of problem: `corrupt`, `missing` or `unsupportedFormat`.
         public let code: String
         /// What is wrong and what to do about it.
         public let message: String
@@ -14,10 +14,10 @@ public struct VerificationReport: Sendable, Hashable {
     public internal(set) var files = 0
     /// How many bytes they have.
     public internal(set) var bytes: Int64 = 0
-    /// What is wrong.
+    /// The problems found.
     public internal(set) var problems: [Problem] = []
-    /// What is odd and does no harm.
+    /// Oddities that do no harm, in full sentences.
     public internal(set) var warnings: [String] = []
-    /// What was repaired or cleaned up.
+    /// The paths that were repaired or cleaned up.
     public internal(set) var repaired: [String] = []
 }

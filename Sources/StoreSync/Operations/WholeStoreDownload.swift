@@ -1,43 +1,45 @@
 public import Foundation
 public import RemoteStorage
 
-/// A store that was downloaded: what ``WholeStoreDownloadOperation`` results in.
+/// A downloaded store: the result of ``WholeStoreDownloadOperation``.
 public struct WholeStoreDownload: Sendable, Hashable {
     /// The client that downloaded it: this device.
     public let client: RemoteIdentifier
     /// The client whose store it is.
     public let from: RemoteIdentifier
-    /// The store's generation in its document; 0 for one that TICoreDataSync wrote.
+    /// The store's generation in its document; 0 for a store that TICoreDataSync wrote.
     public let generation: Int
     /// The store's size in bytes.
     public let bytes: Int64
-    /// What it takes on the remote, in bytes.
+    /// The size of its files on the remote, in bytes.
     public let storedBytes: Int64
-    /// Whether it's sealed there.
+    /// Whether its files on the remote are sealed.
     public let isEncrypted: Bool
-    /// Whether the local store was the same already.
+    /// Whether the local store was already identical.
     public let isUnchanged: Bool
-    /// What people should know, in sentences.
+    /// Warnings for the user, in full sentences.
     public let warnings: [String]
 }
 
-/// How a store is to be downloaded.
+/// A request to download a store.
 public struct WholeStoreDownloadRequest: Sendable {
     /// How the local store is replaced.
     public enum Replacement: Sendable, Hashable {
-        /// By a file that takes its name. Nobody else may have the store open.
+        /// By a file that takes its name.
+        ///
+        /// No other program may have the store open.
         case file
-        /// By writing into it, in one transaction: for an SQLite store that others keep open.
+        /// By writing into it in one transaction: for an SQLite store that other programs keep open.
         case transaction
     }
 
-    /// An upload that is named, instead of the newest.
+    /// The upload to download instead of the newest.
     public struct Upload: Sendable, Hashable, CustomStringConvertible {
-        /// Whose it is.
+        /// The client that uploaded it.
         public var client: RemoteIdentifier
-        /// Its generation; the newest of that client where this is `nil`.
+        /// Its generation, or the client's newest if this is `nil`.
         public var generation: Int?
-        /// How its identifier, a UUID, begins: needed where a client has two uploads of one generation.
+        /// The beginning of its identifier, a UUID: needed if a client has two uploads of one generation.
         public var identifier: String
 
         /// Names an upload.
@@ -58,15 +60,15 @@ public struct WholeStoreDownloadRequest: Sendable {
         }
     }
 
-    /// Where the store goes.
+    /// The store's file on this device.
     public var url: URL
-    /// Which upload is taken; the newest where this is `nil`.
+    /// The upload to download, or the newest if this is `nil`.
     ///
-    /// One whose generation is named is taken although this device has seen a newer one.
+    /// An upload with a named generation is downloaded even if this device has seen a newer one.
     public var upload: Upload?
     /// Whether local changes that were never pushed may be lost.
     public var overwritesLocalChanges: Bool
-    /// Whether a store older than one that this device has seen is taken.
+    /// Whether a store is accepted although this device has seen a newer one.
     public var acceptsRollback: Bool
     /// How the local store is replaced.
     public var replacement: Replacement

@@ -4,7 +4,7 @@ import RemoteStorage
 import SyncCryptography
 
 extension WholeStoreDownloadOperation {
-    /// Downloads the store, and puts it together where it's not a whole copy.
+    /// Downloads the store, and assembles it if it's not a whole copy.
     func fetchStore(
         from source: StoreSource,
         to url: URL,
@@ -35,9 +35,9 @@ extension WholeStoreDownloadOperation {
         return try await arrival.fetch(chain, context)
     }
 
-    /// Downloads a store that isn't sealed, or the rest of it where that was cut off.
+    /// Downloads a store that isn't sealed, or the rest of it after an interruption.
     ///
-    /// What had come is believed only as the beginning of a whole that has the digest which its manifest names.
+    /// The bytes kept from before are trusted only if the whole file has the digest that its manifest names.
     private func fetchPlainStore(
         _ manifest: StoreManifest,
         from source: StoreSource,
@@ -73,7 +73,7 @@ extension WholeStoreDownloadOperation {
         let content = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
         let (byteCount, root) = try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }
         guard root == expected.contentRoot, byteCount == expected.size else {
-            // What had come was damaged since, or what came now is: only one that comes whole tells.
+            // The kept bytes or the new ones are damaged. Only a whole download tells whether the upload is, too.
             return try await fetch(.store, from: source, to: url, progress, context)
         }
         return root

@@ -3,17 +3,17 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// Looking before touching: what would be lost by replacing the local store, and what the remote has lost.
+/// Checks before the replacement: what the local store would lose, and what the remote has lost.
 extension WholeStoreDownloadOperation {
-    /// What the local store is, as far as it decides what may happen to it.
+    /// The state of the local store, as far as it decides whether the store may be replaced.
     struct LocalState: Sendable {
         var root: ContentRoot?
         var expectation: StoreReplacement.Expectation
     }
 
-    /// Refuses a store where an upload is gone that this device knows, or that others say to have seen.
+    /// Refuses a store if an upload is missing that this device knows or that other devices have seen.
     ///
-    /// Returns the uploads that are gone, where the user accepts that.
+    /// Returns the missing uploads if the user accepts that.
     func refuseRollback(
         _ source: StoreSource,
         _ choice: StoreChoice,
@@ -21,21 +21,21 @@ extension WholeStoreDownloadOperation {
     ) throws -> [UploadName] {
         let missing = memory.missing(from: Set(choice.manifests.map(\.name)), choice.manifests)
         let witnessed = source.manifest.map { choice.witnessed(beside: $0) } ?? []
-        // A generation that the user names is taken as it is; what this device remembers stays.
+        // A generation that the user names is accepted as it is, and this device's memory stays.
         guard request.upload?.generation == nil else { return [] }
         guard let newest = (missing + witnessed).max(), !request.acceptsRollback else { return missing }
         let offered = source.manifest.map { "\($0.name)" } ?? "a store of TICoreDataSync"
         throw StoreSyncError(
             .rolledBack,
             """
-            The remote offers \(offered), but \(missing.isEmpty ? "another device has" : "this device has") seen \(newest), \
-            which is gone. It is still arriving, or the storage was put back to an older state. Pull again later, or with \
-            --accept-rollback if you give up what is gone.
+            The remote offers \(offered), but \(missing.isEmpty ? "another device has" : "this device has") seen \
+            \(newest), which is missing now. It is still arriving, or the storage was put back to an older state. Pull \
+            again later, or with --accept-rollback if you give up the missing upload.
             """
         )
     }
 
-    /// Finds out whether replacing the local store would lose something.
+    /// Determines whether replacing the local store would lose data.
     func localState(
         of store: LocalStore,
         _ record: StoreRecord?,
@@ -60,20 +60,20 @@ extension WholeStoreDownloadOperation {
             let acceptable = Set([root, source.contentRoot].compactMap { $0 })
             return LocalState(root: root, expectation: .unchanged(acceptable: acceptable))
         } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
-            // What can't be read can't be compared; the user who gives it up may have it replaced.
+            // A store that can't be read can't be compared, so it's replaced only if the user gives it up.
             guard request.overwritesLocalChanges else { throw error }
             return LocalState(root: nil, expectation: .anything)
         }
     }
 
-    /// What a store equals that wasn't changed.
+    /// What an unchanged store equals.
     private enum Base {
         case upload(UploadName)
-        /// A store that TICoreDataSync uploaded, or one of a document that was deleted: no upload here includes it.
+        /// A store that TICoreDataSync uploaded, or a store of a deleted document: no upload here includes it.
         case unknown
     }
 
-    /// What the local store equals, as this device remembers it, or as the remote shows it; `nil` if it was changed.
+    /// Returns what the local store equals, by this device's memory or by the remote; `nil` if it was changed.
     private func base(
         of store: LocalStore,
         _ record: StoreRecord?,
@@ -91,7 +91,7 @@ extension WholeStoreDownloadOperation {
         return Lineage.heads(of: equal).last.map { .upload($0.name) }
     }
 
-    /// Refuses to replace a store that is the only place in which an upload of this document still is.
+    /// Refuses to replace a store that is the last complete copy of an upload of this document.
     private func refuseUnpublished(
         _ store: LocalStore,
         _ base: Base,
@@ -105,8 +105,8 @@ extension WholeStoreDownloadOperation {
         throw StoreSyncError(
             .localChanges,
             """
-            \(store.path) is \(base), which is gone from the remote, and \(manifest.name) doesn't include it. Push it first, \
-            or pull with --overwrite to lose it.
+            \(store.path) is \(base), which is missing on the remote, and \(manifest.name) doesn't include it. Push it \
+            first, or pull with --overwrite to lose it.
             """
         )
     }

@@ -3,11 +3,11 @@ public import Operations
 public import RemoteStorage
 import SyncCryptography
 
-/// Downloads the newest whole store of a document, or one client's, and puts it in the local store's place.
+/// Downloads the newest whole store of a document, or one client's, and replaces the local store with it.
 ///
-/// The newest is the one that no other contains, whatever clocks say; if several are, somebody has to choose. A local store
-/// that was changed since it was last pushed or pulled isn't replaced unless that is asked for. The download is verified
-/// as a whole before the local store is touched, and the local store survives every failure.
+/// The newest is the upload that no other includes, whatever clocks say; if there are several, the user must choose. A
+/// local store that was changed since it was last pushed or pulled isn't replaced unless the request says so. The
+/// download is verified as a whole before the local store is touched, and the local store survives every failure.
 public actor WholeStoreDownloadOperation: Operation {
     let request: WholeStoreDownloadRequest
     let document: DocumentRegistration
@@ -15,15 +15,15 @@ public actor WholeStoreDownloadOperation: Operation {
     let hooks: any WholeStoreDownloadHooks
     let state: StateDirectory
     let key: DocumentKey
-    /// Called at every step of the replacement: where tests look at what a crash would leave.
+    /// Called at every step of the replacement, so that tests can inspect what a crash would leave.
     private let faultPoint: StoreReplacement.FaultPoint
 
     /// Creates an operation.
     ///
     /// - Parameters:
-    ///   - request: Where the store goes, and which one is taken.
+    ///   - request: The local file, and the upload to download.
     ///   - document: The registered document.
-    ///   - backend: Where to download it from.
+    ///   - backend: The remote storage.
     ///   - state: This device's memory.
     public init(
         _ request: WholeStoreDownloadRequest,
@@ -50,7 +50,7 @@ public actor WholeStoreDownloadOperation: Operation {
         self.faultPoint = faultPoint
     }
 
-    /// Downloads.
+    /// Downloads the store.
     public func main(_ context: OperationContext) async throws -> WholeStoreDownload {
         try await translatingErrors {
             let store = try await context.blocking { [request] in try LocalStore(request.url) }
@@ -85,8 +85,8 @@ public actor WholeStoreDownloadOperation: Operation {
             let arrival = arrivals.first ?? StoreReplacement.temporaryURL(for: store)
             try await replace(store, with: source, arrivingAt: arrival, local, choice, context)
         }
-        // The new store is in its place: from here on nothing makes the download fail, a cancellation neither.
-        let forgotten = try await warningOfFullDisk("in its place") {
+        // The store is replaced: from here on, neither an error nor a cancellation makes the download fail.
+        let forgotten = try await warningOfFullDisk("replaced") {
             try await remember(source, store, choice, memory, givingUp: missing, context)
         }
         let bytes = try await context.blocking { try store.byteCount }
@@ -120,7 +120,7 @@ public actor WholeStoreDownloadOperation: Operation {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")
                 root = try await context.blocking { try StoreSnapshot.check(download: arrival, copyingTo: copy) }
             }
-            // If this device dies after the replacement and before it's remembered, it knows its own work again.
+            // If this device dies after the replacement and before recording it, it recognizes its own work later.
             let future = future(of: store, source, root, choice)
             try await context.blocking { [state] in try state.beginPull(future) }
             try Task.checkCancellation()
@@ -135,7 +135,7 @@ public actor WholeStoreDownloadOperation: Operation {
                 )
             }
         } catch {
-            // What was cut off goes on the next time, also where it was because credentials have expired.
+            // An interrupted download is kept for the next attempt, even if it was interrupted by expired credentials.
             let code = (error as? RemoteError)?.code
             if ![.unavailable, .unauthorized, .notAllowed].contains(code) { await discard(store, context) }
             throw await namingWholeUpload(error, source, choice)
@@ -143,7 +143,7 @@ public actor WholeStoreDownloadOperation: Operation {
         await discard(store, context)
     }
 
-    /// The error of a damaged upload, naming an older upload that can be pulled.
+    /// Returns the error of a damaged upload, with the name of an older upload that can be pulled.
     private func namingWholeUpload(
         _ error: any Error,
         _ source: StoreSource,
@@ -154,11 +154,11 @@ public actor WholeStoreDownloadOperation: Operation {
             let whole = await choice.whole(besides: name)
         else { return error }
         damage.message +=
-            " \(whole) is whole: pull it with --from \(whole.client) --generation \(whole.generation)."
+            " \(whole) is complete: pull it with --from \(whole.client) --generation \(whole.generation)."
         return damage
     }
 
-    /// Forgets what has come of a download.
+    /// Discards a partial download.
     private func discard(_ store: LocalStore, _ context: OperationContext) async {
         let journal = state.pullJournal(of: store.path, in: key)
         try? await context.blocking {
@@ -188,9 +188,9 @@ public actor WholeStoreDownloadOperation: Operation {
         return received.root
     }
 
-    /// Writes what comes into a file, opened on the way where the application is encrypted.
+    /// Writes the content to a file, and opens it on the way if the application is encrypted.
     ///
-    /// Returns what came.
+    /// Returns the file's size and digest.
     private func receive(
         _ content: RemoteContent,
         _ file: WholeStoreFile,
@@ -236,7 +236,7 @@ public actor WholeStoreDownloadOperation: Operation {
 
     // MARK: Remembering
 
-    /// What is remembered of the store once it has been replaced.
+    /// Returns the record of the store after its replacement.
     private nonisolated func future(
         of store: LocalStore,
         _ source: StoreSource,
@@ -267,7 +267,7 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         try await context.blocking { [state, key] in
             try state.appliedSets(for: store.path, in: key).commit()
-            // What no manifest announced, a store of TICoreDataSync, is what the download was found to be.
+            // No manifest names the digest of a store of TICoreDataSync, so it's the one found by the download.
             let pending = try state.store(at: store.path, document: key)?.pending
             let root = source.contentRoot ?? pending.flatMap { ContentRoot(hex: $0.contentRoot) }
             let record = self.future(of: store, source, root, choice)

@@ -1,12 +1,12 @@
 import RemoteStorage
 
-/// Comparing what arrived with what was sent.
+/// Compares the files that arrived with what was sent.
 extension WholeStoreUploadOperation {
-    /// Checks that the upload's files have arrived, each as long as what was sent of it.
+    /// Checks that the upload's files have arrived, each with the length that was sent.
     ///
-    /// An upload of small files isn't looked at: each is one request, and another round trip would count.
+    /// Uploads of small files aren't checked: each file is one request, and the check would cost another round trip.
     ///
-    /// - Parameter manifest: What is to be published.
+    /// - Parameter manifest: The manifest to be published.
     /// - Throws: ``StoreSyncError/Code/corrupt`` if a file is missing or has another length.
     func checkArrival(of manifest: StoreManifest) async throws {
         guard manifest.files.contains(where: { $0.storedSize > RemoteContent.chunkSize }) else { return }

@@ -4,11 +4,11 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// Who uploads, what the store descends from, and whether the remote is what this device knows it to be.
+/// The uploading client, the store's lineage, and the comparison of the remote with this device's memory.
 extension WholeStoreUploadOperation {
     // MARK: The client
 
-    /// This client; or a new one, if another device has published under its name.
+    /// Returns this client, or a new one if another device has published under its identifier.
     func client(_ published: PublishedStores, _ context: OperationContext) async throws -> RemoteIdentifier {
         let client = document.application.client
         let own = published.manifests.filter { $0.name.client == client }
@@ -20,7 +20,7 @@ extension WholeStoreUploadOperation {
             known.contains { $0.name == manifest.name && manifest.hasContent(of: $0) }
         }
         if isAlone { return client }
-        context.logger.notice("this device's identity lives twice, on a copy of it: going on as a new client")
+        context.logger.notice("a copy of this device uses its client identifier, too: continuing as a new client")
         return try await newClient(after: client, context)
     }
 
@@ -36,7 +36,7 @@ extension WholeStoreUploadOperation {
         let new = try await context.blocking { [state, key] in
             let lock = try state.lock(.application(key.application), .exclusive)
             defer { lock.release() }
-            // A push of another document may have found it out a moment before.
+            // A push of another document may have replaced the identifier a moment before.
             if let other = try state.peekClientIdentifier(for: key.application), other != client.rawValue {
                 return try RemoteIdentifier(other)
             }
@@ -54,8 +54,8 @@ extension WholeStoreUploadOperation {
         return new
     }
 
-    /// Refuses to push where an upload is missing that this device knows, or that the writer of a head saw, unless the user pushes
-    /// a whole copy.
+    /// Refuses to push if an upload is missing that this device knows, or that the writer of a head saw, unless the
+    /// user pushes a whole copy.
     ///
     /// Returns the missing uploads that this device knows. An upload whose manifest exists and doesn't open is damaged, not missing.
     func refuseRollback(_ published: PublishedStores, _ context: OperationContext) async throws -> [UploadName] {
@@ -68,7 +68,7 @@ extension WholeStoreUploadOperation {
         throw StoreSyncError(
             .rolledBack,
             """
-            \(newest) of \(document.document) is gone from the remote, and no other upload includes it. It is still \
+            \(newest) of \(document.document) is missing on the remote, and no other upload includes it. It is still \
             arriving, or the storage was put back to an older state. Nothing was published. Push again later, or with \
             --whole if it is lost.
             """
@@ -77,7 +77,7 @@ extension WholeStoreUploadOperation {
 
     // MARK: The store
 
-    /// What this device remembers of the store; and the store's digests, if there is anything to compare them with.
+    /// Returns this device's record of the store, and the store's digests if there is anything to compare them with.
     ///
     /// - Throws: ``StoreSyncError/Code/unrelatedStore`` if the store descends from no upload of a document that has some.
     func record(
@@ -91,7 +91,7 @@ extension WholeStoreUploadOperation {
         let own = records.first { $0.path == store.path }
         var new = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
         new.file = store.file
-        // The manifest of a file that isn't sealed names its digest, which the transfer doesn't find out.
+        // The manifest names the digest of a file that isn't sealed, and the transfer doesn't compute it.
         guard own != nil || !records.isEmpty || !published.manifests.isEmpty || !seal.isEncrypted else {
             return (new, nil)
         }
@@ -144,16 +144,17 @@ extension WholeStoreUploadOperation {
         return StoreSyncError(
             .unrelatedStore,
             """
-            \(store.path) descends from no upload of \(document.document) that this device knows; the newest is \(heads). \
-            Nothing was published. Pull to another place to compare; push with --resolves if this store is to take the \
-            place of what is there.
+            \(store.path) descends from no upload of \(document.document) that this device knows. The newest is \
+            \(heads). Nothing was published. Pull to another path to compare. Push with --resolves if this store is to \
+            replace the stores on the remote.
             """
         )
     }
 
-    /// The upload that the store equals, and an upload that holds it on the remote, if nothing has to be published.
+    /// Returns the upload that equals the store, and an upload on the remote that holds it, if nothing must be
+    /// published.
     ///
-    /// Either that upload itself is whole there, or a head that includes it.
+    /// The second is that upload itself if it's complete there, else a head that includes it.
     func unchanged(
         _ record: StoreRecord,
         _ root: ContentRoot?,
@@ -188,22 +189,22 @@ extension WholeStoreUploadOperation {
             try state.uploads(for: key).map(\.name.generation)
                 + [state.rollbackMemory(for: key, document.integrityKey).highestGeneration]
         }
-        // A name alone raises no generation: anybody may write one into the storage.
+        // A name alone doesn't raise the generation, since an attacker may write any name into the storage.
         let known = published.manifests.map(\.name.generation) + record.contained.map(\.generation) + remembered
         let highest = known.max() ?? 0
         guard highest < UploadReference.generations.upperBound else {
             throw StoreSyncError(
                 .corrupt,
                 """
-                Generation \(highest) of \(document.document) is the last that there can be, so it was forged or damaged on \
-                the remote. Push the store as another document.
+                Generation \(highest) of \(document.document) is the highest possible one, so it was forged or damaged \
+                on the remote. Push the store as another document.
                 """
             )
         }
         return UploadName(client: client, generation: highest + 1, upload: UUID().uuidString)
     }
 
-    /// What publishes the upload, but for how its files are stored.
+    /// Returns the upload's manifest, without the entries of its files.
     func manifest(
         _ name: UploadName,
         _ record: StoreRecord,
@@ -224,14 +225,14 @@ extension WholeStoreUploadOperation {
         return manifest
     }
 
-    /// The heads in whose place the user puts the store.
+    /// Returns the heads that the user replaces with the store.
     ///
     /// - Parameters:
-    ///   - contained: What the store contains.
-    ///   - published: What is on the remote.
+    ///   - contained: The uploads that the store contains.
+    ///   - published: The uploads on the remote.
     ///   - context: The operation.
     /// - Returns: Their names.
-    /// - Throws: ``StoreSyncError/Code/noUploadedStore`` if a head hasn't arrived whole: its user can't have looked at it.
+    /// - Throws: ``StoreSyncError/Code/noUploadedStore`` if a head is incomplete: the user can't have inspected it.
     private func headsToReplace(
         besides contained: Set<UploadName>,
         _ published: PublishedStores,
@@ -258,7 +259,7 @@ extension WholeStoreUploadOperation {
             .cannotWrite,
             """
             \(document.document) has uploads of too many clients: a manifest names \(StoreManifest.maximumNames) uploads, \
-            and this one would name \(count). Nothing was published. Remove clients that are gone (storesync remove client \
+            and this one would name \(count). Nothing was published. Remove unused clients (storesync remove client \
             ID), then push again.
             """
         )

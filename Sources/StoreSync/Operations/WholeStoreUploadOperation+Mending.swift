@@ -1,9 +1,9 @@
 import Operations
 import RemoteStorage
 
-/// What a push relies on is whole, or isn't relied on.
+/// Checks that the uploads that a push relies on are complete.
 extension WholeStoreUploadOperation {
-    /// The last push, if all of it is on the remote as it was sent.
+    /// Returns the last push, if all of it is on the remote as it was sent.
     func deltaBase(_ context: OperationContext) async throws -> DeltaBase? {
         try await DeltaBase.find(
             state.pushedBlocks(of: key),
@@ -15,7 +15,7 @@ extension WholeStoreUploadOperation {
         )
     }
 
-    /// The uploads that make up stores and aren't whole on the remote, as far as a listing of their folders shows it.
+    /// Returns the uploads of stores that aren't complete on the remote, as far as a listing of their folders shows it.
     func broken(in chains: [StoreChain], _ context: OperationContext) async throws -> Set<UploadName> {
         let names = Array(Set(chains.flatMap(\.manifests).map(\.name)))
         async let trusted = trust(context)
@@ -26,7 +26,7 @@ extension WholeStoreUploadOperation {
         return chains.reduce(into: []) { $0.formUnion($1.broken(lists, trust)) }
     }
 
-    /// Of some manifests, those whose uploads are whole on the remote, as far as a listing of their folders shows it.
+    /// Returns the manifests whose uploads are complete on the remote, as far as a listing of their folders shows it.
     func whole(
         _ manifests: [StoreManifest],
         _ published: PublishedStores,

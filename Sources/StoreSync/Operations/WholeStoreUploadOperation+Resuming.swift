@@ -3,15 +3,15 @@ import RemoteStorage
 import SyncCryptography
 import ThreadSupport
 
-/// Going on with what was cut off.
+/// Resumes transfers that were interrupted.
 extension WholeStoreUploadOperation {
-    /// Whether the transfer of a whole copy, or of a delta, can go on where it's cut off.
+    /// Returns whether the transfer of a whole copy, or of a delta, can be resumed after an interruption.
     func canResumeTransfer(of taken: TakenStore) -> Bool {
         capabilities.contains(.resumableWrite) && taken.byteCount > RemoteContent.chunkSize
     }
 
-    /// What is noted of the transfer of a push that was cut off and that nobody has seen; `nil` if there is nothing to go on
-    /// with.
+    /// Returns what is recorded of an interrupted transfer that no device has seen; `nil` if there is nothing to
+    /// resume.
     func cutOffTransfer(
         of store: LocalStore,
         _ root: ContentRoot?,
@@ -33,10 +33,10 @@ extension WholeStoreUploadOperation {
         expected.attempt = noted.subject.attempt
         guard noted.subject == expected, !published.names.contains(name),
             uploads.contains(where: { $0.name == name && !$0.isPublished }),
-            // As new as one that begins now.
+            // It must be as new as a push that begins now.
             (others.map(\.generation) + [memory]).allSatisfy({ $0 < name.generation })
         else { return nil }
-        // If the store has its name, it was cut off only after that, and nobody knows any more whose store it is.
+        // If the store's file is complete, the interruption came later, and the file may be another device's by now.
         let files = try await hooks.listFiles(in: hierarchy.upload(name)) ?? []
         let names = [WholeStoreFile.store.rawValue, DocumentHierarchy.deltaName]
         return files.contains { names.contains($0.name) } ? nil : noted
@@ -62,7 +62,7 @@ extension WholeStoreUploadOperation {
         )
     }
 
-    /// Uploads the files as ``transfer(_:_:_:_:_:)`` does, and goes on with the store, or its delta, where that was cut off.
+    /// Uploads the files as ``transfer(_:_:_:_:_:)`` does, and resumes the store, or its delta, after an interruption.
     func resumeTransfer(
         _ manifest: StoreManifest,
         _ snapshots: Snapshots,
@@ -94,7 +94,8 @@ extension WholeStoreUploadOperation {
         let sealing = seal.context(manifest.role(of: .store, in: document.identity))
         let blockSize = digests == nil ? DeltaPolicy.blockSize(taken.byteCount) : nil
         return try await SealingWorkers.withWorkers { workers in
-            // If this device's memory lives twice, the one that sent the store has the upload: only that sends more.
+            // If two devices share this memory, the upload belongs to the device that sent the store, and only that
+            // device sends more. So a resumed push sends the applied sets after the store.
             let isFirst = cutOff == nil
             async let early = isFirst ? sendAppliedSets(snapshots, manifest, progress, workers, executor) : []
             let outgoing = Locked<OutgoingFile?>(nil)
@@ -103,7 +104,7 @@ extension WholeStoreUploadOperation {
                 let chunks = cutOff.map { $0.chunks.prefix(sealedBytes: kept) } ?? []
                 let prefix = try await ChunkPrefix.of(
                     Array(chunks),
-                    // The last chunk says that it is that.
+                    // The last chunk is marked as such, so it's never part of the prefix.
                     upTo: Int((taken.byteCount - 1) / Int64(RemoteContent.chunkSize)),
                     in: taken.content(on: executor),
                     blockSize: blockSize,
@@ -129,7 +130,7 @@ extension WholeStoreUploadOperation {
                     var iterator = rest.content.makeAsyncIterator()
                     return {
                         let piece = try await iterator.next()
-                        // At the end, when nothing is read any more.
+                        // At the end, when no more reads flush the journal.
                         if journal.isBehind { try await context.blocking { journal.flush() } }
                         return piece
                     }
@@ -138,7 +139,7 @@ extension WholeStoreUploadOperation {
             }
             note(sent)
             guard let outgoing = outgoing.withLock({ $0 }) else {
-                preconditionFailure("an upload sends what it's given")
+                preconditionFailure("an upload reads its content")
             }
             let sealed = try outgoing.stored(as: .store, snapshots.store.byteCount, digests?.contentRoot, delta)
             let applied =
@@ -148,7 +149,7 @@ extension WholeStoreUploadOperation {
         }
     }
 
-    /// As ``resumeTransfer(_:_:_:_:_:_:_:)``, where nothing is sealed: what was sent before is the beginning of the same store.
+    /// Resumes the transfer of a store that isn't sealed: what was sent before is the beginning of the same store.
     private func resumePlainTransfer(
         _ manifest: StoreManifest,
         _ snapshots: Snapshots,
@@ -158,7 +159,7 @@ extension WholeStoreUploadOperation {
         _ isCutOff: Bool,
         _ context: OperationContext
     ) async throws -> [StoreManifest.File] {
-        guard let root = digests?.contentRoot else { preconditionFailure("what isn't sealed is digested beforehand") }
+        guard let root = digests?.contentRoot else { preconditionFailure("an unsealed store is digested beforehand") }
         let progress = TransferProgress(context, phase: "uploading", totalBytes: snapshots.totalBytes(sending: nil))
         let (taken, executor) = (snapshots.store, context.blockingExecutor)
         let file = state.pushJournal(of: key)
@@ -186,9 +187,9 @@ extension WholeStoreUploadOperation {
 }
 
 extension TakenStore {
-    /// What comes after the first bytes, which count as transferred once it's read: until then it may be asked for anew.
+    /// Returns the content after the first bytes, which count as transferred once reading begins.
     ///
-    /// `whileReading` may block.
+    /// Until then, the content may be requested again. `whileReading` may block.
     fileprivate func rest(
         after start: Int64,
         _ progress: TransferProgress,
@@ -213,7 +214,7 @@ extension TakenStore {
 }
 
 extension [NotedChunk] {
-    /// The chunks that the first bytes of a sealed file hold whole.
+    /// Returns the chunks that are complete within the first bytes of a sealed file.
     fileprivate func prefix(sealedBytes: Int64) -> SubSequence {
         var end = Int64(ChunkPrefix.startBytes)
         return prefix {

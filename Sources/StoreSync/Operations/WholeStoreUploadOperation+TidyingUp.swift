@@ -2,19 +2,20 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// What comes after the commit.
+/// The work after the commit.
 extension WholeStoreUploadOperation {
-    /// Remembers what the next push is compared with.
+    /// Saves the block digests that the next push is compared with.
     func remember(_ manifest: StoreManifest, _ blocks: BlockDigests?, _ context: OperationContext) async {
         guard let blocks, let subject = PushedBlocks.Subject(manifest, key, seal, blocks) else { return }
-        // If it can't be remembered, the next push is a whole copy.
+        // If they can't be saved, the next push is a whole copy.
         try? await context.blocking { [state, key] in
             state.pushedBlocks(of: key).write(PushedBlocks(subject, blocks))
         }
     }
 
-    /// Refreshes the fixed names, and removes this client's older uploads and those of removed clients; what doesn't work is
-    /// a warning.
+    /// Refreshes the fixed names, and removes this client's older uploads and those of removed clients.
+    ///
+    /// Returns failures as warnings.
     func tidyUp(
         _ manifest: StoreManifest,
         _ ofRemovedClients: [UploadName],
@@ -36,7 +37,7 @@ extension WholeStoreUploadOperation {
             let manifests = published.manifests + [manifest]
             let kept = KeptUploads(published, manifests, by: manifest, among: own, damaged: broken.union(damaged))
             let abandoned = published.folders.filter { folder in
-                // What pushes of this client that were cut off have left.
+                // Left by interrupted pushes of this client.
                 own.contains(folder) && folder != manifest.name && !published.names.contains(folder)
                     && !kept.needed.contains(folder)
             }
@@ -52,7 +53,8 @@ extension WholeStoreUploadOperation {
         do {
             let directory = hierarchy.upload(manifest.name)
             let fixed = hierarchy.wholeStores(manifest.name.client)
-            // The store first: a new store beside old applied sets has changes applied twice, the reverse loses some.
+            // The store comes first: a new store with old applied sets has changes applied twice, the reverse loses
+            // some.
             try await hooks.refreshFixedName(
                 from: WholeStoreFile.store.path(in: directory),
                 to: WholeStoreFile.store.path(in: fixed)
@@ -61,7 +63,7 @@ extension WholeStoreUploadOperation {
                 try await hooks.refreshFixedName(from: file.path(in: directory), to: file.path(in: fixed))
             }
         } catch {
-            warnings.append("The copy for readers that know only TICoreDataSync is the former one: \(error).")
+            warnings.append("The copy for programs that know only TICoreDataSync wasn't refreshed: \(error).")
         }
     }
 
@@ -71,9 +73,9 @@ extension WholeStoreUploadOperation {
 
     // MARK: Removed clients
 
-    /// The included uploads of removed clients; and warnings of notes that aren't authentic.
+    /// Returns the included uploads of removed clients, and warnings about notes that aren't authentic.
     ///
-    /// Their owners are gone, so whichever client includes them removes them.
+    /// Their owners no longer exist, so any client that includes them removes them.
     func uploadsOfRemovedClients(
         including includes: Set<UploadName>,
         _ published: PublishedStores
@@ -88,7 +90,7 @@ extension WholeStoreUploadOperation {
                 backend.documentRegistrationHooks
             )
             let gone = included.filter { notes.deleted.contains($0.client) }
-            // What stays may build on what would go.
+            // Uploads that stay may build on uploads that would be removed.
             let staying = published.manifests.filter { !gone.contains($0.name) }
             let needed = StoreChain.uploadsNeeded(by: staying)
             return (gone.filter { !needed.contains($0) }.sorted(by: >), notes.warnings)
@@ -115,13 +117,13 @@ extension WholeStoreUploadOperation {
 
     /// Removes the uploads of removed clients if there are so many uploads that a manifest may be unable to name them all.
     ///
-    /// Only uploads go that a whole head includes.
+    /// Only uploads that a complete head includes are removed.
     ///
     /// - Parameters:
-    ///   - published: What is on the remote.
+    ///   - published: The uploads on the remote.
     ///   - expected: The clients that are expected there.
     ///   - context: The operation.
-    /// - Returns: What is on the remote after that.
+    /// - Returns: The uploads on the remote after that.
     /// - Throws: ``StoreSyncError``, and what the backend throws.
     func makingRoom(
         in published: PublishedStores,

@@ -2,12 +2,12 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// Sending the files to the remote.
+/// Sends the files to the remote.
 extension WholeStoreUploadOperation {
     /// Uploads the files.
     ///
-    /// Returns them as the manifest lists them: what a sealed one is and takes is known only when it has been sealed. And
-    /// the digests of the store's blocks, if it's sealed.
+    /// Returns their entries in the manifest, which for sealed files are known only after sealing, and the digests of
+    /// the store's blocks if it's sealed.
     func transfer(
         _ manifest: StoreManifest,
         _ snapshots: Snapshots,
@@ -45,7 +45,7 @@ extension WholeStoreUploadOperation {
         return try await together(WholeStoreFile.appliedSets.filter { snapshots.appliedSets[$0] != nil }) {
             [self] file in
             guard let copy = snapshots.appliedSets[file] else {
-                preconditionFailure("only those that are there are sent")
+                preconditionFailure("only existing applied sets are sent")
             }
             let taken = TakenStore.copied(copy)
             let root = try await taken.contentRoot(on: executor)

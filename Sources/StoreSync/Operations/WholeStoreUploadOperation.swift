@@ -5,9 +5,9 @@ import SyncCryptography
 
 /// Uploads a whole store as a new generation of its document.
 ///
-/// The store may be open and written to meanwhile: what is uploaded is one consistent state of it. Files go into a folder
-/// that nobody has seen before; the manifest, created once and last, publishes it. Until then every reader finds the
-/// former generation, from then on the new one, whatever dies when.
+/// The store may be open and written to meanwhile: the operation uploads one consistent snapshot. It uploads the files
+/// to a new folder, and publishes them by creating the manifest, once and last. Until then every reader finds the
+/// former generation, and from then on the new one, whatever dies when.
 public actor WholeStoreUploadOperation: Operation {
     let request: WholeStoreUploadRequest
     let document: DocumentRegistration
@@ -15,19 +15,19 @@ public actor WholeStoreUploadOperation: Operation {
     let backend: any RemoteBackend
     let hooks: any WholeStoreUploadHooks
     let state: StateDirectory
-    /// What the backend guarantees, once it was asked.
+    /// The backend's capabilities, once they have been fetched.
     private(set) var capabilities: RemoteCapabilities = []
-    /// The tags of the files that were sent, by their names, where tags follow from what is in a file.
+    /// The tags of the files that were sent, by name, if the backend derives tags from the content.
     private var sentTags: [String: RemoteTag] = [:]
-    /// Uploads that this push was found unable to rely on.
+    /// The uploads that this push must not rely on.
     private(set) var broken: Set<UploadName> = []
 
     /// Creates an operation.
     ///
     /// - Parameters:
-    ///   - request: What is uploaded, and in whose place.
-    ///   - document: The registered document that it is a store of.
-    ///   - backend: Where to upload it.
+    ///   - request: The store, and which uploads it replaces.
+    ///   - document: The registered document that the store belongs to.
+    ///   - backend: The remote storage.
     ///   - state: This device's memory.
     public init(
         _ request: WholeStoreUploadRequest,
@@ -45,19 +45,19 @@ public actor WholeStoreUploadOperation: Operation {
 
     var key: DocumentKey { document.application.key(backend, document.document) }
 
-    /// Everything that is uploaded, taken at one moment.
+    /// The snapshots of everything to upload, taken at one moment.
     struct Snapshots: Sendable {
         var store: TakenStore
         /// Copies of the applied sets, in the temporary directory.
         var appliedSets: [WholeStoreFile: StoreSnapshot]
 
-        /// How many bytes are sent: the store's, or those of a delta in its place.
+        /// Returns how many bytes to send, with the delta in place of the store if there is one.
         func totalBytes(sending delta: DeltaFile?) -> Int64 {
             appliedSets.values.reduce(delta?.byteCount ?? store.byteCount) { $0 + $1.byteCount }
         }
     }
 
-    /// Uploads.
+    /// Uploads the store.
     public func main(_ context: OperationContext) async throws -> WholeStoreUpload {
         try await translatingErrors {
             (capabilities, sentTags, broken) = (try await backend.capabilities(), [:], [])
@@ -83,31 +83,31 @@ public actor WholeStoreUploadOperation: Operation {
         _ context: OperationContext
     ) async throws -> WholeStoreUpload {
         let expected = try await context.blocking { [state, key, document] in
-            // Under its new name if it was moved, before anything is looked up by that.
+            // A store that was moved is recorded under its new path, before anything is looked up by path.
             try state.locate(store, document: key)
             return try state.rollbackMemory(for: key, document.integrityKey).clients.union([document.application.client]
             )
         }
         async let listed = PublishedStores.read(hooks, document, expecting: expected)
         let base = try await request.isWhole ? nil : deltaBase(context)
-        // Before the store is taken: it isn't held while the remote answers.
+        // Awaited before the snapshot is taken, so that the store isn't held while the remote answers.
         let published = try await makingRoom(in: try await listed, expecting: expected, context)
         if holding || base != nil {
-            // To be compared with the last push it's held in any case: that doesn't take long.
+            // To compare it with the last push, the store is always held, since that doesn't take long.
             let snapshots = try await snapshots(of: store, holding: true, context)
             let upload = try await upload(store, snapshots, published, base, holding: holding, context)
             if let upload { return upload }
         }
         let snapshots = try await snapshots(of: store, holding: false, context)
         guard let upload = try await upload(store, snapshots, published, base, holding: false, context) else {
-            preconditionFailure("a store that was copied is uploaded")
+            preconditionFailure("the upload of a copied store has a result")
         }
         return upload
     }
 
-    /// Uploads what was taken, and ends the reading.
+    /// Uploads the snapshots, and then releases the store.
     ///
-    /// Returns `nil` if a store that must not be held so long would have to be uploaded whole.
+    /// Returns `nil` if the store would have to be uploaded whole, but must not be held for so long.
     private func upload(
         _ store: LocalStore,
         _ snapshots: Snapshots,
@@ -142,7 +142,7 @@ public actor WholeStoreUploadOperation: Operation {
         if let (name, manifest) = try await unchanged(record, root, published, context) {
             try await context.blocking { [state, key, record] in
                 try snapshots.store.release()
-                // Also where only its content told what it is.
+                // Recorded even if the store was recognized only by its content.
                 if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
             }
             return result(client, snapshots, isUnchanged: true, name, in: manifest, published.manifests, warnings: [])
@@ -167,7 +167,7 @@ public actor WholeStoreUploadOperation: Operation {
         record.contained = manifest.includes.union([name])
         record.base = name
         var upload = UploadRecord(document: key, name: name, store: record)
-        // Before anything of it is on the remote, so that this device never takes it for another device's.
+        // Recorded before any of it is on the remote, so that this device never mistakes it for another device's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         async let removable = uploadsOfRemovedClients(including: record.contained, published)
         let blocks: BlockDigests?
@@ -177,10 +177,10 @@ public actor WholeStoreUploadOperation: Operation {
             } else {
                 try await transfer(manifest, snapshots, digests, delta, context)
             }
-        // What may have been published is never resumed, nor what this takes the place of.
+        // A transfer that may have been published, or that this upload replaces, is never resumed.
         try await context.blocking { [state, key] in try state.pushJournal(of: key).remove() }
         if delta == nil { try await context.blocking { try snapshots.store.release() } }
-        // Known only now, and before any device can see the upload.
+        // These are known only now, and are recorded before any device can see the upload.
         upload.tags = sentTags
         upload.contentRoot = manifest[.store]?.contentRoot.description
         upload.store?.contentRoot = upload.contentRoot
@@ -188,7 +188,7 @@ public actor WholeStoreUploadOperation: Operation {
         try await checkArrival(of: manifest)
         let (outdated, notes) = await removable
         try await publish(manifest)
-        // Published: from here on nothing makes the upload fail, a cancellation neither.
+        // Published: from here on, neither an error nor a cancellation makes the upload fail.
         let forgotten = try await warningOfFullDisk("published") {
             try await context.blocking { [state, upload] in try state.commitPush(upload, givingUp: missing) }
         }
@@ -209,22 +209,22 @@ public actor WholeStoreUploadOperation: Operation {
 
     var seal: ApplicationSeal { document.application.seal }
 
-    /// Notes uploads that can't be relied on.
+    /// Records uploads that this push must not rely on.
     func note(broken uploads: Set<UploadName>) { broken.formUnion(uploads) }
 
-    /// Notes a file that was sent.
+    /// Records a file that was sent.
     func note(_ item: RemoteItem) {
         if capabilities.contains(.contentTags) { sentTags[item.name] = item.tag }
     }
 
-    // MARK: Taking the store
+    // MARK: Taking snapshots
 
     private func snapshots(
         of store: LocalStore,
         holding: Bool,
         _ context: OperationContext
     ) async throws -> Snapshots {
-        // One for each time that it's taken.
+        // Each attempt has its own directory.
         let directory = try await context.temporaryDirectory().appending(path: holding ? "held" : "copied")
         try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
@@ -249,7 +249,7 @@ public actor WholeStoreUploadOperation: Operation {
     private func publish(_ manifest: StoreManifest) async throws {
         let path = hierarchy.manifest(manifest.name)
         let bytes = manifest.xml
-        // By the code that reads it: what can't be read is never published.
+        // Parsed by the code that reads manifests, since an unreadable manifest must never be published.
         _ = try StoreManifest(bytes, named: manifest.name, at: path)
         let sealed = seal.seal(bytes, as: .manifest(manifest.name, of: document.identity))
         guard try await hooks.publishManifest(sealed, at: path) else {
@@ -257,13 +257,13 @@ public actor WholeStoreUploadOperation: Operation {
         }
     }
 
-    // MARK: What comes of it
+    // MARK: The result
 
     private func unreadable(_ published: PublishedStores, besides contained: Set<UploadName>) -> [String] {
         published.unreadable.filter { !contained.contains($0.name) }.map { name, _ in
             """
-            The manifest of \(name) has not arrived whole, or is damaged, so this upload doesn't include that one. Push again \
-            when it has arrived; storesync verify says what is damaged.
+            The manifest of \(name) has not fully arrived, or is damaged, so this upload doesn't include it. Push \
+            again when it has arrived; storesync verify says what is damaged.
             """
         }
     }
@@ -278,12 +278,12 @@ public actor WholeStoreUploadOperation: Operation {
         warnings: [String]
     ) -> WholeStoreUpload {
         let heads = Lineage.heads(of: manifests).map(\.name)
-        // An upload that another one includes isn't diverged from: that one goes on from it.
+        // If another upload includes this one, that upload continues it, so nothing has diverged.
         let diverged = heads.contains(name) ? heads.filter { $0 != name } : []
         let divergence = diverged.map {
             """
-            \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) to look at it; push with \
-            --resolves once this store is to take the place of both.
+            \($0) holds edits that this store doesn't have. Pull it with --from \($0.client) to inspect it. Push with \
+            --resolves once this store is to replace both.
             """
         }
         return WholeStoreUpload(

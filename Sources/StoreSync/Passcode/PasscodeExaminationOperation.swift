@@ -3,37 +3,39 @@ import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// What a ``PasscodeSetup`` found on the remote.
+/// The application that a ``PasscodeSetup`` found on the remote.
 struct PasscodeExamination: Sendable {
     enum Finding: Sendable, Hashable {
-        /// No application, or one that was only begun.
+        /// No application exists, or only the first files of one.
         case nothing
-        /// None, although this device knows one.
+        /// No application exists, although this device has registered with one.
         case missing
-        /// One that this device isn't set up for.
+        /// An application exists that this device isn't set up for.
         case existing
-        /// The one that this device is set up for.
+        /// The application exists, and this device is set up for it.
         case current
     }
 
     var finding: Finding
-    /// The application's registration, byte for byte; `nil` if there is none.
+    /// The application's registration, byte for byte; `nil` if it has none.
     var registration: [UInt8]?
-    /// Whether the application's directory is there, or was moved aside.
+    /// Whether the application's directory exists, under its own name or moved aside.
     var hasDirectory = true
-    /// Whether this device is set up anew, as another client.
+    /// Whether this device was deregistered and has to register as another client.
     var isDeregistered = false
-    /// What is wrong with what was found.
+    /// The problem that the examination found; `nil` if there is none.
     var trouble: StoreSyncError?
 
-    /// Whether what somebody decided about `other` holds for this.
+    /// Whether a decision about `other` also applies to this examination.
     func isSame(as other: PasscodeExamination) -> Bool {
         (finding == .current ? .existing : finding) == (other.finding == .current ? .existing : other.finding)
             && registration == other.registration
     }
 }
 
-/// Looks what there is of an application, and what it needs to be set up on this device. Changes nothing on the remote.
+/// Examines an application on the remote, and what its setup on this device needs.
+///
+/// It changes nothing on the remote.
 actor PasscodeExaminationOperation: Operation {
     private let hierarchy: ApplicationHierarchy
     private let hooks: any ApplicationRegistrationHooks
@@ -45,9 +47,9 @@ actor PasscodeExaminationOperation: Operation {
     ///
     /// - Parameters:
     ///   - application: The application.
-    ///   - backend: Where it may be.
+    ///   - backend: The storage that may hold it.
     ///   - state: This device's memory.
-    ///   - didFail: Is told of every failure, also where the operation is tried again.
+    ///   - didFail: Called with every failure, also before a retry.
     init(
         _ application: RemoteIdentifier,
         backend: any RemoteBackend,
@@ -71,7 +73,7 @@ actor PasscodeExaminationOperation: Operation {
         }
     }
 
-    /// Looks.
+    /// Examines the application.
     func main(_ context: OperationContext) async throws -> PasscodeExamination {
         do {
             return try await translatingErrors { try await examine(context) }
@@ -116,7 +118,7 @@ actor PasscodeExaminationOperation: Operation {
         return examination
     }
 
-    /// The application's directory isn't there: nor was it ever, or it was moved aside, or it can't be seen from here.
+    /// Examines an application without a directory: it was never created, was moved aside, or isn't visible from here.
     private func examineAbsent(
         _ replaced: AsideApplication?,
         _ context: OperationContext
@@ -132,7 +134,7 @@ actor PasscodeExaminationOperation: Operation {
                 .applicationMissing,
                 """
                 \(hierarchy.application) isn't at \(hooks.backend.identity) any more. Is the share mounted? Nothing was \
-                created. If the application is gone for good, make it anew.
+                created. If the application is lost for good, create it again.
                 """
             )
         )
@@ -161,8 +163,8 @@ actor PasscodeExaminationOperation: Operation {
             throw StoreSyncError(
                 .applicationIncomplete,
                 """
-                The keys of \(hierarchy.application) on the remote belong to another application than its registration: they \
-                are still arriving, or making it anew was cut off. Wait if they may arrive; else make it anew.
+                The keys of \(hierarchy.application) on the remote don't belong to its registration: they are still \
+                arriving, or its replacement was interrupted. Wait if they may arrive; otherwise create it again.
                 """
             )
         }
@@ -177,14 +179,15 @@ actor PasscodeExaminationOperation: Operation {
             throw await unlocking.removedClient()
         }
         guard let keyFile, hasKeys, !isOurs, isKnown else { return }
-        // With the keys, this asks nobody.
+        // This device has the keys, so unlocking doesn't ask for the passcode.
         _ = try await unlocking.unlock(info, registration, keyFile.bytes, pin: pin, context)
         examination.finding = .current
     }
 
-    /// Whether a note says authentically that a client was removed.
+    /// Whether a note on a client's removal is authentic.
     ///
-    /// A device without the keys can't tell, and is asked for the passcode in any case: it is set up as another client then.
+    /// A device without the keys can't check the note, and treats it as authentic. It needs the passcode in any case,
+    /// and then registers as another client.
     private func isAuthentic(
         _ note: [UInt8],
         on client: RemoteIdentifier,
@@ -209,7 +212,7 @@ actor PasscodeExaminationOperation: Operation {
         }
     }
 
-    /// This device made the application and was cut off before it knew that it had.
+    /// Completes a replacement that was interrupted after this device had published the new application.
     private func adopt(_ begun: BegunReplacement, _ info: RegistrationInfo, _ context: OperationContext) async throws {
         let pin = ApplicationPin(encryption: info.encryption, epoch: info.epoch)
         try await context.blocking { [state, key] in

@@ -4,7 +4,7 @@ public import RemoteStorage
 public import SyncCryptography
 import ThreadSupport
 
-/// Sets a device up by a passcode that protects an application's data on the remote.
+/// Sets up a device with a passcode that protects an application's data on the remote.
 ///
 /// ```swift
 /// let setup = manager.passcodeSetup()
@@ -19,21 +19,24 @@ import ThreadSupport
 /// }
 /// ```
 ///
-/// ``begin(retry:)`` looks what there is. Then, in the state `syncRequired`, ``Status/syncPasscodeState`` says what a
-/// passcode is needed for: `new` if there is no data, `existing` if there is, and `none` while nobody knows, when an app has to
-/// wait. ``start(_:)`` takes the passcode: the state is `syncStarted` meanwhile, and `ongoing` after a success. After a
-/// failure it's `syncRequired` again, ``Status/syncError`` says why, and everything may be tried again.
+/// ``begin(retry:)`` examines the remote. Then, in the state `syncRequired`, ``Status/syncPasscodeState`` says what a
+/// passcode is needed for: `new` if the remote has no data, `existing` if it has, and `none` while that is unknown and
+/// the app has to wait. ``start(_:)`` tries the passcode: the state is `syncStarted` during the attempt, and `ongoing`
+/// after a success. After a failure the state is `syncRequired` again, ``Status/syncError`` says why, and the app may
+/// retry.
 ///
-/// A passcode with the action `new` where there is data **deletes it all** and makes the application anew, with another epoch
-/// and other keys, so that every other device is deregistered: its next operation fails with
-/// ``StoreSyncError/Code/deregistered``, its setup goes back to `syncRequired` and `existing`, and it needs the new passcode.
-/// A device that has the former keys leaves a proof of that (``SyncCryptography/SuccessorProof``), by which the others tell
-/// it from a storage that plays tricks: ``StoreSyncError/isSuccessorProven``. A device that is set up may do that too. What
-/// was only on the remote is gone then; a local store is pushed to the new application by the device that made it.
+/// If there is data, a passcode with the action `new` **deletes it all** and creates the application again, with
+/// another epoch and other keys. This deregisters every other device: its next operation fails with
+/// ``StoreSyncError/Code/deregistered``, its setup goes back to `syncRequired` and `existing`, and it needs the new
+/// passcode. A device that has the former keys leaves a proof of that (``SyncCryptography/SuccessorProof``). The proof
+/// lets other devices distinguish a replacement by such a device from an attack by the storage:
+/// ``StoreSyncError/isSuccessorProven``. A device that is already set up may replace the application too. Data that was
+/// only on the remote is lost. A local store is pushed to the new application by the device that created the
+/// application.
 ///
-/// If the device dies at any moment of it, there is the former application, the new one, or one that says that it's
-/// incomplete; the setup of whichever device comes next finishes or undoes the rest. Of two that begin anew at once one
-/// wins, and the other's attempt fails with ``StoreSyncError/Code/applicationChanged``.
+/// If the device dies during the replacement, the remote has the former application, the new one, or one marked as
+/// incomplete. The next setup, on any device, completes or undoes the rest. If two devices replace the application at
+/// the same time, one wins, and the other's attempt fails with ``StoreSyncError/Code/applicationChanged``.
 public actor PasscodeSetup {
     /// The application.
     public nonisolated let application: RemoteIdentifier
@@ -41,7 +44,7 @@ public actor PasscodeSetup {
     private let backend: any RemoteBackend
     private let state: StateDirectory
     private let supervisor: OperationSupervisor
-    /// By what this is known to whoever finds out that the device isn't registered any more.
+    /// Identifies this setup among the observers of the device's deregistration.
     private let observer = UUID()
     private let listeners = Locked<[UUID: AsyncStream<Status>.Continuation]>([:])
 
@@ -50,17 +53,17 @@ public actor PasscodeSetup {
     private var isChangingPasscode = false
     private var hasEnded = false
 
-    /// How many states may wait for a reader: more than people give passcodes before somebody looks.
+    /// The maximum number of unread states: more than a user's attempts produce before the app reads them.
     private static let bufferedStates = 64
 
     /// Creates a setup.
     ///
     /// - Parameters:
-    ///   - request: The application, and what this device is called in it. Whether it may be made and must be encrypted
-    ///     follows from the passcodes that are given.
-    ///   - backend: Where.
+    ///   - request: The application, and this device's description in it. Whether it may be created and must be
+    ///     encrypted follows from the passcodes.
+    ///   - backend: The storage of the application.
     ///   - state: This device's memory.
-    ///   - supervisor: What runs the operations.
+    ///   - supervisor: Runs the operations.
     public init(
         _ request: ApplicationRegistrationRequest,
         backend: any RemoteBackend,
@@ -84,21 +87,21 @@ public actor PasscodeSetup {
         for listener in listeners.withLock({ $0.values.map { $0 } }) { listener.finish() }
     }
 
-    // MARK: What is so
+    // MARK: State
 
-    /// Where the setup stands.
+    /// The present state of the setup.
     public var status: Status { machine.status }
     /// How far this device is set up.
     public var setupState: SetupState { status.setupState }
     /// What a passcode is needed for.
     public var syncPasscodeState: SyncPasscodeState { status.syncPasscodeState }
-    /// Why the last attempt ended without success, or what is wrong with what was found.
+    /// Why the last attempt failed, or what is wrong with the application on the remote.
     public var syncError: StoreSyncError? { status.syncError }
 
-    /// Where the setup stands now, and then every change: a sequence of its own for every call.
+    /// The present status, then every change; each call returns a separate sequence.
     ///
     /// A reader that is more than 64 changes behind misses the oldest, never the last. The sequence ends with ``end()``, or
-    /// when nobody holds the setup any more; reading it doesn't hold it.
+    /// when the last reference to the setup is released; the sequence doesn't hold one.
     public var states: AsyncStream<Status> {
         let (stream, listener) = AsyncStream.makeStream(
             of: Status.self,
@@ -122,17 +125,17 @@ public actor PasscodeSetup {
         for listener in listeners.withLock({ $0.values.map { $0 } }) { listener.yield(status) }
     }
 
-    // MARK: What may be done
+    // MARK: Actions
 
-    /// Looks what there is, and whether this device is set up for it.
+    /// Examines the application on the remote, and whether this device is set up for it.
     ///
-    /// As long as the storage can't be reached the state is `syncRequired` and `none`, with the reason in ``syncError``. May be
-    /// called again at any time but while a passcode is tried.
+    /// While the storage can't be reached, the state is `syncRequired` and `none`, and ``syncError`` is the reason. May
+    /// be called again at any time except while a passcode is being tried.
     ///
-    /// - Parameter retry: Whether and when a failure is tried again; where this is `nil`, until the storage can be reached, at
+    /// - Parameter retry: Whether and when a failure is retried; `nil` retries until the storage can be reached, at
     ///   least once a minute.
-    /// - Throws: ``StoreSyncError`` if it couldn't be found out, ``StoreSyncError/Code/notExpected`` while a passcode is
-    ///   tried; `CancellationError`.
+    /// - Throws: ``StoreSyncError`` if the examination fails, ``StoreSyncError/Code/notExpected`` while a passcode is
+    ///   being tried; `CancellationError`.
     public func begin(retry: RetryPolicy? = nil) async throws {
         try refuseAfterEnd()
         try machine.beginExamination()
@@ -150,14 +153,14 @@ public actor PasscodeSetup {
         tell()
     }
 
-    /// Tries a passcode, or protects new data by it.
+    /// Tries a passcode, or protects new data with it.
     ///
-    /// Ends when that has succeeded or failed; the same is told by ``states``. Cancelling the task that calls this ends the
+    /// Ends when the attempt has succeeded or failed; ``states`` reports the same. Cancelling the calling task ends the
     /// attempt.
     ///
     /// - Parameter message: The passcode, and what it's for.
     /// - Throws: The ``StoreSyncError`` that is then the ``syncError``; ``StoreSyncError/Code/notExpected``, which changes
-    ///   nothing, where the state is another than `syncRequired` or what there is isn't known yet;
+    ///   nothing, if the present state doesn't allow the action or the remote hasn't been examined yet;
     ///   `CancellationError`.
     public func start(_ message: SyncStartMessage) async throws {
         try refuseAfterEnd()
@@ -169,7 +172,7 @@ public actor PasscodeSetup {
             tell()
         } catch {
             let reason = error is CancellationError ? nil : Self.reason(error)
-            // What nobody has decided about yet is what the next decision is about.
+            // The application has changed: the next decision is about its present state.
             let isOther = [.applicationChanged, .deregistered].contains(reason?.code)
             machine.failed(reason, now: isOther ? try? await examination() : nil)
             tell()
@@ -179,18 +182,19 @@ public actor PasscodeSetup {
 
     /// Changes the passcode of the application that this device is set up for.
     ///
-    /// The former one isn't asked for: make sure who it is that asks. Nobody is deregistered.
+    /// The former passcode isn't asked for, so the app has to verify the user's identity first. No device is
+    /// deregistered.
     ///
     /// - Parameter passcode: The new passcode.
     /// - Returns: How many passcodes there have been.
-    /// - Throws: ``StoreSyncError/Code/notExpected`` where this device isn't set up, or is just changing the passcode; what
-    ///   ``PasswordChangeOperation`` throws; `CancellationError`.
+    /// - Throws: ``StoreSyncError/Code/notExpected`` if this device isn't set up, or is already changing the passcode;
+    ///   what ``PasswordChangeOperation`` throws; `CancellationError`.
     @discardableResult
     public func changePasscode(to passcode: Password) async throws -> Int {
         try refuseAfterEnd()
         guard setupState == .ongoing, !isChangingPasscode else {
             throw .notExpected(
-                isChangingPasscode ? "The passcode is just being changed." : "This device isn't set up yet."
+                isChangingPasscode ? "The passcode is already being changed." : "This device isn't set up yet."
             ) as StoreSyncError
         }
         isChangingPasscode = true
@@ -206,7 +210,7 @@ public actor PasscodeSetup {
         )
     }
 
-    /// Ends the setup: what it's doing is cancelled, ``states`` end, and nothing can be begun any more.
+    /// Ends the setup: cancels its operations, ends ``states``, and refuses further actions.
     public func end() {
         hasEnded = true
         state.deregistrations.remove(observer)
@@ -214,7 +218,7 @@ public actor PasscodeSetup {
         for listener in listeners.withLock({ $0.values.map { $0 } }) { listener.finish() }
     }
 
-    // MARK: Doing it
+    // MARK: Operations
 
     private func attempt(_ message: SyncStartMessage) async throws {
         let examination = try await examination()
@@ -237,14 +241,14 @@ public actor PasscodeSetup {
             case (.new, .newApplication), (.existing, .joiningEncrypted(passwordWasWrong: false)):
                 return .encrypted(message.passcode)
             case (.existing, .joiningEncrypted(passwordWasWrong: true)):
-                throw StoreSyncError(.wrongPassword, "The passcode isn't the one of \(application). Try again.")
+                throw StoreSyncError(.wrongPassword, "The passcode isn't that of \(application). Try again.")
             case (.new, _):
                 throw StoreSyncError(
                     .applicationChanged,
-                    "Another device has just made \(application). Give the passcode that it has taken."
+                    "Another device has just created \(application). Enter the passcode that was chosen there."
                 )
             case (.existing, _):
-                throw StoreSyncError(.applicationMissing, "There is no data of \(application) any more. Look again.")
+                throw StoreSyncError(.applicationMissing, "There is no data of \(application) any more. Check again.")
             }
         }
         _ = try await run(operation)
@@ -254,7 +258,7 @@ public actor PasscodeSetup {
         try await run(PasscodeExaminationOperation(application, backend: backend, state: state))
     }
 
-    /// Runs an operation to its end, which comes soon if this task is cancelled.
+    /// Runs an operation to its end; cancelling this task cancels the operation.
     private func run<Work: Operation>(_ work: Work, _ options: OperationOptions? = nil) async throws -> Work.Output {
         let handle = supervisor.add(work, options: options)
         running[handle.id] = handle
@@ -277,11 +281,11 @@ public actor PasscodeSetup {
     }
 
     private func refuseAfterEnd() throws(StoreSyncError) {
-        guard !hasEnded else { throw .notExpected("The setup has ended. Make another one.") }
+        guard !hasEnded else { throw .notExpected("The setup has ended. Create another one.") }
     }
 
     private static func reason(_ error: any Error) -> StoreSyncError {
         error as? StoreSyncError
-            ?? StoreSyncError(.busy, "The attempt was ended before it had come to an end. Try again.", cause: error)
+            ?? StoreSyncError(.busy, "The attempt was ended before it was complete. Try again.", cause: error)
     }
 }

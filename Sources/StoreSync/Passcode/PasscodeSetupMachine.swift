@@ -1,9 +1,9 @@
 extension PasscodeSetup {
     /// How far this device is set up.
     public enum SetupState: Sendable, Hashable, CaseIterable {
-        /// Nobody has asked for a setup.
+        /// The setup hasn't been requested.
         case notRequested
-        /// A passcode is needed: ``PasscodeSetup/Status/syncPasscodeState`` says for what.
+        /// A passcode is needed; ``PasscodeSetup/Status/syncPasscodeState`` says what for.
         case syncRequired
         /// A passcode is being tried.
         case syncStarted
@@ -13,25 +13,25 @@ extension PasscodeSetup {
 
     /// What a passcode is needed for.
     public enum SyncPasscodeState: Sendable, Hashable, CaseIterable {
-        /// It isn't known yet: wait.
+        /// Not known yet: the app has to wait.
         case none
-        /// There is no data on the remote: a passcode protects new data.
+        /// The remote has no data: a passcode protects new data.
         case new
-        /// There is data on the remote: its passcode unprotects it, or another one protects new data in its place.
+        /// The remote has data: its passcode unprotects it, or another passcode protects new data that replaces it.
         case existing
     }
 
-    /// Where a setup stands.
+    /// The state of a setup.
     public struct Status: Sendable, CustomStringConvertible {
         /// How far this device is set up.
         public internal(set) var setupState = SetupState.notRequested
         /// What a passcode is needed for.
         public internal(set) var syncPasscodeState = SyncPasscodeState.none
-        /// Why the last attempt ended without success, or what is wrong with what was found.
+        /// Why the last attempt failed, or what is wrong with the application on the remote.
         ///
-        /// Its code is the reason, as programs know it: `wrongPassword`, `corrupt` and `tampered` for damaged data,
-        /// `remoteUnavailable` and `remoteUnauthorized` for the storage, `applicationChanged` for what changed meanwhile,
-        /// `deregistered` with ``StoreSyncError/isSuccessorProven``.
+        /// Its code is the reason for programs: `wrongPassword`, `corrupt` and `tampered` for damaged data,
+        /// `remoteUnavailable` and `remoteUnauthorized` for the storage, `applicationChanged` for a change in the
+        /// meantime, `deregistered` with ``StoreSyncError/isSuccessorProven``.
         public internal(set) var syncError: StoreSyncError?
 
         /// Both states, and the error's code.
@@ -41,22 +41,22 @@ extension PasscodeSetup {
     }
 }
 
-/// The states of a ``PasscodeSetup``, and what may follow on each.
+/// The states of a ``PasscodeSetup``, and the transitions between them.
 ///
-/// It does nothing itself.
+/// It performs no I/O.
 struct PasscodeSetupMachine: Sendable {
     private(set) var status = PasscodeSetup.Status()
-    /// What was found last, about which somebody decides.
+    /// The last examination, which the user's decision is about.
     private var known: PasscodeExamination?
     /// Whether the attempt began on a device that is set up.
     private var wasOngoing = false
 
-    // MARK: Looking
+    // MARK: Examining
 
-    /// Somebody asks what there is.
+    /// An examination was requested.
     mutating func beginExamination() throws(StoreSyncError) {
         switch status.setupState {
-        case .syncStarted: throw .notExpected("A passcode is just being tried. Wait until that has ended.")
+        case .syncStarted: throw .notExpected("A passcode is being tried. Wait until that has ended.")
         case .notRequested:
             status.setupState = .syncRequired
             status.syncPasscodeState = .none
@@ -65,7 +65,7 @@ struct PasscodeSetupMachine: Sendable {
     }
 
     mutating func examined(_ examination: PasscodeExamination) {
-        // Somebody has begun to try a passcode meanwhile: that settles it.
+        // An attempt has started in the meantime. It examines the remote itself, so this result is ignored.
         guard status.setupState != .syncStarted else { return }
         found(examination)
         status.syncError = examination.trouble
@@ -82,22 +82,22 @@ struct PasscodeSetupMachine: Sendable {
             }
     }
 
-    /// Nobody knows what there is; it may be tried again.
+    /// The examination failed; it may be retried.
     mutating func examinationFailed(_ error: StoreSyncError) {
         guard status.setupState == .syncRequired else { return }
         status.syncError = error
     }
 
-    // MARK: Trying
+    // MARK: Trying a passcode
 
-    /// A passcode comes.
+    /// A passcode is to be tried.
     mutating func start(_ action: SyncStartMessage.Action) throws(StoreSyncError) {
         switch (status.setupState, action) {
-        case (.notRequested, _): throw .notExpected("Nobody has asked for the setup yet. Begin it first.")
-        case (.syncStarted, _): throw .notExpected("A passcode is just being tried. Wait until that has ended.")
+        case (.notRequested, _): throw .notExpected("The setup hasn't been requested. Request it first.")
+        case (.syncStarted, _): throw .notExpected("A passcode is being tried. Wait until that has ended.")
         case (.ongoing, .existing): throw .notExpected("This device is set up already.")
         case (.syncRequired, _) where status.syncPasscodeState == .none && !(isMissing && action == .new):
-            throw .notExpected("It isn't known yet what is on the remote. Wait until it is.")
+            throw .notExpected("The remote hasn't been examined yet. Wait until it has been.")
         case (.syncRequired, _), (.ongoing, .new): break
         }
         wasOngoing = status.setupState == .ongoing
@@ -107,37 +107,38 @@ struct PasscodeSetupMachine: Sendable {
 
     private var isMissing: Bool { known?.finding == .missing }
 
-    /// What there is now, right before something is done about it: refuses what nobody has decided about.
+    /// The application was examined right before the attempt: throws if the user's decision doesn't apply to it.
     mutating func examined(_ now: PasscodeExamination, for action: SyncStartMessage.Action) throws(StoreSyncError) {
         let former = known
         found(now)
         switch (action, now.finding) {
         case (.existing, .nothing), (.existing, .missing):
             throw now.trouble
-                ?? StoreSyncError(.applicationMissing, "There is no data on the remote. Take a passcode for new data.")
+                ?? StoreSyncError(.applicationMissing, "The remote has no data. Choose a passcode for new data.")
         case (.existing, _): break
         case (.new, _):
-            // Who knows nothing of it decides about what the device is set up for, or was deregistered from.
+            // Without an earlier examination, the decision is about the application that this device is set up for, or
+            // was deregistered from.
             guard former.map(now.isSame) ?? (now.finding == (wasOngoing ? .current : .existing)) else {
                 throw StoreSyncError(
                     .applicationChanged,
-                    "What is on the remote has changed meanwhile. Nothing of it was changed. Look again, and decide anew."
+                    "The application on the remote has changed in the meantime. Nothing was written. Check it and decide again."
                 )
             }
         }
     }
 
-    /// The passcode was the right one, or protects new data now.
+    /// The passcode was correct, or protects new data now.
     mutating func succeeded() {
         status = PasscodeSetup.Status(setupState: .ongoing, syncPasscodeState: .existing)
         known = nil
     }
 
-    /// The attempt ended without success: every action may be taken again.
+    /// The attempt failed or was cancelled; every action is allowed again.
     ///
     /// - Parameters:
-    ///   - error: Why; `nil` if it was cancelled.
-    ///   - now: What there is, where somebody looked again.
+    ///   - error: The reason; `nil` if the attempt was cancelled.
+    ///   - now: A new examination, if there was one.
     mutating func failed(_ error: StoreSyncError?, now: PasscodeExamination?) {
         if let now { found(now) }
         status.setupState = .syncRequired
@@ -146,7 +147,7 @@ struct PasscodeSetupMachine: Sendable {
 
     /// An operation found out that this device isn't registered any more.
     mutating func deregistered(_ error: StoreSyncError) {
-        // Who is just looking or trying finds out too.
+        // A running examination or attempt detects this itself.
         guard status.setupState == .ongoing else { return }
         status = PasscodeSetup.Status(setupState: .syncRequired, syncPasscodeState: .existing, syncError: error)
         known = nil

@@ -3,17 +3,17 @@ import SyncCryptography
 
 // {"syncStart":{"action":"New","passcode":"correct horse"}}
 //
-// A message without an action is one of before there were actions: it deletes nothing.
+// A message without an action comes from a version without actions: it deletes nothing.
 extension SyncStartMessage {
-    /// The most bytes that a message can have: each of the passcode's bytes written as `\u00XX`, and some room.
+    /// The maximum size of a message in bytes: every byte of the passcode written as `\u00XX`, and some room.
     public static let mostBytes = 6 * (1 << 16) + 1024
 
-    /// The message as a dictionary of its JSON; the passcode is in it, in the clear.
+    /// The message's JSON as a dictionary, which contains the passcode in plaintext.
     public var requestDict: [String: [String: String]] {
         [Key.message: [Key.action: action.rawValue, Key.passcode: writtenPasscode]]
     }
 
-    /// The message's JSON; the passcode is in it, in the clear.
+    /// The message's JSON, which contains the passcode in plaintext.
     public var requestData: String {
         func quoted(_ text: String) -> String {
             var quoted = "\""
@@ -33,7 +33,7 @@ extension SyncStartMessage {
             """
     }
 
-    /// The passcode as it's read again: one line end at its end is dropped then.
+    /// The passcode as it has to be written, since reading drops one line end at its end.
     private var writtenPasscode: String {
         let passcode = passcode.revealed
         return passcode.last == "\n" || passcode.last == "\r\n" ? passcode + "\n" : passcode
@@ -41,10 +41,10 @@ extension SyncStartMessage {
 
     /// Reads a message from its JSON.
     ///
-    /// Nothing may be in it that isn't part of the message, and nothing twice.
+    /// Unknown and repeated fields are refused.
     ///
     /// - Parameter requestData: The JSON.
-    /// - Throws: ``StoreSyncError/Code/invalidMessage`` for anything but a message, which the error doesn't quote;
+    /// - Throws: ``StoreSyncError/Code/invalidMessage`` if the JSON isn't a message, which the error doesn't quote;
     ///   ``StoreSyncError/Code/invalidPassword`` if the passcode can't be one.
     public init(requestData: some Sequence<UInt8>) throws(StoreSyncError) {
         let bytes = Array(requestData.prefix(Self.mostBytes + 1))
@@ -73,7 +73,7 @@ extension SyncStartMessage {
     }
 }
 
-/// Reads the JSON of a message, and nothing else: an object in an object, of strings.
+/// Parses the JSON of a message: an object that contains one object of strings.
 private struct MessageParser {
     private var rest: ArraySlice<UInt8>
 
@@ -86,7 +86,7 @@ private struct MessageParser {
         let fields = try fields()
         try expect("}")
         skipSpace()
-        guard rest.isEmpty else { throw .invalidMessage("Something follows it.") }
+        guard rest.isEmpty else { throw .invalidMessage("Text follows it.") }
         return fields
     }
 
@@ -97,7 +97,7 @@ private struct MessageParser {
         repeat {
             let key = try string()
             guard [SyncStartMessage.Key.action, SyncStartMessage.Key.passcode].contains(key) else {
-                throw .invalidMessage("It has a field that no syncStart has.")
+                throw .invalidMessage("It has an unknown field.")
             }
             try expect(":")
             guard try fields.updateValue(string(), forKey: key) == nil else {
@@ -108,7 +108,7 @@ private struct MessageParser {
         return fields
     }
 
-    /// A string: from quote to quote, the rest is Foundation's.
+    /// Reads a string: this parser finds its end, and Foundation decodes it.
     private mutating func string() throws(StoreSyncError) -> String {
         skipSpace()
         let start = rest
@@ -117,7 +117,7 @@ private struct MessageParser {
             if byte == UInt8(ascii: "\\") { _ = rest.popFirst() }
         }
         let token = Data(start[start.startIndex..<rest.startIndex])
-        // The decoder's own error may quote what it couldn't read.
+        // The decoder's own error isn't passed on, since it may quote the passcode.
         guard let text = try? JSONDecoder().decode(String.self, from: token) else {
             throw .invalidMessage("A string in it can't be read.")
         }

@@ -1,25 +1,25 @@
 import Foundation
 public import SyncCryptography
 
-/// What a ``PasscodeSetup`` is started with: a passcode, and what it's for.
+/// The message that starts a ``PasscodeSetup``: a passcode, and what it's for.
 ///
 /// ```swift
 /// let message = try SyncStartMessage(passcode: "correct horse", action: .existing)
 /// try await setup.start(message)
 /// ```
 ///
-/// The passcode is a secret: no description, dump or mirror shows it. ``requestData`` and ``requestDict`` hold it in the
-/// clear, for whoever has to send the message on.
+/// The passcode is a secret: no description, dump or mirror shows it. ``requestData`` and ``requestDict`` contain it
+/// in plaintext, for apps that have to pass the message on.
 public struct SyncStartMessage: Sendable, Equatable {
     /// What the passcode is for.
     public enum Action: String, Sendable, CaseIterable {
-        /// To protect new data. What exists is deleted, and every other device deregistered.
+        /// Protects new data, deletes the existing data and deregisters every other device.
         case new = "New"
-        /// To unprotect the data that exists.
+        /// Unprotects the existing data.
         case existing = "Existing"
     }
 
-    /// The passcode, which doesn't change.
+    /// The passcode, which is immutable.
     public let passcode: Password
     /// What the passcode is for.
     public var action: Action
@@ -28,7 +28,7 @@ public struct SyncStartMessage: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - passcode: The passcode.
-    ///   - action: What it's for; unless it's said, nothing is deleted.
+    ///   - action: What it's for; the default deletes nothing.
     public init(passcode: Password, action: Action = .existing) {
         self.passcode = passcode
         self.action = action
@@ -37,9 +37,9 @@ public struct SyncStartMessage: Sendable, Equatable {
     /// Creates a message.
     ///
     /// - Parameters:
-    ///   - passcode: The passcode, as a person gave it.
-    ///   - action: What it's for; unless it's said, nothing is deleted.
-    /// - Throws: ``StoreSyncError/Code/invalidPassword`` for what can't be a passcode.
+    ///   - passcode: The passcode, as the user entered it.
+    ///   - action: What it's for; the default deletes nothing.
+    /// - Throws: ``StoreSyncError/Code/invalidPassword`` if the text can't be a passcode.
     public init(passcode: String, action: Action = .existing) throws(StoreSyncError) {
         do {
             self.init(passcode: try Password(passcode), action: action)

@@ -1,23 +1,23 @@
 import RemoteStorage
 import SyncCryptography
 
-/// A document, told apart from others that had or will have its name.
+/// A document, distinguished from former and later documents of the same name.
 ///
-/// Whatever is sealed inside of a document is sealed for this, so what is left of one that was deleted doesn't open in its
-/// successor. The document's info and the file of its integrity key, by which readers tell the two apart, are not.
+/// Files inside a document are sealed for this identity, so leftovers of a deleted document don't open in its
+/// successor. The document's info and the file of its integrity key are not: readers distinguish the two documents by
+/// them.
 struct DocumentIdentity: Sendable, Hashable {
     let document: RemoteIdentifier
     let integrityKey: String
 }
 
-/// What an application's files go through on their way to the remote and back: a seal, or nothing where the application is
-/// unencrypted.
+/// Seals and opens an application's files, or leaves them unchanged if the application is unencrypted.
 struct ApplicationSeal: Sendable, Hashable {
     let application: RemoteIdentifier
     /// `nil` if the application is unencrypted.
     let key: EpochKey?
 
-    /// What a file is, as its seal has it: one that the storage exchanged for another doesn't open.
+    /// The role of a file, to which its seal is bound: a file that the storage exchanged for another doesn't open.
     enum Role: Sendable, Hashable {
         case deviceInfo(RemoteIdentifier)
         case documentInfo(RemoteIdentifier)
@@ -30,11 +30,11 @@ struct ApplicationSeal: Sendable, Hashable {
         case deletedClient(RemoteIdentifier, of: DocumentIdentity)
         case manifest(UploadName, of: DocumentIdentity)
         case file(WholeStoreFile, UploadName, of: DocumentIdentity)
-        /// A store as a delta, to these uploads of the same client, the whole copy first.
+        /// A store as a delta to these uploads of the same client, the whole copy first.
         case delta(UploadName, to: [UploadReference], of: DocumentIdentity)
     }
 
-    /// No file that's read whole is larger, opened.
+    /// The maximum plaintext size, in bytes, of a file that is read as a whole.
     private static let mostBytes = 4 << 20
 
     static func == (left: Self, right: Self) -> Bool { left.application == right.application && left.key == right.key }
@@ -42,18 +42,18 @@ struct ApplicationSeal: Sendable, Hashable {
 
     var isEncrypted: Bool { key != nil }
 
-    /// Seals a small file, where the application is encrypted.
+    /// Seals a small file if the application is encrypted.
     func seal(_ bytes: [UInt8], as role: Role) -> [UInt8] {
         key.map { $0.seal(bytes, as: context(role)) } ?? bytes
     }
 
-    /// Opens a small file, where the application is encrypted.
+    /// Opens a small file if the application is encrypted.
     func open(_ bytes: [UInt8], as role: Role, at path: RemotePath) throws(StoreSyncError) -> [UInt8] {
         guard let key else { return bytes }
         guard EpochKey.isSealed(bytes) else {
             throw StoreSyncError(
                 .tampered,
-                "\(path) on the remote isn't a sealed file, and everything of \(application) is sealed. It is still arriving, or it was planted there."
+                "\(path) on the remote isn't sealed, but every file of \(application) is. It is still arriving, or an attacker put it there."
             )
         }
         do {
@@ -63,7 +63,7 @@ struct ApplicationSeal: Sendable, Hashable {
         }
     }
 
-    /// Why a note that a client was removed from the application counts for nothing; `nil` if it's authentic.
+    /// Why a note on a client's removal from the application is ignored; `nil` if it's authentic.
     func warning(
         ofRemovalNote note: [UInt8],
         on client: RemoteIdentifier,
@@ -72,7 +72,7 @@ struct ApplicationSeal: Sendable, Hashable {
         warning(of: note, as: .removedClient(client), at: hierarchy.deletedClient(client))
     }
 
-    /// Why a note that a client was removed from a document counts for nothing; `nil` if it's authentic.
+    /// Why a note on a client's removal from a document is ignored; `nil` if it's authentic.
     func warning(
         ofRemovalNote note: [UInt8],
         on client: RemoteIdentifier,
@@ -91,12 +91,12 @@ struct ApplicationSeal: Sendable, Hashable {
         _ hierarchy: ApplicationHierarchy
     ) throws(StoreSyncError) -> DocumentInfo {
         let path = hierarchy.deletedDocument(document)
-        // TICoreDataSync's own are whatever it wrote.
+        // TICoreDataSync's own notes may have any content.
         guard isEncrypted else { return (try? DocumentInfo(note, at: path)) ?? DocumentInfo(deleted: document) }
         return try DocumentInfo(open(note, as: .deletedDocument(document), at: path), at: path)
     }
 
-    /// Whether a note says authentically that the document of an integrity key was deleted.
+    /// Whether an authentic note says that the document with an integrity key was deleted.
     func saysDeleted(
         _ note: [UInt8]?,
         _ integrityKey: String,
@@ -112,7 +112,7 @@ struct ApplicationSeal: Sendable, Hashable {
             _ = try open(note, as: role, at: path)
             return nil
         } catch {
-            return "\(path) on the remote isn't authentic, so it counts for nothing: \(error.message)"
+            return "\(path) on the remote isn't authentic, so it is ignored: \(error.message)"
         }
     }
 
@@ -142,7 +142,7 @@ struct ApplicationSeal: Sendable, Hashable {
 }
 
 extension ApplicationSeal.Role {
-    /// The word by which the format knows the role.
+    /// The role's name in the file format.
     fileprivate var word: String {
         switch self {
         case .deviceInfo: "deviceInfo"
@@ -153,7 +153,7 @@ extension ApplicationSeal.Role {
         case .deletedClient: "deletedClient"
         case .manifest: "manifest"
         case .file(let file, _, _): file.rawValue
-        // How many it builds on, and the last of them: nowhere else does it open.
+        // The number of bases and the last of them: the delta opens only on top of these.
         case .delta(_, let bases, _):
             "\(DocumentHierarchy.deltaName) \(bases.count)"
                 + (bases.last.map { " \($0.generation)-\($0.upload)" } ?? "")

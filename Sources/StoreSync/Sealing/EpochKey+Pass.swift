@@ -7,13 +7,13 @@ extension EpochKey {
     ///
     /// - Parameters:
     ///   - content: The sealed file.
-    ///   - context: What it must be.
-    ///   - salt: The salt that it must have, where that is known.
-    ///   - prefix: What of it was opened before: `content` is what comes after that.
-    ///   - onChunk: Is told of each chunk but the last before it's given; must not block.
-    ///   - body: Reads what is given to its end.
-    /// - Returns: What the pass came to.
-    /// - Throws: What `body` throws, `CryptographyError`, and `CancellationError` where the pass was left before its end.
+    ///   - context: The context that it must be sealed for.
+    ///   - salt: The salt that it must have; `nil` if unknown.
+    ///   - prefix: The part that was opened before; `content` starts after it.
+    ///   - onChunk: Called with each chunk but the last, before `body` gets it; must not block.
+    ///   - body: Reads the opened content to its end.
+    /// - Returns: The summary of the pass.
+    /// - Throws: What `body` throws, `CryptographyError`, and `CancellationError` if `body` didn't read to the end.
     func pass(
         over content: RemoteContent,
         as context: SealedContext,

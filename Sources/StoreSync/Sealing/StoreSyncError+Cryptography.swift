@@ -2,7 +2,7 @@ import RemoteStorage
 import SyncCryptography
 
 extension StoreSyncError {
-    /// What an error of a seal or a password means for whoever synchronizes.
+    /// Translates an error of a seal or a password.
     init(_ error: CryptographyError, at path: RemotePath? = nil) {
         let place = path.map { " (\($0) on the remote)" } ?? ""
         self.init(Self.code(for: error.code), error.message + place, cause: error)

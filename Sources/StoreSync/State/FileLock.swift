@@ -1,15 +1,15 @@
 import Foundation
 
-/// A lock between processes, and between instances in one, that ends with the process that holds it at the latest.
+/// A lock between processes, and between instances in one process; it ends with its process at the latest.
 final class FileLock: Sendable {
-    /// Whether others may hold the lock too.
+    /// Whether other instances may hold the lock at the same time.
     enum Mode: Sendable {
         case shared, exclusive
     }
 
     /// What is locked.
     enum Subject: Sendable {
-        /// A device's identity in an application: shared by whoever uses it, exclusive for whoever changes it.
+        /// A device's identity in an application: shared by operations that use it, exclusive for changing it.
         case application(ApplicationKey)
         /// Synchronizing an application's keychain.
         case keychain(ApplicationKey)
@@ -18,7 +18,7 @@ final class FileLock: Sendable {
         /// A local store, by its canonical path.
         case store(String)
 
-        /// The name that the lock is kept under: no two subjects have the same, whatever characters theirs hold.
+        /// The lock's name, which is unique for each subject, whatever characters its identifiers contain.
         var name: String {
             let parts =
                 switch self {
@@ -43,7 +43,7 @@ final class FileLock: Sendable {
 
     private let handle: FileHandle
 
-    /// Takes the lock, or throws ``StoreSyncError/Code/busy`` at once if somebody has it.
+    /// Takes the lock, or throws ``StoreSyncError/Code/busy`` at once if another operation holds it.
     init(at url: URL, _ subject: Subject, _ mode: Mode) throws {
         handle = try Self.open(url)
         guard try Self.lock(handle, url, (mode == .shared ? LOCK_SH : LOCK_EX) | LOCK_NB) else {
@@ -66,7 +66,7 @@ final class FileLock: Sendable {
         return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
 
-    /// Whether the lock was taken; not, if somebody else has it and `operation` doesn't wait.
+    /// Takes the lock; returns `false` if it's held elsewhere and `operation` doesn't wait.
     private static func lock(_ handle: FileHandle, _ url: URL, _ operation: Int32) throws -> Bool {
         while flock(handle.fileDescriptor, operation) != 0 {
             switch errno {
@@ -78,9 +78,9 @@ final class FileLock: Sendable {
         return true
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     ///
-    /// What happens anyway when the last reference goes.
+    /// This also happens when the last reference to this object is released.
     func release() {
         _ = flock(handle.fileDescriptor, LOCK_UN)
     }

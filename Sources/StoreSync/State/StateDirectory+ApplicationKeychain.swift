@@ -3,15 +3,17 @@ import Keychain
 import SyncCryptography
 import ThreadSupport
 
-/// Each application on each remote has a keychain of its own, `keychains/<digest>.sqlite`, since all its synchronizable items travel.
-/// It opens by the same secret as the one with the master keys.
+/// The keychains of applications: `keychains/<digest>.sqlite`, one for each application on each remote.
+///
+/// They are separate, since all synchronizable items of a keychain are synchronized. The secret that opens the keychain
+/// with the master keys opens them too.
 extension StateDirectory {
-    /// An application's keychain, which is made where there is none.
+    /// Opens an application's keychain, and creates it if it doesn't exist.
     ///
     /// - Parameters:
     ///   - key: The application.
-    ///   - entitlements: Which access groups are the caller's; `nil` for none, which is enough to merge.
-    ///   - executor: Where files block.
+    ///   - entitlements: The caller's access groups; `nil` for none, which is enough to merge.
+    ///   - executor: Runs blocking file operations.
     /// - Returns: The keychain, unlocked.
     /// - Throws: `KeychainError`, ``StoreSyncError``.
     func keychain(
@@ -42,13 +44,13 @@ extension StateDirectory {
         return keychain
     }
 
-    /// Whether an application's keychain has, or had, anything that other devices have to know.
+    /// Whether an application's keychain has, or had, items that other devices have to know.
     func hasSynchronizableItems(for key: ApplicationKey, on executor: (any TaskExecutor)?) async throws -> Bool {
         guard hasKeychain(for: key) else { return false }
         return try await keychain(for: key, entitlements: nil, on: executor).isSynchronized()
     }
 
-    /// Empties an application's keychain on this device, because what it belonged to was made anew.
+    /// Empties an application's keychain on this device, because the application was replaced.
     func blitzKeychain(of key: ApplicationKey, on executor: (any TaskExecutor)?) async throws {
         guard hasKeychain(for: key) else { return }
         try await keychain(for: key, entitlements: nil, on: executor).blitzAll()
@@ -59,7 +61,7 @@ extension StateDirectory {
     }
 
     private func applicationKeychainURL(for key: ApplicationKey) -> URL {
-        // Identities hold characters that names can't.
+        // Identities may contain characters that file names can't.
         var hasher = ContentRootHasher()
         hasher.update(Array([key.remote, key.application].joined(separator: "\0").utf8))
         return url.appending(path: "keychains").appending(path: "\(hasher.finalize()).sqlite")

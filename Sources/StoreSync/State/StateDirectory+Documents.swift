@@ -2,14 +2,14 @@ import GRDB
 import RemoteStorage
 import SyncCryptography
 
-/// What is remembered of documents: their keys, and which of their uploads were opened.
+/// This device's memory of documents: their integrity keys, and which of their uploads it has opened.
 extension StateDirectory {
     /// The integrity key of a document, if this device has registered with it.
     func integrityKey(for key: DocumentKey) throws -> String? {
         try read { try StateSchema.fetch(String.self, $0, "integrityKey", key) }
     }
 
-    /// The integrity keys that a document had before: none of them is ever the document's again.
+    /// The former integrity keys of a document, none of which becomes valid again.
     func formerIntegrityKeys(for key: DocumentKey) throws -> [String] {
         try read { try StateSchema.fetch([String].self, $0, "formerIntegrityKeys", key) ?? [] }
     }
@@ -26,20 +26,22 @@ extension StateDirectory {
         return isEncrypted && !info.predecessors.contains(remembered)
     }
 
-    /// Digests of the notes on this client's removal from a document that this device has acted upon.
+    /// Digests of the notes on this client's removal from a document that this device has processed.
     ///
-    /// The storage may put such a note back.
+    /// An untrusted storage may restore such a note.
     func formerRemovalNotes(for key: DocumentKey) throws -> Set<String> {
         try read { try StateSchema.fetch(Set<String>.self, $0, "formerRemovalNotes", key) ?? [] }
     }
 
-    /// Notes that a note on this client's removal was acted upon.
+    /// Remembers that a note on this client's removal was processed.
     func addFormerRemovalNote(_ digest: String, for key: DocumentKey) throws {
         let notes = try formerRemovalNotes(for: key).union([digest])
         try write("removal note") { try StateSchema.save(notes, $0, "formerRemovalNotes", key) }
     }
 
-    /// Remembers a document's integrity key, and that the keys of its predecessors, the remembered one among them, are former ones.
+    /// Remembers a document's integrity key.
+    ///
+    /// The key that was remembered so far, and the keys of the document's predecessors, become former keys.
     func setIntegrityKey(_ integrityKey: String, after predecessors: [String] = [], for key: DocumentKey) throws {
         let (current, former) = (try self.integrityKey(for: key), try formerIntegrityKeys(for: key))
         let next = (predecessors + [current].compactMap(\.self)).reduce(into: former.filter { $0 != integrityKey }) {
@@ -52,17 +54,17 @@ extension StateDirectory {
         }
     }
 
-    /// What this device has opened of the document that has this integrity key.
+    /// The uploads that this device has opened of the document with this integrity key.
     func rollbackMemory(for key: DocumentKey, _ integrityKey: String) throws -> RollbackMemory {
         try read { try StateSchema.fetchMemory($0, key, integrityKey) }
     }
 
-    /// Uploads of which verification found that a file is missing or damaged: no push relies on them.
+    /// The uploads in which verification found a missing or damaged file: no push relies on them.
     func damagedUploads(for key: DocumentKey) throws -> Set<UploadName> {
         try read { try StateSchema.fetch(Set<UploadName>.self, $0, "damagedUploads", key) ?? [] }
     }
 
-    /// Remembers which uploads verification has found damaged, in place of its former findings.
+    /// Replaces the remembered uploads that verification has found damaged.
     func setDamagedUploads(_ uploads: Set<UploadName>, for key: DocumentKey) throws {
         guard try damagedUploads(for: key) != uploads else { return }
         try write("damaged uploads") { try StateSchema.save(uploads, $0, "damagedUploads", key) }
@@ -72,21 +74,21 @@ extension StateDirectory {
 // MARK: - Uploads
 
 extension StateDirectory {
-    /// This device's uploads to a document, published or not, the oldest first; those of one client where that is given.
+    /// This device's uploads to a document, published or not, the oldest first; of all clients if `client` is `nil`.
     func uploads(for key: DocumentKey, client: RemoteIdentifier? = nil) throws -> [UploadRecord] {
         try read { try StateSchema.fetchUploads($0, key, client: client) }
     }
 
-    /// Notes an upload before any of it is on the remote.
+    /// Remembers an upload before any of its files is on the remote.
     func recordUpload(_ upload: UploadRecord) throws {
         try write("upload") { try StateSchema.save(upload, $0) }
     }
 
-    /// The upload is published: what its store equals now is remembered with it.
+    /// Remembers that an upload was published, and the new record of its store.
     ///
     /// - Parameters:
     ///   - upload: The upload.
-    ///   - missing: Remembered uploads that the remote doesn't have, which the user gives up.
+    ///   - missing: Remembered uploads that are missing on the remote, and that the user accepts as lost.
     /// - Throws: ``StoreSyncError``.
     func commitPush(_ upload: UploadRecord, givingUp missing: [UploadName] = []) throws {
         try write("push") { try Self.commit(upload, givingUp: missing, $0) }
@@ -98,7 +100,7 @@ extension StateDirectory {
         published.store = nil
         try StateSchema.save(published, db)
         guard var store = upload.store else { return }
-        // That the store has to be replaced may have been found out since.
+        // Since the upload was recorded, the store may have been marked for replacement.
         let current = try StateSchema.fetchStores(db, store.document).first { $0.path == store.path }
         store.mustReplace = current?.mustReplace ?? false
         try settle(store, db)
@@ -108,7 +110,7 @@ extension StateDirectory {
         try StateSchema.save(memory, db, upload.document, store.integrityKey)
     }
 
-    /// Saves what a store is now; whatever this device was about to make of it is over.
+    /// Saves a store's record; pending uploads of the store no longer change it.
     private static func settle(_ store: StoreRecord, _ db: Database) throws {
         try StateSchema.save(store, db)
         for var upload in try StateSchema.fetchUploads(db, store.document) where upload.store?.path == store.path {
@@ -117,17 +119,17 @@ extension StateDirectory {
         }
     }
 
-    /// Remembers pushes that were published, as their manifests show, but cut off before they were remembered.
+    /// Remembers pushes that were interrupted after they were published, as their manifests show.
     ///
     /// - Parameters:
-    ///   - manifests: The manifests that open.
+    ///   - manifests: The manifests that could be opened.
     ///   - key: The document.
     /// - Throws: ``StoreSyncError``.
     func adoptInterruptedUploads(_ manifests: [StoreManifest], document key: DocumentKey) throws {
         for var upload in try uploads(for: key) where !upload.isPublished {
             guard let manifest = manifests.first(where: { $0.name == upload.name }) else { continue }
             if manifest.hasContent(of: upload) {
-                // It was begun before the pull that is noted there.
+                // The push began before the pull that the current record notes as pending, so the pull stays pending.
                 let pending = try upload.store.flatMap { try store(at: $0.path, document: key)?.pending }
                 upload.store?.pending = pending
                 try commitPush(upload)
@@ -141,7 +143,7 @@ extension StateDirectory {
 
     /// The uploads of a store whose files are all on the remote, and whose manifests may have been published.
     ///
-    /// The store had their content and was only edited since, so it contains them.
+    /// The store had their content and has only been edited since, so it contains them.
     func openUploads(of store: StoreRecord) throws -> Set<UploadName> {
         let open = try uploads(for: store.document).filter { $0.store?.path == store.path && $0.contentRoot != nil }
         return Set(open.map(\.name))
@@ -151,17 +153,17 @@ extension StateDirectory {
 // MARK: - Local stores
 
 extension StateDirectory {
-    /// What is remembered of every local store of a document.
+    /// The records of all local stores of a document.
     func stores(of key: DocumentKey) throws -> [StoreRecord] {
         try read { try StateSchema.fetchStores($0, key) }
     }
 
-    /// What is remembered of the local store at a path.
+    /// The record of the local store at a path.
     func store(at path: String, document key: DocumentKey) throws -> StoreRecord? {
         try stores(of: key).first { $0.path == path }
     }
 
-    /// Notes that every local store of a document has to be replaced before it may be pushed again.
+    /// Remembers that every local store of a document has to be replaced before it may be pushed again.
     func markStoresForReplacement(document key: DocumentKey) throws {
         try write("stores to replace") { db in
             for var store in try StateSchema.fetchStores(db, key) {
@@ -171,12 +173,13 @@ extension StateDirectory {
         }
     }
 
-    /// A store is where `store` says now.
+    /// Remembers that a store was moved to the path in `store`.
     ///
     /// - Parameters:
-    ///   - path: Where it was.
-    ///   - store: What is remembered of it.
-    ///   - other: What is remembered of the store that was there, if that is at `path` now; else that is forgotten.
+    ///   - path: The store's former path.
+    ///   - store: The store's record, with its new path.
+    ///   - other: The record of the store that was at the new path, if that store is at `path` now; `nil` discards the
+    ///     record.
     /// - Throws: ``StoreSyncError``.
     func moveStore(from path: String, to store: StoreRecord, exchangingWith other: StoreRecord?) throws {
         try write("moved store") { db in
@@ -198,14 +201,14 @@ extension StateDirectory {
         }
     }
 
-    /// Notes what a local store is about to become.
+    /// Remembers the content that a pull is about to give to a local store.
     func beginPull(_ future: StoreRecord) throws {
         guard let root = future.contentRoot else { return }
         try write("pull begun") { db in
             var store =
                 try StateSchema.fetchStores(db, future.document).first { $0.path == future.path }
                 ?? StoreRecord(path: future.path, document: future.document, integrityKey: future.integrityKey)
-            // From here on another file may be at its path, and its number may become another file's.
+            // From now on another file may be at the path, and the file system may reuse the former file's number.
             store.file = nil
             store.pending = StoreRecord.Pending(
                 contentRoot: root,
@@ -217,19 +220,19 @@ extension StateDirectory {
         }
     }
 
-    /// Notes what a pull that was cut off has made of a store, as the store's content shows.
+    /// Remembers the result of an interrupted pull, as the store's content shows it.
     ///
     /// - Parameters:
-    ///   - store: What is remembered of the store.
+    ///   - store: The store's record.
     ///   - root: Digest of its content.
-    /// - Returns: What is remembered from now on.
+    /// - Returns: The store's record from now on.
     /// - Throws: ``StoreSyncError``.
     @discardableResult
     func settlePull(of store: StoreRecord, contentRoot root: ContentRoot) throws -> StoreRecord {
         guard store.pending != nil else { return store }
         let settled = store.settled(for: root.description)
         try write("pull") { db in
-            // If it may have been replaced, it doesn't contain what was being pushed from it.
+            // If the store may have been replaced, it doesn't contain the uploads that were pending from it.
             if store.contentRoot == root.description {
                 try StateSchema.save(settled, db)
             } else {
@@ -239,12 +242,12 @@ extension StateDirectory {
         return settled
     }
 
-    /// A local store was replaced: what it is now is remembered, and what was opened.
+    /// Remembers that a local store was replaced, and which upload was opened.
     ///
     /// - Parameters:
-    ///   - store: What it is now.
-    ///   - isIncluded: Whether an upload that this device has opened before includes what it is now.
-    ///   - missing: Remembered uploads that the remote doesn't have, which the user gives up.
+    ///   - store: The store's new record.
+    ///   - isIncluded: Whether an upload that this device has opened before includes the store's new base.
+    ///   - missing: Remembered uploads that are missing on the remote, and that the user accepts as lost.
     /// - Throws: ``StoreSyncError``.
     func commitPull(_ store: StoreRecord, isIncluded: Bool = false, givingUp missing: [UploadName] = []) throws {
         try write("pull") { db in

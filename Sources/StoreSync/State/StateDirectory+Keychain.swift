@@ -3,8 +3,9 @@ import Keychain
 import SyncCryptography
 import ThreadSupport
 
-/// The master keys of applications are in a keychain of the device's own: `keychain.sqlite`, opened by a secret beside it. So a
-/// password is asked once on each device.
+/// The device's own keychain, `keychain.sqlite`, which holds the master keys of applications.
+///
+/// A secret beside it opens it, so each device asks for a password only once.
 extension StateDirectory {
     /// The master key of an epoch of an application, if this device has it.
     func masterKey(
@@ -21,7 +22,7 @@ extension StateDirectory {
         }
     }
 
-    /// Keeps the master key of an application, and gives up those of its former epochs with the items of its keychain.
+    /// Saves an application's master key, and deletes those of its former epochs with the items of its keychain.
     func keep(
         _ masterKey: MasterKey,
         for key: ApplicationKey,
@@ -39,12 +40,12 @@ extension StateDirectory {
         let all = KeychainQuery(service: item.service)
         let former = try await keychain.copyMatching(all).map(\.item).filter { $0.account != item.account }
         guard !former.isEmpty else { return }
-        // First what they belong to: if this ends in between, the next time finds the keys still there.
+        // The items go first: if this is interrupted, the next call still finds the former keys and deletes both.
         try await blitzKeychain(of: key, on: executor)
         for item in former { try await keychain.blitz(KeychainQuery(item)) }
     }
 
-    /// Gives up the master key of an epoch of an application, and before that the items of its keychain.
+    /// Deletes the items of an application's keychain, and then the master key of an epoch of the application.
     func giveUpKeys(of key: ApplicationKey, epoch: String, on executor: (any TaskExecutor)?) async throws {
         guard try await masterKey(for: key, epoch: epoch, on: executor) != nil else { return }
         try await blitzKeychain(of: key, on: executor)
@@ -65,7 +66,7 @@ extension StateDirectory {
         )
         try await keychain.unlock(with: .deviceSecret(in: url))
         return openKeychain.withLock { open in
-            // Somebody else may have opened it meanwhile.
+            // Another task may have opened it in the meantime.
             if open == nil { open = keychain }
             return open ?? keychain
         }
@@ -79,7 +80,7 @@ extension ApplicationKey {
 }
 
 extension StoreSyncError {
-    /// What an error of this device's keychain means.
+    /// Translates an error of this device's keychain.
     init(_ error: KeychainError) {
         self.init(Self.code(for: error.code), "This device's keychain: \(error.message)", cause: error)
     }

@@ -1,11 +1,12 @@
 import Foundation
 
-/// Finding what is remembered of a store that was moved.
+/// Finds the record of a store that was moved.
 extension StateDirectory {
-    /// What is remembered of a store, also if it was moved since; that is remembered under its present path from then on.
+    /// Returns the record of a store, and updates the record's path if the store was moved.
     ///
-    /// It's the record of that very file; else of that path; else, if the file of the only record of the document is gone, that
-    /// one. (A store that equals what was last pushed or pulled is recognised by its content, once that was digested.)
+    /// It's the record of the same file; otherwise of the same path; otherwise the document's only record, if the file
+    /// at that record's path is missing. (A store that equals its last push or pull is recognized by its content, once
+    /// the content has been digested.)
     @discardableResult
     func locate(_ store: LocalStore, document key: DocumentKey) throws -> StoreRecord? {
         let records = try stores(of: key)
@@ -24,9 +25,9 @@ extension StateDirectory {
         return record
     }
 
-    /// Whether the file of a record can be elsewhere: nothing is at its path, or the file of another record.
+    /// Whether a record's file may have been moved: its path has no file, or the file of another record.
     ///
-    /// Where a program has replaced the file, the file system may give its number to the next file that is made.
+    /// Equal file numbers aren't enough: if a program has replaced the file, the file system may reuse its number.
     private func wasMoved(_ record: StoreRecord, _ records: [StoreRecord]) -> Bool {
         guard let there = FileIdentity(atPath: record.path) else { return isGone(record.path) }
         return records.contains { $0.path != record.path && $0.file == there }

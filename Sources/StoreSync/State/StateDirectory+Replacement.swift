@@ -2,29 +2,29 @@ import Foundation
 import GRDB
 import ThreadSupport
 
-/// An application that this device is making anew, noted before anything of it is on the remote.
+/// An application that this device is creating again, remembered before any of its files is on the remote.
 struct BegunReplacement: Hashable, Sendable, Codable {
     /// The epoch of the new application.
     var epoch: String
-    /// This device, as the new application knows it.
+    /// This device's identifier in the new application.
     var client: String
-    /// The epoch whose keys prove the successor; `nil` where this device has none.
+    /// The epoch whose keys prove the successor; `nil` if this device has none.
     var formerEpoch: String?
 }
 
 extension StateDirectory {
-    /// The application that this device began to make anew and hasn't finished, if there is one.
+    /// The replacement of an application that this device has begun and not finished, if there is one.
     func begunReplacement(for key: ApplicationKey) throws -> BegunReplacement? {
         try read { try StateSchema.fetch(BegunReplacement?.self, $0, "replacement", key) ?? nil }
     }
 
-    /// Notes an application that is about to be made anew, or, with `nil`, that nothing is left to do.
+    /// Remembers a replacement that is about to begin, or, with `nil`, that none is pending.
     func noteReplacement(_ replacement: BegunReplacement?, for key: ApplicationKey) throws {
         guard try begunReplacement(for: key) != replacement else { return }
         try write("replacement") { try StateSchema.save(replacement, $0, "replacement", key) }
     }
 
-    /// The application stands: this device is its client, and what it knew of the former one's documents is void.
+    /// Remembers this device's registration with the new application, and forgets the former application's documents.
     func commitReplacement(_ replacement: BegunReplacement, _ pin: ApplicationPin, for key: ApplicationKey) throws {
         try write("replaced application") { db in
             let arguments: StatementArguments = [key.remote, key.application]
@@ -42,7 +42,7 @@ extension StateDirectory {
     }
 }
 
-/// Who wants to know that this device isn't registered any more, whichever operation finds it out.
+/// The observers to call when any operation detects that this device isn't registered any more.
 struct DeregistrationObservers: Sendable {
     typealias Observer = @Sendable (StoreSyncError) async -> Void
 

@@ -3,26 +3,26 @@ import GRDB
 import Keychain
 import ThreadSupport
 
-/// This device's memory: who it is, what it has seen, what it's about to do.
+/// This device's memory: its client identifiers, what it has seen, and its pending work.
 ///
 /// Two state directories are two devices.
 ///
-/// It's an SQLite database, and files that are locked. Losing it costs a new client identifier, the memory of
-/// rollbacks, and the keys of encrypted applications, which their passwords give back; never data. What isn't `async` here
-/// blocks; operations call it on an executor made for that.
+/// It's an SQLite database, and lock files. Losing it costs a new client identifier, the memory of rollbacks, and the
+/// keys of encrypted applications, which their passwords give back; it never costs data. Methods that aren't `async`
+/// block, so operations call them on an executor for blocking calls.
 public final class StateDirectory: Sendable {
-    /// Called with the name of every change, before and after it's committed: where tests look at what a crash leaves.
+    /// Called with the name of every change, before and after the commit, so that tests can simulate a crash there.
     package typealias WriteHook = @Sendable (_ change: String) throws -> Void
 
     let url: URL
     private let database: DatabaseQueue
     let hook: WriteHook
-    /// The keychain, once it has been needed.
+    /// The keychain, which is opened at its first use.
     let openKeychain = Locked<FileKeychain?>(nil)
-    /// Who is told when an operation finds out that this device isn't registered any more.
+    /// The observers to call when an operation detects that this device isn't registered any more.
     let deregistrations = DeregistrationObservers()
 
-    /// Opens a state directory, and makes it where there is none, with mode 0700.
+    /// Opens a state directory, and creates it with mode 0700 if it doesn't exist.
     ///
     /// - Parameter url: The directory.
     /// - Throws: ``StoreSyncError`` with code `cannotWrite`, `corrupt`, or `unsupportedFormat` if a newer version wrote it.
@@ -38,16 +38,16 @@ public final class StateDirectory: Sendable {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.prepareDatabase { db in
-            // A rollback journal, not a WAL: a state directory that is copied while it's closed is one file, but for an
-            // empty journal. A commit is the end of the journal. Its deletion may be undone by a power cut, since SQLite
-            // doesn't sync the directory after it, and the commit with it; its truncation is synced.
+            // A rollback journal, not a WAL: the closed database is one file and an empty journal, and can be copied.
+            // Ending the journal commits. A power cut may undo the journal's deletion, and the commit with it, since
+            // SQLite doesn't sync the directory afterwards. SQLite does sync the journal's truncation.
             try db.execute(sql: "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL")
         }
         do {
-            // One process at a time makes the tables.
+            // One process at a time creates the tables.
             let opening = try FileLock(waitingAt: url.appending(path: "locks/opening"))
             defer { opening.release() }
-            // SQLite alone opens the file, since closing another descriptor would drop the locks of this process on it.
+            // Only SQLite opens the file, since closing another descriptor would drop this process's locks on it.
             database = try DatabaseQueue(path: file, configuration: configuration)
             guard chmod(file, 0o600) == 0 else { throw StoreSyncError(writing: file, errno: errno) }
             try StateSchema.migrate(database)
@@ -75,7 +75,7 @@ public final class StateDirectory: Sendable {
         } catch {
             throw StoreSyncError(
                 .cannotWrite,
-                "The state directory \(url.path) can't be made on this device. Choose another with --state, or check its permissions.",
+                "The state directory \(url.path) can't be created on this device. Choose another with --state, or check its permissions.",
                 cause: error
             )
         }
@@ -91,7 +91,7 @@ public final class StateDirectory: Sendable {
         }
     }
 
-    /// Changes the memory in one transaction, which is on the disk when this returns.
+    /// Changes the database in one transaction, which is on disk when this returns.
     @discardableResult
     func write<Value>(_ change: String, _ body: (Database) throws -> Value) throws -> Value {
         try hook("before \(change)")
@@ -116,9 +116,9 @@ public final class StateDirectory: Sendable {
 
     // MARK: Locks
 
-    /// Takes a lock, or throws ``StoreSyncError/Code/busy`` at once if somebody has it.
+    /// Takes a lock, or throws ``StoreSyncError/Code/busy`` at once if another operation holds it.
     func lock(_ subject: FileLock.Subject, _ mode: FileLock.Mode) throws -> FileLock {
-        // A number for each name, since names hold whatever a path can.
+        // Lock files are numbered, since a name may contain any character of a path.
         let number = try database.write { db in
             try db.execute(sql: "INSERT OR IGNORE INTO lockName (name) VALUES (?)", arguments: [subject.name])
             return try Int64.fetchOne(db, sql: "SELECT id FROM lockName WHERE name = ?", arguments: [subject.name]) ?? 0
@@ -128,7 +128,7 @@ public final class StateDirectory: Sendable {
 
     // MARK: The applied sets of local stores
 
-    /// Where the applied sets of a local store are kept.
+    /// The directory that holds the applied sets of a local store.
     func appliedSets(for path: String, in document: DocumentKey) -> AppliedSetsDirectory {
         AppliedSetsDirectory(
             url.appending(path: "applied", directoryHint: .isDirectory),
@@ -146,7 +146,7 @@ extension StateDirectory {
         try read { try Self.client($0, key) }
     }
 
-    /// This device's identifier in an application, made now if it has none: by one process, however many ask.
+    /// This device's identifier in an application; if it has none, exactly one process creates it.
     func clientIdentifier(for key: ApplicationKey) throws -> String {
         if let client = try peekClientIdentifier(for: key) { return client }
         return try write("client identifier") { db in
@@ -155,7 +155,7 @@ extension StateDirectory {
         }
     }
 
-    /// Takes a new identifier in an application; the former one isn't used again.
+    /// Creates a new identifier in an application; the former one isn't used again.
     func replaceClientIdentifier(for key: ApplicationKey) throws -> String {
         try write("new client identifier") { try Self.makeClient($0, key) }
     }
@@ -177,19 +177,19 @@ extension StateDirectory {
         return client
     }
 
-    /// What this device knows of an application, if it has registered with it.
+    /// What this device knows of an application; `nil` if it hasn't registered with it.
     func pin(for key: ApplicationKey) throws -> ApplicationPin? {
         try read { try StateSchema.fetch(ApplicationPin.self, $0, "pin", key) }
     }
 
-    /// Remembers what an application is.
+    /// Remembers what this device knows of an application.
     func setPin(_ pin: ApplicationPin, for key: ApplicationKey) throws {
         guard try self.pin(for: key) != pin else { return }
         try write("pin") { db in
             var pin = pin
             if let former = try StateSchema.fetch(ApplicationPin.self, db, "pin", key) {
                 if former.epoch == pin.epoch {
-                    // Another process may have seen a later password meanwhile.
+                    // Another process may have seen a later password in the meantime.
                     pin.passwordVersion = [former.passwordVersion, pin.passwordVersion].compactMap { $0 }.max()
                 } else {
                     try Self.forgetDocuments(of: key, db)
@@ -199,8 +199,9 @@ extension StateDirectory {
         }
     }
 
-    /// The user has set this device up with another application of that name: what is known of the former one's documents is void,
-    /// and their stores have to be replaced.
+    /// Discards what is known of the former application's documents, and marks their stores for replacement.
+    ///
+    /// The user has set up this device with another application of the same name.
     private static func forgetDocuments(of key: ApplicationKey, _ db: Database) throws {
         for var store in try StateSchema.fetchStores(db, key) {
             store.mustReplace = true
@@ -212,7 +213,7 @@ extension StateDirectory {
         )
     }
 
-    /// Remembers how many passwords an application has had, if it's the one that this device knows.
+    /// Remembers how many passwords an application has had, if this device knows it in this epoch.
     func notePasswordVersion(_ version: UInt32, epoch: UUID, for key: ApplicationKey) throws {
         try write("password version") { db in
             guard var pin = try StateSchema.fetch(ApplicationPin.self, db, "pin", key), pin.isEncrypted,
@@ -234,17 +235,17 @@ extension StateDirectory {
         try write("keychain memory") { try StateSchema.save(memory, $0, "keychainMemory", key) }
     }
 
-    /// The epoch of the application that this device began to make in its place, if it has.
+    /// The epoch of the application that this device began to create in place, if there is one.
     func begunEpoch(for key: ApplicationKey) throws -> String? {
         try read { try StateSchema.fetch(String.self, $0, "begunEpoch", key) }
     }
 
-    /// Remembers what application is about to be made in its place.
+    /// Remembers the epoch of an application that is about to be created in place.
     func noteBegun(epoch: String, for key: ApplicationKey) throws {
         try write("begun epoch") { try StateSchema.save(epoch, $0, "begunEpoch", key) }
     }
 
-    /// The names under which applications were put together and not yet moved or removed.
+    /// The names of staging directories that were neither moved into place nor removed yet.
     func stagings(for key: ApplicationKey) throws -> [String] {
         try read { db in
             try String.fetchAll(
@@ -255,7 +256,7 @@ extension StateDirectory {
         }
     }
 
-    /// Remembers a name before anything is put there.
+    /// Remembers a staging directory's name before anything is written there.
     func recordStaging(name: String, for key: ApplicationKey) throws {
         try write("staging") { db in
             try db.execute(
@@ -265,7 +266,7 @@ extension StateDirectory {
         }
     }
 
-    /// Forgets a name where nothing is any more.
+    /// Forgets the name of a staging directory that doesn't exist any more.
     func forgetStaging(name: String, for key: ApplicationKey) throws {
         try write("staging removed") { db in
             try db.execute(

@@ -1,6 +1,6 @@
 import RemoteStorage
 
-/// What this device's memory of an application is kept under.
+/// The key of an application in this device's memory.
 public struct ApplicationKey: Hashable, Sendable, Codable {
     /// The identity of the backend.
     var remote: String
@@ -8,7 +8,7 @@ public struct ApplicationKey: Hashable, Sendable, Codable {
     var application: String
 }
 
-/// What this device's memory of a document is kept under.
+/// The key of a document in this device's memory.
 struct DocumentKey: Hashable, Sendable, Codable {
     var application: ApplicationKey
     var document: String
@@ -20,7 +20,7 @@ struct ApplicationPin: Hashable, Sendable, Codable {
     var encryption: String?
     /// The application's epoch; `nil` for a tree of TICoreDataSync.
     var epoch: String?
-    /// How many passwords an encrypted application has had: a lower number is an older key file put back.
+    /// How many passwords an encrypted application has had; a lower number means that an older key file was restored.
     var passwordVersion: UInt32?
 
     var isEncrypted: Bool { encryption != nil }
@@ -30,7 +30,7 @@ struct ApplicationPin: Hashable, Sendable, Codable {
 struct StoreRecord: Hashable, Sendable, Codable {
     /// The store's canonical path.
     var path: String
-    /// What the file system knows the file by, so that it's found where it was moved to; `nil` if it isn't known.
+    /// The file's identity in the file system, by which it's found after a move; `nil` if unknown.
     var file: FileIdentity?
     var document: DocumentKey
     /// The document's integrity key when the store was last pushed or pulled.
@@ -39,16 +39,16 @@ struct StoreRecord: Hashable, Sendable, Codable {
     var contentRoot: String?
     /// The upload that the store equals if it wasn't changed since; `nil` for a store that TICoreDataSync uploaded.
     var base: UploadName?
-    /// What the store contains: its base, and what that includes.
+    /// The uploads that the store contains: its base, and the uploads that the base includes.
     var contained: Set<UploadName> = []
-    /// Whether it belongs to a document that isn't there any more and has to be replaced.
+    /// Whether the store has to be replaced: its document was replaced, or this client was removed from it.
     var mustReplace = false
-    /// What a pull is about to make of it.
+    /// The content that a pull is about to give to the store.
     ///
-    /// If the store is that, the pull was cut off after it had replaced the store.
+    /// If the store has it, the pull was interrupted after it had replaced the store.
     var pending: Pending?
 
-    /// What a store becomes by a pull.
+    /// The state of a store after a pull.
     struct Pending: Hashable, Sendable, Codable {
         var contentRoot: String
         var base: UploadName?
@@ -56,14 +56,15 @@ struct StoreRecord: Hashable, Sendable, Codable {
         var integrityKey: String
     }
 
-    /// The record of the store whose content is `root`: what a pull that was cut off has made of it, if there was one.
+    /// The record of the store with the content `root`, after an interrupted pull if there was one.
     func settled(for root: String) -> StoreRecord {
         guard let pending else { return self }
         var settled = self
         settled.pending = nil
         if root == contentRoot { return settled }
         guard root == pending.contentRoot else {
-            // The app has edited it since, before the replacement or after: it surely contains only what both contain.
+            // The app has edited the store, before or after the replacement. Only the uploads that both contain are
+            // certain.
             settled.contained.formIntersection(pending.contained)
             return settled
         }
@@ -82,20 +83,23 @@ struct StoreRecord: Hashable, Sendable, Codable {
     }
 }
 
-/// An upload of this device, noted before any of it is on the remote, and kept for as long as this device's memory: an upload
-/// of its own that it doesn't know is the work of a copy of it.
+/// An upload of this device, remembered before any of its files is on the remote.
+///
+/// The record is kept for as long as this device's memory: an upload of this client without a record comes from a copy
+/// of the device.
 struct UploadRecord: Hashable, Sendable, Codable {
     var document: DocumentKey
     var name: UploadName
-    /// What is to be remembered of the store once the upload is published; `nil` once it is, or another push or pull of that
-    /// store has succeeded.
+    /// The store's record for the time after the upload is published.
+    ///
+    /// `nil` once the upload is published, or another push or pull of that store has succeeded.
     var store: StoreRecord?
     var isPublished = false
-    /// Digest of the store that it publishes, in hexadecimal; `nil` until all its files are on the remote.
+    /// Digest of the published store, in hexadecimal; `nil` until all files of the upload are on the remote.
     ///
-    /// A copy of this device may publish another content under the same name.
+    /// A copy of this device may publish other content under the same name.
     var contentRoot: String?
-    /// The tags of its files on the remote, by their names, where tags follow from what is in a file.
+    /// The tags of its files on the remote, by file name, if the storage derives tags from the content.
     var tags: [String: RemoteTag] = [:]
 
     init(document: DocumentKey, name: UploadName, store: StoreRecord) {

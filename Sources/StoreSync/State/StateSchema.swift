@@ -4,7 +4,7 @@ import RemoteStorage
 
 /// The tables of `state.sqlite`.
 ///
-/// Identifiers are columns, so that they can be looked for; values are JSON.
+/// Identifiers are columns, so that queries can use them; values are JSON.
 enum StateSchema {
     static func migrate(_ database: DatabaseQueue) throws {
         var migrator = DatabaseMigrator()
@@ -49,7 +49,7 @@ enum StateSchema {
         try fetch(type, db, name, DocumentKey(application: key, document: ""))
     }
 
-    /// One fact of a document; of the application itself where the document's name is empty, which no document's is.
+    /// One fact of a document; an empty document name, which no document has, stands for the application itself.
     static func fetch<Value: Decodable>(
         _ type: Value.Type,
         _ db: Database,
@@ -77,7 +77,7 @@ enum StateSchema {
         )
     }
 
-    /// The documents of an application of which a fact is known.
+    /// The documents of an application that have a fact of this name.
     static func fetchDocuments(_ db: Database, having name: String, _ key: ApplicationKey) throws -> [String] {
         try String.fetchAll(
             db,
@@ -86,7 +86,7 @@ enum StateSchema {
         )
     }
 
-    /// What was opened of the document that has this integrity key.
+    /// The uploads that were opened of the document with this integrity key.
     static func fetchMemory(_ db: Database, _ key: DocumentKey, _ integrityKey: String) throws -> RollbackMemory {
         try fetch(RollbackMemory.self, db, "rollbackMemory \(integrityKey)", key) ?? RollbackMemory()
     }
@@ -131,7 +131,7 @@ enum StateSchema {
         )
     }
 
-    /// This device's uploads to a document, the oldest first; those of one client where that is given.
+    /// This device's uploads to a document, the oldest first; of all clients if `client` is `nil`.
     static func fetchUploads(
         _ db: Database,
         _ key: DocumentKey,
@@ -179,7 +179,7 @@ enum StateSchema {
 }
 
 extension StoreSyncError {
-    /// What an error of the state database means.
+    /// Translates an error of the state database.
     init(state error: any Error, at url: URL) {
         if let error = error as? StoreSyncError {
             self = error
@@ -191,7 +191,7 @@ extension StoreSyncError {
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
             self.init(
                 .corrupt,
-                "The state directory \(url.path) on this device is damaged. Restore it from a backup; or move it away and go on. \(remedy)",
+                "The state directory \(url.path) on this device is damaged. Restore it from a backup, or move it away and start with a new one. \(remedy)",
                 cause: error
             )
         case .SQLITE_BUSY, .SQLITE_LOCKED:
@@ -204,7 +204,7 @@ extension StoreSyncError {
         default:
             self.init(
                 .cannotWrite,
-                "The state directory \(url.path) on this device can't be used. Check its permissions and the room on the disk.",
+                "The state directory \(url.path) on this device can't be used. Check its permissions and the free space on the disk.",
                 cause: error
             )
         }

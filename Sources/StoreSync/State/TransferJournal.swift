@@ -3,11 +3,11 @@ import RemoteStorage
 import SyncCryptography
 import ThreadSupport
 
-/// What has been transferred of a sealed file, so that the next transfer goes on where this one is cut off.
+/// The chunks of a sealed file that have been transferred, so that the next transfer resumes an interrupted one.
 ///
-/// It's a file of this device's state. Nobody believes it: a chunk counts only if what it was made of, or what came of it,
-/// still has the digest that was noted. Lost or outdated, it costs time. Of a file that isn't sealed no chunks are noted: it's
-/// the same wherever it has the same digest.
+/// It's a file of this device's state, and isn't trusted: a chunk counts only if the data that it was sealed from, or
+/// that it was opened to, still has the noted digest. A lost or outdated journal costs only time. For a file that isn't
+/// sealed, no chunks are noted: two such files with the same digest are identical.
 final class TransferJournal: Sendable {
     /// What is transferred.
     struct Subject: Hashable, Sendable, Codable {
@@ -17,24 +17,24 @@ final class TransferJournal: Sendable {
         var integrityKey: String
         var client: String
         var upload: UploadReference
-        /// What the upload builds on, the whole copy first.
+        /// The uploads that the upload builds on, the whole copy first.
         ///
-        /// Where it's pulled, that has come; once the upload has too, it's the last of them.
+        /// In a pull these have arrived; once the upload itself has arrived, it's the last of them.
         var bases: [UploadReference] = []
         /// The local store's path.
         var store: String
-        /// The sealed file's salt; empty where it isn't sealed.
+        /// The sealed file's salt; empty if the file isn't sealed.
         var salt: [UInt8] = []
-        /// The store's digest, in hexadecimal, where it isn't sealed.
+        /// The store's digest, in hexadecimal, if it isn't sealed.
         var contentRoot: String?
-        /// Tells the attempts to push one upload from each other; `nil` where it's pulled.
+        /// Identifies the attempt to push the upload; `nil` in a pull.
         var attempt: UUID?
     }
 
     private let handle: FileHandle
     private let salt: [UInt8]
     private let headByteCount: Int
-    /// What was noted and isn't in the file yet.
+    /// The chunks that were noted and aren't in the file yet.
     private let pending = Locked<[(index: Int, chunk: NotedChunk)]>([])
 
     fileprivate init(_ handle: FileHandle, salt: [UInt8], headByteCount: Int) {
@@ -43,15 +43,15 @@ final class TransferJournal: Sendable {
         self.headByteCount = headByteCount
     }
 
-    /// Notes that a chunk is next to be transferred, and that none after it was.
+    /// Notes that a chunk is transferred next, and that no later chunk has been.
     func note(_ chunk: NotedChunk, at index: Int) {
         pending.withLock { $0.append((index, chunk)) }
     }
 
-    /// Whether more than the chunk that is being transferred isn't in the file.
+    /// Whether the file lacks more than the chunk that is being transferred.
     var isBehind: Bool { pending.withLock { $0.count > 1 } }
 
-    /// Writes what was noted; what can't be written is transferred again.
+    /// Writes the noted chunks; a chunk that can't be written is transferred again.
     ///
     /// Blocks.
     func flush() {
@@ -78,7 +78,7 @@ final class TransferJournal: Sendable {
 }
 
 extension TransferJournal {
-    /// Where a device keeps the journal of one transfer.
+    /// The file with the journal of one transfer.
     struct File: Sendable {
         let url: URL
 
@@ -88,7 +88,7 @@ extension TransferJournal {
         private static let mostSubjectBytes = 1 << 16
         private static let mostBytes = 1 << 28
 
-        /// What was noted last; `nil` if nothing was, or it can't be read.
+        /// Reads the journal; `nil` if it doesn't exist or can't be read.
         ///
         /// Blocks.
         func read() -> (subject: Subject, chunks: [NotedChunk])? {
@@ -104,7 +104,7 @@ extension TransferJournal {
                 let subject = try? JSONDecoder().decode(Subject.self, from: Data(fields.bytes(subjectBytes)))
             else { return nil }
             var chunks: [NotedChunk] = []
-            // The last one may be torn.
+            // The last entry may be a torn write.
             for start in stride(from: Self.headByteCount + subjectBytes, to: bytes.count, by: entryByteCount) {
                 let entry = bytes[start...].prefix(entryByteCount)
                 guard entry.count == entryByteCount else { break }
@@ -117,13 +117,13 @@ extension TransferJournal {
             return (subject, chunks)
         }
 
-        /// Begins a journal, in the place of the last one.
+        /// Begins a journal, which replaces the former one.
         ///
         /// Blocks.
         ///
         /// - Parameters:
         ///   - subject: What is transferred.
-        ///   - chunks: What was transferred before.
+        ///   - chunks: The chunks that were transferred before.
         /// - Returns: The journal.
         /// - Throws: What writing the file throws.
         func begin(_ subject: Subject, after chunks: some Collection<NotedChunk>) throws -> TransferJournal {
@@ -135,7 +135,7 @@ extension TransferJournal {
             return TransferJournal(handle, salt: subject.salt, headByteCount: head.count)
         }
 
-        /// Forgets it, and the receipts, which are void without it.
+        /// Deletes the journal, and the receipts, which are void without it.
         ///
         /// Blocks.
         func remove() throws {
@@ -158,14 +158,14 @@ extension StateDirectory {
         TransferJournal.File(url: file("transfers", document, ["pull", path], "chunks"))
     }
 
-    /// Where the blocks of the store are remembered that was pushed last.
+    /// The file with the blocks of the store that was pushed last.
     func pushedBlocks(of document: DocumentKey) -> PushedBlocks.File {
         PushedBlocks.File(url: file("pushed", document, [], "blocks"))
     }
 
-    /// A file of the state that is about a document.
+    /// The location of a state file for a document.
     private func file(_ directory: String, _ document: DocumentKey, _ more: [String], _ suffix: String) -> URL {
-        // Identifiers of storage hold characters that names can't.
+        // Identities of storages may contain characters that file names can't.
         let parts = [document.application.remote, document.application.application, document.document] + more
         var hasher = ContentRootHasher()
         hasher.update(Array(parts.joined(separator: "\0").utf8))

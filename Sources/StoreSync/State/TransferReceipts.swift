@@ -5,13 +5,13 @@ import ThreadSupport
 
 /// What the remote has acknowledged of a push, in a file beside the push's journal.
 ///
-/// The file begins with the attempt of which the journal tells. Receipts of another attempt are void, since their bytes may
-/// be sealed from another content than the journal's chunks. Nothing is lost with them but time.
+/// The file begins with the attempt that the journal names. Receipts of another attempt are void, since their bytes may
+/// be sealed from other content than the journal's chunks. Losing receipts costs only time.
 final class TransferReceipts: WriteReceipts {
     private struct State {
-        /// The attempt of which the journal tells.
+        /// The attempt that the journal names.
         var attempt: UUID?
-        /// Where receipts are added; `nil` before they are replaced, and after a failure.
+        /// The file to append receipts to; `nil` before the first replacement, and after a failure.
         var handle: FileHandle?
     }
 
@@ -25,15 +25,15 @@ final class TransferReceipts: WriteReceipts {
     ///
     /// - Parameters:
     ///   - url: The file.
-    ///   - attempt: The attempt of which the journal tells; `nil` if there is no journal.
-    ///   - executor: Where the file is read and written.
+    ///   - attempt: The attempt that the journal names; `nil` if there is no journal.
+    ///   - executor: Runs the reads and writes of the file.
     init(_ url: URL, of attempt: UUID?, on executor: (any TaskExecutor)?) {
         self.url = url
         self.executor = executor
         state = Locked(State(attempt: attempt))
     }
 
-    /// Makes the former receipts void: from now on the journal tells of `attempt`.
+    /// Makes the former receipts void: from now on the journal names `attempt`.
     func begin(_ attempt: UUID) { state.withLock { $0 = State(attempt: attempt) } }
 
     func read() async -> [UInt8] {
@@ -60,7 +60,7 @@ final class TransferReceipts: WriteReceipts {
     func append(_ bytes: [UInt8]) async {
         guard let handle = state.withLock(\.handle) else { return }
         do {
-            // One call to the system, so that receipts of parts that arrive at the same time don't mix.
+            // One system call, so that receipts of parts that arrive at the same time don't mix.
             try await runBlocking(on: executor) { try handle.write(contentsOf: bytes) }
         } catch {
             state.withLock { $0.handle = nil }
@@ -76,20 +76,20 @@ extension TransferJournal.File {
     /// The receipts of the transfer.
     ///
     /// - Parameters:
-    ///   - attempt: The attempt of which the journal tells; `nil` if there is no journal.
-    ///   - executor: Where their file is read and written.
-    /// - Returns: The receipts, of which those of another attempt don't count.
+    ///   - attempt: The attempt that the journal names; `nil` if there is no journal.
+    ///   - executor: Runs the reads and writes of their file.
+    /// - Returns: The receipts; those of another attempt are ignored.
     func receipts(of attempt: UUID?, on executor: (any TaskExecutor)?) -> TransferReceipts {
         TransferReceipts(receiptsURL, of: attempt, on: executor)
     }
 
-    /// Begins the journal of another attempt, in the place of the last one, whose receipts are void from then on.
+    /// Begins the journal of another attempt, which replaces the former journal and makes its receipts void.
     ///
     /// Blocks.
     ///
     /// - Parameters:
     ///   - subject: What is transferred.
-    ///   - chunks: What was transferred before.
+    ///   - chunks: The chunks that were transferred before.
     ///   - receipts: The transfer's receipts.
     /// - Returns: The journal.
     /// - Throws: What writing the file throws.

@@ -1,16 +1,16 @@
-/// One upload of a client: its number among the document's generations, and what tells it from any other.
+/// An upload of a client: its number among the document's generations, and its unique identifier.
 struct UploadReference: Hashable, Sendable, Codable {
     /// One more than the highest generation that its writer had seen.
     var generation: Int
     /// A UUID.
     var upload: String
 
-    /// The generations that there can be.
+    /// The valid generations.
     ///
-    /// Anybody may write a name into the storage. Up to here every program reads the number exactly, and one more is still
-    /// a number.
+    /// An attacker may write any name into the storage. Every program reads numbers up to this limit exactly, and the
+    /// next number doesn't overflow.
     static let generations = 1...(1 << 53)
-    /// A generation, or 0 where there is none.
+    /// A generation, or 0 if there is none.
     static let generationsOrNone = 0...generations.upperBound
 }
 
@@ -36,7 +36,7 @@ extension Decoder {
 // MARK: - In manifests
 
 extension UploadReference {
-    /// Reads a reference from a manifest, which anybody may have written.
+    /// Reads a reference from a manifest, which is untrusted.
     init?(_ value: PropertyListValue) {
         guard let generation = value.dictionary?["generation"]?.integer, Self.generations.contains(generation),
             let upload = value.dictionary?["upload"]?.string

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A master key and the epoch of the application that it belongs to: what seals and opens files.
+/// A master key and its application's epoch, which seal and open files.
 ///
 /// ```swift
 /// let key = EpochKey(master: MasterKey(), epoch: UUID())
@@ -11,9 +11,9 @@ public import Foundation
 public struct EpochKey: Sendable, Equatable {
     /// The key.
     public let master: MasterKey
-    /// Tells the application from one that was made anew under the same name.
+    /// Distinguishes the application from another that was created again under the same name.
     public let epoch: UUID
-    /// Epochs of the application that are known to be over: their files are orphans.
+    /// The epochs of the application that are known to have ended: their files are orphans.
     public let formerEpochs: Set<UUID>
 
     /// Creates a key of an epoch.
@@ -29,14 +29,14 @@ public struct EpochKey: Sendable, Equatable {
         guard !formerEpochs.contains(written) else {
             throw CryptographyError(
                 .orphan,
-                "A sealed file is left over from before the application was made anew. It can't be opened, and nobody needs it."
+                "A sealed file is left over from before the application was created again. It can't be opened, and isn't needed."
             )
         }
         throw CryptographyError(
             .unknownEpoch,
             """
             A sealed file belongs to an epoch of the application that this device doesn't know. The application may have been \
-            made anew: read its registration again, and set this device up again if the epoch changed.
+            created again: read its registration again, and set this device up again if the epoch changed.
             """
         )
     }
@@ -46,7 +46,7 @@ extension UUID {
     /// The 16 bytes.
     var bytes: [UInt8] { withUnsafeBytes(of: uuid) { Array($0) } }
 
-    /// Takes 16 bytes.
+    /// Creates an identifier from 16 bytes.
     init(bytes: [UInt8]) {
         var uuid: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
         withUnsafeMutableBytes(of: &uuid) { $0.copyBytes(from: bytes.prefix(16)) }

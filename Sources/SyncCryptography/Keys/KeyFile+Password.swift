@@ -1,15 +1,15 @@
 public import Foundation
 
 extension KeyFile {
-    /// Makes the first key file of an application.
+    /// Creates the first key file of an application.
     ///
     /// - Parameters:
     ///   - masterKey: The key to wrap.
-    ///   - password: The password to wrap it by.
-    ///   - epoch: The application's epoch, as its registration has it.
-    ///   - registration: `Information/registration.plist`, byte for byte as it stands on the remote.
-    ///   - parameters: What hashing the password is to cost.
-    ///   - executor: Where the hash blocks; a thread for that purpose where it is `nil`.
+    ///   - password: The password to wrap it with.
+    ///   - epoch: The application's epoch, as in its registration.
+    ///   - registration: `Information/registration.plist`, byte for byte as on the remote.
+    ///   - parameters: The cost of hashing the password.
+    ///   - executor: The executor on which the hash blocks; a dedicated thread if it's `nil`.
     /// - Returns: The key file.
     /// - Throws: What ``PasswordParameters/validate()`` throws, ``CryptographyError/Code/outOfMemory``, or
     ///   `CancellationError` as soon as the task is cancelled.
@@ -32,7 +32,7 @@ extension KeyFile {
         )
     }
 
-    /// Wraps a master key by a password, with a fresh salt.
+    /// Wraps a master key with a password and a fresh salt.
     private init(
         wrapping masterKey: MasterKey,
         with password: Password,
@@ -55,12 +55,12 @@ extension KeyFile {
         )
     }
 
-    /// Takes the master key out by a password.
+    /// Unwraps the master key with a password.
     ///
     /// - Parameters:
     ///   - password: The password.
-    ///   - executor: Where the hash blocks; a thread for that purpose where it is `nil`.
-    /// - Returns: The master key. With it the file is authentic: whoever made it had the password and the key.
+    ///   - executor: The executor on which the hash blocks; a dedicated thread if it's `nil`.
+    /// - Returns: The master key. The file is then authentic: its writer had the password and the key.
     /// - Throws: ``CryptographyError/Code/weakParameters`` or ``CryptographyError/Code/costlyParameters`` before anything is
     ///   computed; ``CryptographyError/Code/wrongPassword``; ``CryptographyError/Code/tampered``;
     ///   ``CryptographyError/Code/outOfMemory``; `CancellationError` as soon as the task is cancelled.
@@ -71,16 +71,16 @@ extension KeyFile {
         try unwrap(with: await password.key(salt: salt, parameters: parameters, executor: executor))
     }
 
-    /// Makes the key file for another password of the same application.
+    /// Creates the key file for another password of the same application.
     ///
-    /// The salt is fresh, the version one more, and the parameters cost at least what they did. Whoever kept the old file and
-    /// knows the old password can still open that one: only a new epoch takes the key away from them.
+    /// The salt is fresh, the version is one more, and the parameters cost at least as much as before. A copy of the old file still
+    /// opens with the old password: only a new epoch, with a new key, ends that.
     ///
     /// - Parameters:
     ///   - password: The new password.
     ///   - masterKey: The key that this file wraps.
-    ///   - parameters: What hashing the password is to cost at least.
-    ///   - executor: Where the hash blocks; a thread for that purpose where it is `nil`.
+    ///   - parameters: The minimum cost of hashing the password.
+    ///   - executor: The executor on which the hash blocks; a dedicated thread if it's `nil`.
     /// - Returns: The new key file.
     /// - Throws: ``CryptographyError/Code/wrongKey`` if `masterKey` isn't this file's, and what
     ///   ``create(wrapping:with:epoch:registration:parameters:executor:)`` throws.
@@ -93,13 +93,13 @@ extension KeyFile {
         guard isProven(by: masterKey) else {
             throw CryptographyError(
                 .wrongKey,
-                "The key file on the remote wasn't made with this device's key. Set this device up again first."
+                "The key file on the remote doesn't hold this device's key. Set this device up again first."
             )
         }
         guard passwordVersion < UInt32.max else {
             throw CryptographyError(
                 .unsupportedFormat,
-                "The password was changed \(passwordVersion) times, and can't be any more. Encrypt the application anew."
+                "The password was changed \(passwordVersion) times, which is the limit. Encrypt the application again, with a new key."
             )
         }
         return try await KeyFile(

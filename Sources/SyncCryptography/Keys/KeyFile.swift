@@ -1,27 +1,27 @@
 public import Foundation
 
-/// `Encryption/test.ticdsync`: the master key, wrapped by a password, and what proves that somebody has it.
+/// `Encryption/test.ticdsync`: the master key, wrapped by a password, and a proof that a device has the master key.
 ///
-/// The article <doc:Formats> says what is in it, byte by byte. A key file that was read may be anybody's work until
-/// ``open(with:executor:)`` or ``isProven(by:)`` has said otherwise: use none of its fields for more than to find out.
+/// The article <doc:Formats> describes the format, byte by byte. A key file isn't trusted until ``open(with:executor:)`` or
+/// ``isProven(by:)`` succeeds: until then, use its fields only to call these methods.
 public struct KeyFile: Sendable, Hashable {
     /// The file's bytes.
     public let bytes: [UInt8]
     /// The epoch of the application that the key is for.
     public let epoch: UUID
-    /// The digest of the `registration.plist` that the file was made for.
+    /// The digest of the `registration.plist` that the file belongs to.
     let registrationDigest: [UInt8]
-    /// How many passwords there were before this one, and one more.
+    /// The number of passwords that the application has had, including this password.
     ///
     /// A device that has seen a version never accepts a lower one.
     public let passwordVersion: UInt32
-    /// What hashing the password costs.
+    /// The cost of hashing the password.
     public let parameters: PasswordParameters
     /// The password's salt, 16 bytes.
     public let salt: [UInt8]
     private let nonce: [UInt8]
 
-    /// How many bytes a key file has.
+    /// The size of a key file, in bytes.
     public static let byteCount = checksumOffset + Blake2b.byteCount
 
     /// The name of the cipher suite that key files and sealed files are written with, for an application's registration.
@@ -37,11 +37,11 @@ public struct KeyFile: Sendable, Hashable {
 
     /// Reads a key file.
     ///
-    /// Its parameters are read, not judged.
+    /// The cost parameters aren't validated yet.
     ///
     /// - Parameter bytes: The file.
-    /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it isn't one of ours or a newer program's;
-    ///   ``CryptographyError/Code/corrupt`` if it's torn or damaged, which no password mends.
+    /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it has another format or a newer version;
+    ///   ``CryptographyError/Code/corrupt`` if it's incomplete or damaged, which no password repairs.
     public init(_ bytes: [UInt8]) throws(CryptographyError) {
         try FileMagic.key.check(bytes[...], "The key file", torn: .corruptKeyFile)
         guard bytes.count == Self.byteCount,
@@ -52,7 +52,7 @@ public struct KeyFile: Sendable, Hashable {
         guard fields.integer(UInt16.self) == Self.suite else {
             throw CryptographyError(
                 .unsupportedFormat,
-                "The key file uses a cipher suite that this program doesn't know. Update it."
+                "The key file uses a cipher suite that this program doesn't know. Update this program."
             )
         }
         epoch = UUID(bytes: fields.bytes(16))
@@ -67,7 +67,7 @@ public struct KeyFile: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// Wraps a master key by a key that was made of a password.
+    /// Wraps a master key with a key that was derived from a password.
     init(
         wrapping masterKey: MasterKey,
         with passwordKey: SecretBytes,
@@ -105,7 +105,7 @@ public struct KeyFile: Sendable, Hashable {
         bytes = file
     }
 
-    /// Takes the master key out.
+    /// Unwraps the master key.
     func unwrap(with passwordKey: SecretBytes) throws(CryptographyError) -> MasterKey {
         var isAuthentic = false
         let plain = SecretBytes(count: Self.wrappedBytes) { plain in
@@ -122,7 +122,7 @@ public struct KeyFile: Sendable, Hashable {
         guard isAuthentic else {
             throw CryptographyError(
                 .wrongPassword,
-                "The password isn't the one that this application is encrypted with. Try again."
+                "This application isn't encrypted with this password. Try again."
             )
         }
         let key = SecretBytes(count: MasterKey.byteCount) { key in
@@ -133,21 +133,23 @@ public struct KeyFile: Sendable, Hashable {
         guard hasZeros, isProven(by: masterKey) else {
             throw CryptographyError(
                 .tampered,
-                "The key file opens, but wasn't made as this program makes it. Restore it from a backup."
+                "The key file opens, but its content isn't valid. Restore it from a backup."
             )
         }
         return masterKey
     }
 
-    /// Whether whoever made the file had this master key: how a device with keys recognises its application.
+    /// Whether the writer of the file had this master key.
+    ///
+    /// This is how a device that has the keys recognizes its application.
     public func isProven(by masterKey: MasterKey) -> Bool {
         let proof = Blake2b.secret(of: Array(bytes.prefix(Self.proofOffset)), key: masterKey.bytes)
         return proof.isEqual(to: Array(bytes[Self.proofOffset..<Self.checksumOffset]))
     }
 
-    /// Whether the file was made for an application with this registration.
+    /// Whether the file belongs to an application with this registration.
     ///
-    /// Believe it of a file that was opened or is proven.
+    /// Trust the result only if the file was opened or is proven.
     ///
     /// - Parameter registration: `Information/registration.plist`, byte for byte.
     /// - Returns: Whether its digest is the one in the file.
@@ -164,6 +166,6 @@ extension KeyFile: CustomStringConvertible {
 extension CryptographyError {
     fileprivate static let corruptKeyFile = CryptographyError(
         .corrupt,
-        "The key file is damaged, whatever the password is. Wait if it may still be arriving; else restore it from a backup."
+        "The key file is damaged, whatever the password is. Wait if it may still be arriving. Otherwise restore it from a backup."
     )
 }

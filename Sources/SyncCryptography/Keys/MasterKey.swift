@@ -1,19 +1,19 @@
 /// The key from which all keys of an application's epoch are derived: 32 random bytes.
 ///
-/// A password only wraps it, in a ``KeyFile``; so another password means another key file, and no other file changes.
+/// A password only wraps it, in a ``KeyFile``. So another password changes the key file, and no other file.
 public struct MasterKey: Sendable, Equatable {
-    /// How many bytes it has.
+    /// The size of a key, in bytes.
     public static let byteCount = 32
 
     /// The key's bytes, for a keychain.
     public let bytes: SecretBytes
 
-    /// Makes a key.
+    /// Creates a random key.
     public init() {
         bytes = SecretBytes(randomCount: Self.byteCount)
     }
 
-    /// Takes a key that was kept somewhere.
+    /// Restores a stored key.
     ///
     /// - Parameter bytes: 32 bytes.
     /// - Throws: ``CryptographyError/Code/wrongKey`` if there are more or fewer.
@@ -21,20 +21,20 @@ public struct MasterKey: Sendable, Equatable {
         guard bytes.count == Self.byteCount else {
             throw CryptographyError(
                 .wrongKey,
-                "What was kept as a master key has \(bytes.count) bytes, not \(Self.byteCount). Give the password again."
+                "The stored master key has \(bytes.count) bytes, not \(Self.byteCount). Enter the password again."
             )
         }
         self.bytes = bytes
     }
 
-    /// Derives a key for another purpose than files.
+    /// Derives a key for a purpose other than files.
     ///
     /// It's the 32-byte BLAKE2b, under this key, of: the 16 bytes of ASCII `storesync derive`, the label and the context, each of
     /// these two with its length in bytes before it, as 4 bytes, least significant first.
     ///
     /// - Parameters:
-    ///   - label: What it's for; every purpose has its own.
-    ///   - context: What exactly it's for.
+    ///   - label: The purpose; each purpose has its own label.
+    ///   - context: The details of the purpose.
     /// - Returns: 32 bytes.
     package func derivedKey(for label: String, context: [UInt8] = []) -> SecretBytes {
         let message =
@@ -43,12 +43,12 @@ public struct MasterKey: Sendable, Equatable {
     }
 }
 
-/// `bytes` with their length before them, as 4 bytes.
+/// Returns `bytes` with their length before them, as 4 bytes.
 func lengthPrefixed(_ bytes: [UInt8]) -> [UInt8] {
     UInt32(bytes.count).littleEndianBytes + bytes
 }
 
 extension MasterKey: CustomStringConvertible {
-    /// Says nothing of it.
+    /// A placeholder, which reveals nothing of the key.
     public var description: String { "<a master key>" }
 }

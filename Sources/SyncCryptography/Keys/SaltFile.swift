@@ -2,8 +2,7 @@ public import Foundation
 
 /// `Encryption/salt.ticdsync`: marks an application as encrypted, and holds a copy of its first password's salt.
 ///
-/// Nothing is decided by its content: the salt that counts is the ``KeyFile``'s. The article <doc:Formats> says what is in
-/// it.
+/// Its content has no effect: the ``KeyFile`` holds the salt that is used. The article <doc:Formats> describes the format.
 public struct SaltFile: Sendable, Hashable {
     /// The file's bytes.
     public let bytes: [UInt8]
@@ -12,12 +11,12 @@ public struct SaltFile: Sendable, Hashable {
     /// The salt, 16 bytes.
     public let salt: [UInt8]
 
-    /// How many bytes a salt file has.
+    /// The size of a salt file, in bytes.
     public static let byteCount = checksumOffset + Blake2b.byteCount
 
     private static let checksumOffset = FileMagic.byteCount + 2 + 2 + 16 + Argon2id.saltBytes
 
-    /// Makes the file that goes with a key file.
+    /// Creates the salt file of a key file.
     public init(for keyFile: KeyFile) {
         epoch = keyFile.epoch
         salt = keyFile.salt
@@ -29,12 +28,12 @@ public struct SaltFile: Sendable, Hashable {
     /// Reads a salt file.
     ///
     /// - Parameter bytes: The file.
-    /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it isn't one of ours or a newer program's;
-    ///   ``CryptographyError/Code/corrupt`` if it's torn or damaged.
+    /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it has another format or a newer version;
+    ///   ``CryptographyError/Code/corrupt`` if it's incomplete or damaged.
     public init(_ bytes: [UInt8]) throws(CryptographyError) {
         let corrupt = CryptographyError(
             .corrupt,
-            "The salt file is damaged. Wait if it may still be arriving; else restore it from a backup."
+            "The salt file is damaged. Wait if it may still be arriving. Otherwise restore it from a backup."
         )
         try FileMagic.salt.check(bytes[...], "The salt file", torn: corrupt)
         guard bytes.count == Self.byteCount,

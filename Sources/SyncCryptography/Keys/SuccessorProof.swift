@@ -1,31 +1,30 @@
 public import Foundation
 
-/// `Encryption/successor-<epoch>.ticdsync`: proves to whoever has the keys of an application's former epoch that one of
-/// them made the application anew.
+/// `Encryption/successor-<epoch>.ticdsync`: a proof that a device with the former epoch's key created the application again.
 ///
-/// The article <doc:Formats> says what is in it, byte by byte. Without such a file a new epoch may be anybody's work:
-/// that of a person who had lost every key, or of whoever can write to the storage.
+/// The article <doc:Formats> describes the format, byte by byte. A device that has the former epoch's key can check the proof.
+/// Without it, the new epoch may come from a user who had lost every key, or from an attacker who can write to the storage.
 public struct SuccessorProof: Sendable, Hashable {
     /// The file's bytes.
     public let bytes: [UInt8]
-    /// The epoch that is over.
+    /// The former epoch.
     public let formerEpoch: UUID
-    /// The epoch that took its place.
+    /// The epoch that replaced it.
     public let epoch: UUID
     private let registrationDigest: [UInt8]
 
-    /// How many bytes the file has.
+    /// The size of the file, in bytes.
     public static let byteCount = checksumOffset + Blake2b.byteCount
 
     private static let suite: UInt16 = 1
     private static let proofOffset = FileMagic.byteCount + 2 + 2 + 16 + 16 + Blake2b.byteCount
     private static let checksumOffset = proofOffset + Blake2b.byteCount
 
-    /// Proves a successor.
+    /// Creates the proof of a successor.
     ///
     /// - Parameters:
-    ///   - former: The key of the epoch that is over.
-    ///   - epoch: The epoch that takes its place.
+    ///   - former: The key of the former epoch.
+    ///   - epoch: The epoch that replaces it.
     ///   - registration: The successor's `Information/registration.plist`, byte for byte.
     public init(former: EpochKey, successor epoch: UUID, registration: [UInt8]) {
         formerEpoch = former.epoch
@@ -41,8 +40,8 @@ public struct SuccessorProof: Sendable, Hashable {
     /// Reads a proof, which proves nothing until ``holds(for:registration:)`` says so.
     ///
     /// - Parameter bytes: The file.
-    /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it isn't one of ours or a newer program's;
-    ///   ``CryptographyError/Code/corrupt`` if it's torn or damaged.
+    /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it has another format or a newer version;
+    ///   ``CryptographyError/Code/corrupt`` if it's incomplete or damaged.
     public init(_ bytes: [UInt8]) throws(CryptographyError) {
         let corrupt = CryptographyError(
             .corrupt,
@@ -57,7 +56,7 @@ public struct SuccessorProof: Sendable, Hashable {
         guard fields.integer(UInt16.self) == Self.suite else {
             throw CryptographyError(
                 .unsupportedFormat,
-                "The proof of the application's successor uses a cipher suite that this program doesn't know. Update it."
+                "The proof of the application's successor uses a cipher suite that this program doesn't know. Update this program."
             )
         }
         formerEpoch = UUID(bytes: fields.bytes(16))
@@ -66,12 +65,12 @@ public struct SuccessorProof: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// Whether somebody who had this key made the application anew, with this registration.
+    /// Whether a device that had this key created the application again, with this registration.
     ///
     /// - Parameters:
-    ///   - former: The key of the epoch that is over.
-    ///   - registration: The registration that stands on the remote, byte for byte.
-    /// - Returns: Whether the proof is of this epoch, by this key, for this registration.
+    ///   - former: The key of the former epoch.
+    ///   - registration: The registration on the remote, byte for byte.
+    /// - Returns: Whether the proof belongs to this epoch, this key and this registration.
     public func holds(for former: EpochKey, registration: [UInt8]) -> Bool {
         let proof = Blake2b.secret(of: Array(bytes.prefix(Self.proofOffset)), key: former.master.bytes)
         return former.epoch == formerEpoch && Blake2b.digest(of: registration) == registrationDigest

@@ -6,14 +6,14 @@ enum Argon2id {
 
     /// Hashes a password.
     ///
-    /// Blocks, for as long as the parameters make it.
+    /// Blocks; the parameters determine for how long.
     ///
     /// - Parameters:
     ///   - password: Its bytes.
     ///   - salt: 16 bytes.
-    ///   - passes: How often it goes over the memory.
-    ///   - memory: How much memory it takes, in bytes.
-    ///   - count: How many bytes the key has.
+    ///   - passes: The number of passes over the memory.
+    ///   - memory: The memory, in bytes.
+    ///   - count: The size of the key, in bytes.
     /// - Returns: The key.
     /// - Throws: ``CryptographyError/Code/outOfMemory``.
     static func hash(
@@ -42,7 +42,7 @@ enum Argon2id {
         guard status == 0 else {
             throw CryptographyError(
                 .outOfMemory,
-                "Checking the password takes \(memory >> 20) MiB of memory, which this system doesn't give. Close other programs and try again."
+                "Checking the password takes \(memory >> 20) MiB of memory, which this system doesn't provide. Close other programs and try again."
             )
         }
         return key

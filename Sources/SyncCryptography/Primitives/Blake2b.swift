@@ -2,15 +2,15 @@ import CSodium
 
 /// BLAKE2b (RFC 7693): libsodium's `crypto_generichash`.
 enum Blake2b {
-    /// How many bytes a digest has where nothing else is said.
+    /// The default size of a digest, in bytes.
     static let byteCount = 32
 
-    /// The digest of `bytes`, which is no secret.
+    /// Returns the digest of `bytes`, which isn't secret.
     ///
     /// - Parameters:
     ///   - bytes: The message.
     ///   - key: 16 to 64 bytes; `nil` for a plain digest.
-    ///   - count: How many bytes the digest has, 16 to 64.
+    ///   - count: The size of the digest, 16 to 64 bytes.
     /// - Returns: The digest.
     static func digest(of bytes: [UInt8], key: SecretBytes? = nil, count: Int = byteCount) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
@@ -19,12 +19,12 @@ enum Blake2b {
         }
     }
 
-    /// The digest of `bytes` under `key`, which is a secret itself.
+    /// Returns the digest of `bytes` under `key` as a secret.
     static func secret(of bytes: [UInt8], key: SecretBytes, count: Int = byteCount) -> SecretBytes {
         SecretBytes(count: count) { fill($0, with: bytes, key) }
     }
 
-    /// The digests of the blocks that `bytes` are cut into, one after the other; the last block may be shorter.
+    /// Returns the digests of the blocks of `bytes`, concatenated; the last block may be shorter.
     static func digests(of bytes: [UInt8], blockSize: Int) -> [UInt8] {
         Sodium.prepare()
         let count = (bytes.count + blockSize - 1) / blockSize
@@ -34,7 +34,7 @@ enum Blake2b {
         }
     }
 
-    /// Puts the digests of the blocks that `bytes` are cut into at the beginning of `digests`.
+    /// Writes the digests of the blocks of `bytes` to the beginning of `digests`.
     static func fill(_ digests: UnsafeMutableRawBufferPointer, of bytes: UnsafeRawBufferPointer, _ blockSize: Int) {
         for (index, start) in stride(from: 0, to: bytes.count, by: blockSize).enumerated() {
             let content = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + blockSize, bytes.count)])

@@ -1,4 +1,4 @@
-/// The first 16 bytes of our files: what they are, in ASCII, filled up with zeros.
+/// The first 16 bytes of a file: its kind in ASCII, padded with zeros.
 struct FileMagic: Hashable, Sendable {
     static let byteCount = 16
 
@@ -13,13 +13,13 @@ struct FileMagic: Hashable, Sendable {
         bytes = Array(text.utf8) + Array(repeating: 0, count: Self.byteCount - text.utf8.count)
     }
 
-    /// Checks that a file begins with this magic and then with a version of its format that we know.
+    /// Checks that a file begins with this magic, followed by a known version of its format.
     ///
     /// - Parameters:
-    ///   - bytes: The file's first bytes, all of them if it's short.
+    ///   - bytes: The file's first bytes; the whole file if it's short.
     ///   - name: What the file is called in an error.
-    ///   - version: The version that is known.
-    ///   - torn: What a file is that ends within these 18 bytes.
+    ///   - version: The known version.
+    ///   - torn: The error for a file that ends within these 18 bytes.
     /// - Throws: ``CryptographyError/Code/unsupportedFormat``, or `torn`.
     func check(
         _ bytes: ArraySlice<UInt8>,
@@ -31,7 +31,7 @@ struct FileMagic: Hashable, Sendable {
         guard start.elementsEqual(self.bytes.prefix(start.count)) else {
             throw CryptographyError(
                 .unsupportedFormat,
-                "\(name) wasn't written by this program. Make sure that it's the right place."
+                "\(name) wasn't written by this program. Make sure that it's the right path."
             )
         }
         guard bytes.count >= Self.byteCount + 2 else { throw torn }
@@ -39,7 +39,7 @@ struct FileMagic: Hashable, Sendable {
         guard written == version else {
             throw CryptographyError(
                 .unsupportedFormat,
-                "\(name) has version \(written) of its format, which this program doesn't know. Update it."
+                "\(name) has version \(written) of its format, which this program doesn't know. Update this program."
             )
         }
     }

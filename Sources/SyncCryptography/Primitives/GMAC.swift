@@ -2,15 +2,15 @@ import CSodium
 
 /// GMAC with AES-256 (NIST SP 800-38D): libsodium's `crypto_aead_aes256gcm` with nothing to encrypt.
 ///
-/// The nonce is always the same, so a tag must never be shown to anybody: then it's a universal hash, of which nobody who
-/// doesn't know the key can find two messages with the same value, and nothing more.
+/// The nonce is always the same, so tags must stay secret. Then GMAC is a universal hash and nothing more: an attacker who doesn't
+/// know the key can't find two messages with the same value.
 final class GMAC: @unchecked Sendable {
-    // Sendable: the state is written once.
+    // Sendable: `state` is written only in `init`.
     static let keyBytes = 32
     static let tagBytes = 16
     private static let nonce = [UInt8](repeating: 0, count: 12)
 
-    /// Whether this processor has what it takes.
+    /// Whether this processor has the AES instructions.
     static let isAvailable: Bool = {
         Sodium.prepare()
         return crypto_aead_aes256gcm_is_available() == 1
@@ -19,7 +19,7 @@ final class GMAC: @unchecked Sendable {
     let key: [UInt8]
     private let state: UnsafeMutablePointer<crypto_aead_aes256gcm_state>
 
-    /// Prepares a key; `nil` where the processor can't do it.
+    /// Prepares a key; `nil` if GMAC isn't available on this processor.
     init?(key: [UInt8]) {
         guard Self.isAvailable else { return nil }
         precondition(key.count == Self.keyBytes, "the key has the wrong length")
@@ -34,7 +34,7 @@ final class GMAC: @unchecked Sendable {
         UnsafeMutableRawPointer(state).deallocate()
     }
 
-    /// Puts the message's tag into `tag`.
+    /// Writes the message's tag to `tag`.
     func fill(_ tag: UnsafeMutableRawBufferPointer, with message: UnsafeRawBufferPointer) {
         precondition(tag.count == Self.tagBytes, "a tag can't have \(tag.count) bytes")
         var nothing: UInt8 = 0

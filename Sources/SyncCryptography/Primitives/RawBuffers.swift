@@ -1,16 +1,16 @@
-// libsodium takes no null pointers, not even to nothing, and an empty buffer may have no address.
+// libsodium doesn't accept null pointers, not even for empty buffers, which may have no address.
 
 extension UnsafeRawBufferPointer {
-    /// Where the bytes begin; some address if there are none.
+    /// The address of the first byte; any address that isn't null if the buffer is empty.
     var start: UnsafePointer<UInt8> {
         UnsafePointer(UnsafeMutableRawBufferPointer(mutating: self).start)
     }
 }
 
 extension UnsafeMutableRawBufferPointer {
-    /// Where the bytes begin; some address if there are none.
+    /// The address of the first byte; any address that isn't null if the buffer is empty.
     var start: UnsafeMutablePointer<UInt8> {
-        // 1 isn't null, so it makes a pointer; with no bytes nobody follows it.
+        // 1 isn't null, so `init` returns a pointer. Without bytes it's never dereferenced.
         baseAddress?.assumingMemoryBound(to: UInt8.self) ?? UnsafeMutablePointer(bitPattern: 1).unsafelyUnwrapped
     }
 }

@@ -1,17 +1,17 @@
 import CSodium
 
-/// libsodium, which wants to be initialized once.
+/// libsodium, which has to be initialized once.
 enum Sodium {
     private static let isReady = sodium_init() >= 0
 
     /// Makes sure that libsodium can be called.
     ///
-    /// Without it there is no randomness and no protected memory, so nothing could go on safely.
+    /// Without it there is no randomness and no protected memory, so the process can't continue safely.
     static func prepare() {
-        precondition(isReady, "libsodium could not be initialized: this system gives no random numbers")
+        precondition(isReady, "libsodium could not be initialized: this system provides no random numbers")
     }
 
-    /// Bytes that nobody can foresee.
+    /// Returns bytes that can't be predicted.
     static func randomBytes(_ count: Int) -> [UInt8] {
         prepare()
         return [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in

@@ -6,7 +6,7 @@ enum XChaCha20Poly1305 {
     static let nonceBytes = 24
     static let tagBytes = 16
 
-    /// Encrypts `plaintext` into `sealed`, which has room for it and the tag after it.
+    /// Encrypts `plaintext` into `sealed`, which has space for it and the tag after it.
     static func seal(
         _ plaintext: UnsafeRawBufferPointer,
         into sealed: UnsafeMutableRawBufferPointer,
@@ -15,7 +15,7 @@ enum XChaCha20Poly1305 {
         key: SecretBytes
     ) {
         precondition(key.count == keyBytes && nonce.count == nonceBytes, "key or nonce has the wrong length")
-        precondition(sealed.count == plaintext.count + tagBytes, "there is no room for the tag")
+        precondition(sealed.count == plaintext.count + tagBytes, "there is no space for the tag")
         let status = key.withBytes { key in
             crypto_aead_xchacha20poly1305_ietf_encrypt(
                 sealed.start,

@@ -1,12 +1,12 @@
-/// Seals and opens the chunks of one file, each independent of the others.
+/// Seals and opens the chunks of one file, each independently of the others.
 struct ChunkCodec: Sendable {
     let header: SealedHeader
     let key: SecretBytes
-    /// The header and the key check at its end: what a sealed file begins with.
+    /// The beginning of the sealed file: the header and the key check at its end.
     let start: [UInt8]
     let compression: SealingOptions.Compression
 
-    /// To seal a file.
+    /// Creates a codec to seal a file.
     init(
         sealing context: SealedContext,
         with key: EpochKey,
@@ -20,14 +20,14 @@ struct ChunkCodec: Sendable {
         compression = options.compression
     }
 
-    /// To open a file.
+    /// Creates a codec to open a file.
     ///
     /// - Parameters:
-    ///   - start: The file's first 104 bytes; all of them, if it has fewer.
-    ///   - context: What the file must be.
+    ///   - start: The file's first 104 bytes; the whole file if it's shorter.
+    ///   - context: The context that the file must be sealed for.
     ///   - key: The key of the epoch that it must belong to.
-    ///   - salt: Its salt, where that is known.
-    /// - Throws: ``CryptographyError``, so that nobody goes on with a file of another epoch or another place.
+    ///   - salt: Its salt, if that is known.
+    /// - Throws: ``CryptographyError``, so that a file of another epoch or another context is refused before its chunks are read.
     init(
         opening start: [UInt8],
         as context: SealedContext,
@@ -38,7 +38,7 @@ struct ChunkCodec: Sendable {
         try key.check(epoch: header.epoch)
         let (fileKey, check) = header.key(key.master, context)
         guard check.isEqual(to: written), salt == nil || salt == header.salt else {
-            throw .tampered("it was sealed for another place or with another key, or its header was changed")
+            throw .tampered("it was sealed for another location or with another key, or its header was changed")
         }
         self.header = header
         self.key = fileKey
@@ -46,7 +46,7 @@ struct ChunkCodec: Sendable {
         compression = header.compression == 0 ? .none : .zstd
     }
 
-    /// What is authenticated with a chunk besides its content: which one it is, whether it's the last, and its form.
+    /// Returns the associated data of a chunk: its index, whether it's the last, and the form of its body.
     func associated(_ record: ChunkRecord, _ index: UInt64) -> [UInt8] {
         index.littleEndianBytes + record.word
     }
@@ -54,13 +54,13 @@ struct ChunkCodec: Sendable {
     /// Seals a chunk.
     ///
     /// - Parameters:
-    ///   - plaintext: Exactly as many bytes as a chunk has; fewer in the last one, which is empty in an empty file only.
-    ///   - index: How many chunks come before it.
-    ///   - isLast: Whether none comes after it.
-    ///   - level: How hard zstd tries; as the options say where it is `nil`.
-    ///   - workspace: Memory to work in.
-    ///   - nonce: 24 bytes, never used before; by chance, unless a test says otherwise.
-    /// - Returns: The record that stands in the file.
+    ///   - plaintext: The chunk's bytes: exactly the chunk size, or fewer in the last chunk, which is empty only in an empty file.
+    ///   - index: The chunk's index, from 0.
+    ///   - isLast: Whether it's the last chunk.
+    ///   - level: The level of zstd; the options' level if it's `nil`.
+    ///   - workspace: The memory to work in.
+    ///   - nonce: 24 bytes that were never used before; random except in tests.
+    /// - Returns: The record to write to the file.
     func seal(
         _ plaintext: ArraySlice<UInt8>,
         index: UInt64,
@@ -98,12 +98,12 @@ struct ChunkCodec: Sendable {
     /// Opens a chunk.
     ///
     /// - Parameters:
-    ///   - bytes: The record, whole, as it stands in the file.
-    ///   - record: What its word says.
-    ///   - index: How many chunks come before it.
-    ///   - workspace: Memory to work in.
+    ///   - bytes: The whole record, as in the file.
+    ///   - record: The fields of its word.
+    ///   - index: The chunk's index, from 0.
+    ///   - workspace: The memory to work in.
     /// - Returns: Its plaintext.
-    /// - Throws: ``CryptographyError/Code/tampered`` unless exactly this was sealed as this chunk of this file.
+    /// - Throws: ``CryptographyError/Code/tampered`` unless the record was sealed as this chunk of this file.
     func open(
         _ bytes: ArraySlice<UInt8>,
         _ record: ChunkRecord,
@@ -131,17 +131,17 @@ struct ChunkCodec: Sendable {
             }
         }
         guard isAuthentic else {
-            throw .tampered("chunk \(index) isn't authentic, or isn't in its place")
+            throw .tampered("chunk \(index) isn't authentic, or is at the wrong position")
         }
         guard let plaintext, record.isLast ? index == 0 || !plaintext.isEmpty : plaintext.count == header.chunkSize
-        else { throw .tampered("chunk \(index) wasn't written as this program writes") }
+        else { throw .tampered("chunk \(index) isn't in the form that this program writes") }
         return plaintext
     }
 
     private func decompressed(_ compressed: UnsafeRawBufferPointer, _ workspace: ChunkWorkspace) -> [UInt8]? {
         var count: Int?
         let plaintext = [UInt8](unsafeUninitializedCapacity: header.chunkSize) { buffer, initialized in
-            // What comes out can't be larger than a chunk, whatever the compressed bytes announce.
+            // The output is limited to the chunk size, whatever size the compressed bytes announce.
             let room = UnsafeMutableRawBufferPointer(
                 rebasing: UnsafeMutableRawBufferPointer(buffer)[..<header.chunkSize]
             )

@@ -1,10 +1,10 @@
-/// How a chunk begins in a sealed file: a word of 4 bytes, then the nonce, the ciphertext and its tag.
+/// The layout of a chunk in a sealed file: a word of 4 bytes, then the nonce, the ciphertext and its tag.
 struct ChunkRecord: Hashable, Sendable {
-    /// How many bytes the word and the nonce have.
+    /// The size of the word and the nonce, in bytes.
     static let headByteCount = wordBytes + XChaCha20Poly1305.nonceBytes
     static let wordBytes = 4
 
-    /// How many bytes the ciphertext has without its tag.
+    /// The size of the ciphertext without its tag, in bytes.
     let bodyByteCount: Int
     let isCompressed: Bool
     let isLast: Bool
@@ -13,7 +13,7 @@ struct ChunkRecord: Hashable, Sendable {
     private static let compressed: UInt32 = 1 << 30
     private static let last: UInt32 = 1 << 31
 
-    /// How many bytes the record has in all.
+    /// The size of the whole record, in bytes.
     var byteCount: Int { Self.headByteCount + bodyByteCount + XChaCha20Poly1305.tagBytes }
 
     init(bodyByteCount: Int, isCompressed: Bool, isLast: Bool) {
@@ -22,7 +22,9 @@ struct ChunkRecord: Hashable, Sendable {
         self.isLast = isLast
     }
 
-    /// Reads the word, refusing what no writer writes: so nobody reads on, or allocates, for what can't be authentic.
+    /// Reads the word, and refuses values that no writer produces.
+    ///
+    /// So a reader doesn't read or allocate anything for a record that can't be authentic.
     init(_ word: ArraySlice<UInt8>, in header: SealedHeader) throws(CryptographyError) {
         let word = UInt32(littleEndianBytes: word)
         let length = Int(word & Self.lengths)
@@ -32,7 +34,7 @@ struct ChunkRecord: Hashable, Sendable {
         guard word & ~(Self.lengths | Self.compressed | Self.last) == 0,
             length <= header.chunkSize, mayBeShort || length == header.chunkSize,
             !isCompressed || (header.compression != 0 && (1..<header.chunkSize).contains(length))
-        else { throw .tampered("a chunk has a length that can't be") }
+        else { throw .tampered("a chunk has an impossible length") }
         self.init(bodyByteCount: length, isCompressed: isCompressed, isLast: isLast)
     }
 

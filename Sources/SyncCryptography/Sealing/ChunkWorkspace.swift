@@ -1,9 +1,9 @@
 import CSodium
 import CZstd
 
-/// What whoever works on chunks keeps from one to the next: memory for one and zstd's own.
+/// The memory that a worker reuses from chunk to chunk: space for one chunk, and zstd's contexts.
 ///
-/// One for each thread of work.
+/// Each worker has its own.
 final class ChunkWorkspace {
     private let compressor: OpaquePointer
     private let decompressor: OpaquePointer
@@ -11,7 +11,7 @@ final class ChunkWorkspace {
 
     init() {
         guard let compressor = ZSTD_createCCtx(), let decompressor = ZSTD_createDCtx() else {
-            fatalError("the system gave no memory to compress with")
+            fatalError("the system provided no memory for compression")
         }
         self.compressor = compressor
         self.decompressor = decompressor
@@ -24,13 +24,13 @@ final class ChunkWorkspace {
         giveBackMemory()
     }
 
-    /// What passed through the memory is what others must not see.
+    /// Wipes and frees the memory, since it held secret content.
     private func giveBackMemory() {
         sodium_memzero(memory.start, memory.count)
         memory.deallocate()
     }
 
-    /// Scratch memory of `count` bytes, with anything in it.
+    /// Returns scratch memory of `count` bytes with undefined content.
     func scratch(_ count: Int) -> UnsafeMutableRawBufferPointer {
         if memory.count < count {
             giveBackMemory()
@@ -41,7 +41,7 @@ final class ChunkWorkspace {
 
     /// Compresses into the scratch memory.
     ///
-    /// - Returns: The compressed bytes, until the workspace is used again; `nil` if they aren't fewer.
+    /// - Returns: The compressed bytes, valid until the workspace is used again; `nil` if they aren't fewer.
     func compress(_ plaintext: UnsafeRawBufferPointer, level: Int32) -> UnsafeRawBufferPointer? {
         guard plaintext.count > 1 else { return nil }
         let room = scratch(plaintext.count - 1)
@@ -59,7 +59,7 @@ final class ChunkWorkspace {
 
     /// Decompresses into `plaintext`, and never beyond it.
     ///
-    /// - Returns: How many bytes there are; `nil` if it isn't zstd, or there are more.
+    /// - Returns: The number of bytes; `nil` if the input isn't zstd, or the output doesn't fit.
     func decompress(_ compressed: UnsafeRawBufferPointer, into plaintext: UnsafeMutableRawBufferPointer) -> Int? {
         let count = ZSTD_decompressDCtx(
             decompressor,

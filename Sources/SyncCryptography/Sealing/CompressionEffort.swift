@@ -1,19 +1,19 @@
-/// How hard zstd tries, from chunk to chunk.
+/// The compression level of zstd, adapted from chunk to chunk.
 ///
-/// Where the processors are what a transfer waits for, as with a folder of this device, less effort ends it sooner; where it
-/// waits for the medium, as with most servers, more effort does.
+/// If a transfer waits for the processors, as with a folder on this device, less effort finishes it sooner. If it waits for the
+/// medium, as with most servers, more effort does.
 struct CompressionEffort: Sendable {
-    /// zstd's levels; the negative ones are its fast ones.
+    /// zstd's levels, of which the negative levels are the fast ones.
     static let levels: [Int32] = [-7, -3, -1, 1, 3]
-    /// So many chunks in a row have to agree before it changes.
+    /// The number of chunks in a row that have to agree before the level changes.
     static let patience = 4
 
     private let compression: SealingOptions.Compression
     private var index: Int
-    /// How many times in a row workers were idle (negative: busy).
+    /// How many times in a row the workers were idle (negative: busy).
     private var run = 0
 
-    /// Begins with what the options say.
+    /// Starts with the options' level.
     init(_ compression: SealingOptions.Compression) {
         self.compression = compression
         index = Self.levels.firstIndex(of: compression.level) ?? 0
@@ -22,9 +22,9 @@ struct CompressionEffort: Sendable {
     /// The level for the next chunk.
     var level: Int32 { compression.adapts ? Self.levels[index] : compression.level }
 
-    /// A chunk was read and another one written since the last time.
+    /// Records the workers' state after a chunk was read and another chunk written.
     ///
-    /// - Parameter isIdle: Whether the workers had nothing left to do by then: the transfer waits for the medium.
+    /// - Parameter isIdle: Whether the workers had nothing left to do, so that the transfer waits for the medium.
     mutating func note(isIdle: Bool) {
         run = isIdle ? max(run, 0) + 1 : min(run, 0) - 1
         guard abs(run) == Self.patience else { return }

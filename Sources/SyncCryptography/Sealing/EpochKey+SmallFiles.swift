@@ -4,10 +4,10 @@ extension EpochKey {
     /// Seals a small file in memory.
     ///
     /// - Parameters:
-    ///   - bytes: What is in the file.
-    ///   - context: What the file is; it opens as nothing else.
-    ///   - options: How it's cut and compressed.
-    /// - Returns: The sealed file, another one each time.
+    ///   - bytes: The file's content.
+    ///   - context: The file's context; it opens only with the same context.
+    ///   - options: The chunk size and the compression.
+    /// - Returns: The sealed file, which is different each time.
     public func seal(
         _ bytes: [UInt8],
         as context: SealedContext,
@@ -27,24 +27,24 @@ extension EpochKey {
         return sealed
     }
 
-    /// Whether a file begins as sealed files do.
+    /// Whether a file begins like a sealed file.
     package static func isSealed(_ bytes: [UInt8]) -> Bool { bytes.starts(with: FileMagic.sealed.bytes) }
 
-    /// The epoch that a sealed file says it's of, by its first bytes; `nil` if they aren't those of a sealed file.
+    /// Returns the epoch in a sealed file's first bytes; `nil` if they aren't a sealed file's.
     package static func epoch(ofSealed start: [UInt8]) -> UUID? {
         try? SealedHeader.read(Array(start.prefix(sealedHeaderBytes))).header.epoch
     }
 
-    /// How many bytes of a sealed file ``epoch(ofSealed:)`` needs.
+    /// The number of bytes of a sealed file that ``epoch(ofSealed:)`` needs.
     package static var sealedHeaderBytes: Int { SealedHeader.byteCount }
 
     /// Opens a small file in memory.
     ///
     /// - Parameters:
     ///   - sealed: The sealed file, whole.
-    ///   - context: What it must be.
-    ///   - limit: How many bytes it may hold: a small file can hold a thousand times its own size, compressed.
-    /// - Returns: What was sealed, all of it.
+    ///   - context: The context that it must be sealed for.
+    ///   - limit: The maximum size of its content: a compressed file can hold a thousand times its own size.
+    /// - Returns: The whole content.
     /// - Throws: ``CryptographyError/Code/tampered``, ``CryptographyError/Code/truncated``, ``CryptographyError/Code/orphan``,
     ///   ``CryptographyError/Code/unknownEpoch``, ``CryptographyError/Code/unsupportedFormat`` or
     ///   ``CryptographyError/Code/tooLarge``.
@@ -66,7 +66,7 @@ extension EpochKey {
             guard chunk.count <= limit - opened.count else {
                 throw CryptographyError(
                     .tooLarge,
-                    "A sealed file holds more than the \(limit) bytes that are expected of it. Another program may have written it."
+                    "A sealed file holds more than the expected maximum of \(limit) bytes. Another program may have written it."
                 )
             }
             opened += chunk

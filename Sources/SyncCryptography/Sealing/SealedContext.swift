@@ -1,26 +1,26 @@
-/// What a sealed file is, and of whom: it opens as nothing else.
+/// The context of a sealed file: its kind and owner, without which it doesn't open.
 ///
-/// The context isn't written into the file. Whoever opens one says what it must be, by the place where it was found; so a
-/// file that the storage moved, exchanged or put back in another's place doesn't open.
+/// The context isn't written into the file. The reader derives it from the path where it found the file. So a file that the
+/// storage moved, exchanged or restored at another path doesn't open.
 public struct SealedContext: Hashable, Sendable {
     /// The application's identifier.
     public var application: String
-    /// The document's identifier, for what belongs to one.
+    /// The document's identifier, for a file of a document.
     public var document: String?
-    /// Tells the document from one that was made anew under the same name, for what is inside of one.
+    /// Distinguishes the document from another that was created again under the same name, for a file inside a document.
     public var integrityKey: String?
-    /// The identifier of the client whose file it is, for what belongs to one.
+    /// The client's identifier, for a file of a client.
     public var client: String?
-    /// What kind of file it is; every kind has its own word.
+    /// The kind of file; each kind has its own word.
     public var role: String
-    /// The generation of the upload that it's part of.
+    /// The generation of the upload that the file is part of.
     public var generation: UInt64?
-    /// The identifier of the upload that it's part of.
+    /// The identifier of the upload that the file is part of.
     public var upload: String?
 
     /// Creates a context.
     ///
-    /// An empty string is the same as none.
+    /// An empty string is equivalent to `nil`.
     public init(
         application: String,
         role: String,
@@ -39,7 +39,7 @@ public struct SealedContext: Hashable, Sendable {
         self.upload = upload
     }
 
-    /// The fields in their fixed order, each with its length before it; what isn't there has length 0.
+    /// The fields in their fixed order, each with its length before it; a missing field has length 0.
     var encoded: [UInt8] {
         func field(_ text: String?) -> [UInt8] { lengthPrefixed(Array((text ?? "").utf8)) }
         return field(application) + field(document) + field(integrityKey) + field(client) + field(role)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The first 104 bytes of a sealed file; what they mean stands in the article <doc:Formats>.
+/// The first 104 bytes of a sealed file, which the article <doc:Formats> describes.
 struct SealedHeader: Hashable, Sendable {
     static let byteCount = checkOffset + checkBytes
     static let saltBytes = 32
@@ -12,7 +12,7 @@ struct SealedHeader: Hashable, Sendable {
     let chunkExponent: UInt8
     let compression: UInt8
     let epoch: UUID
-    /// Makes the file's key another than that of every other file.
+    /// The random salt that gives the file its own key.
     let salt: [UInt8]
 
     var chunkSize: Int { 1 << Int(chunkExponent) }
@@ -27,7 +27,7 @@ struct SealedHeader: Hashable, Sendable {
 
     /// Reads a header.
     ///
-    /// - Parameter bytes: The file's first 104 bytes; all of them, if it has fewer.
+    /// - Parameter bytes: The file's first 104 bytes; the whole file if it's shorter.
     /// - Returns: The header and the key check at its end.
     /// - Throws: ``CryptographyError/Code/truncated``, ``CryptographyError/Code/unsupportedFormat`` or
     ///   ``CryptographyError/Code/tampered``.
@@ -42,11 +42,11 @@ struct SealedHeader: Hashable, Sendable {
         guard suite == Self.suite, compression <= SealingOptions.Compression.zstd.number else {
             throw CryptographyError(
                 .unsupportedFormat,
-                "A sealed file uses a cipher suite or a compression that this program doesn't know. Update it."
+                "A sealed file uses a cipher suite or a compression that this program doesn't know. Update this program."
             )
         }
         guard SealingOptions.exponents.contains(chunkExponent), reserved == 0 else {
-            throw .tampered("its header isn't one that this program writes")
+            throw .tampered("its header isn't in the form that this program writes")
         }
         let epoch = UUID(bytes: fields.bytes(16))
         let salt = fields.bytes(saltBytes)
@@ -72,7 +72,7 @@ struct SealedHeader: Hashable, Sendable {
             + [chunkExponent, compression, 0, 0] + epoch.bytes + salt
     }
 
-    /// The key of the file with this header in its context, and the check that tells the key from others.
+    /// Returns the file's key for this header and a context, and the check that identifies the key.
     func key(_ masterKey: MasterKey, _ context: SealedContext) -> (key: SecretBytes, check: SecretBytes) {
         let both = Blake2b.secret(of: bytes + context.encoded, key: masterKey.bytes, count: 64)
         return both.withBytes { both in
@@ -84,16 +84,16 @@ struct SealedHeader: Hashable, Sendable {
 extension CryptographyError {
     static let truncated = CryptographyError(
         .truncated,
-        "A sealed file ends before its end. It's torn, or hasn't arrived whole: try again later."
+        "A sealed file ends too early. It's damaged, or hasn't arrived completely: try again later."
     )
 
-    static let extended = tampered("something follows its last chunk")
+    static let extended = tampered("bytes follow its last chunk")
 
-    /// A file that isn't what was sealed for its place.
+    /// Returns the error for a file that isn't what was sealed for its location.
     static func tampered(_ reason: String) -> CryptographyError {
         CryptographyError(
             .tampered,
-            "A sealed file isn't what was sealed for its place: \(reason). Somebody changed or exchanged it, or it's damaged: write it anew from a device that has its content."
+            "A sealed file isn't what was sealed for its location: \(reason). It was changed, exchanged or damaged. Write it again from a device that has its content."
         )
     }
 }

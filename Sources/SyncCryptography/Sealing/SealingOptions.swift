@@ -1,53 +1,53 @@
-/// How a file is cut and compressed before it's sealed.
+/// The options for sealing a file: its chunk size and compression.
 public struct SealingOptions: Hashable, Sendable {
-    /// How chunks are compressed.
+    /// The compression of chunks.
     public struct Compression: Hashable, Sendable {
-        /// The method's number in a header.
+        /// The number of the method in a header.
         let number: UInt8
-        /// How hard zstd tries, at the beginning at least.
+        /// The level of zstd, or the initial level if it adapts.
         let level: Int32
-        /// Whether it tries harder or less from then on.
+        /// Whether the level adapts afterwards.
         var adapts = false
 
-        /// Not at all.
+        /// No compression.
         public static let none = Compression(number: 0, level: 0)
-        /// With zstd, fast.
+        /// Fast compression with zstd.
         public static let zstd = zstd(level: 1)
-        /// With zstd, as hard as there is time for: harder while the medium is waited for, less while the processors are.
+        /// Compression with zstd that adapts: harder while the transfer waits for the medium, faster while it waits for the processors.
         ///
-        /// For files that go through a pipeline; a file that is sealed in memory is compressed as with ``zstd``.
+        /// It applies to files that are sealed while they're read. A file that is sealed in memory is compressed as with ``zstd``.
         public static let adaptive = Compression(number: 1, level: 1, adapts: true)
 
-        /// With zstd; a chunk that doesn't become smaller is stored as it is.
+        /// Compression with zstd, which stores a chunk uncompressed if it doesn't become smaller.
         ///
-        /// - Parameter level: 1, fast, to 19, small.
+        /// - Parameter level: From 1 (fastest) to 19 (smallest).
         /// - Returns: The compression.
         public static func zstd(level: Int) -> Compression {
             Compression(number: 1, level: Int32(clamping: min(max(level, 1), 19)))
         }
     }
 
-    /// The binary logarithms of the sizes that a chunk may have: 4 KiB to 1 MiB.
+    /// The binary logarithms of the valid chunk sizes: 4 KiB to 1 MiB.
     static let exponents: ClosedRange<UInt8> = 12...20
 
     /// The binary logarithm of a chunk's size.
     let chunkExponent: UInt8
-    /// How chunks are compressed.
+    /// The compression of chunks.
     public let compression: Compression
 
-    /// How many bytes of the file a chunk holds.
+    /// The number of the file's bytes in a chunk.
     public var chunkSize: Int { 1 << Int(chunkExponent) }
 
     /// Creates options.
     ///
     /// - Parameters:
-    ///   - chunkSize: How many bytes of the file a chunk holds: a power of two from 4 KiB to 1 MiB.
-    ///   - compression: How chunks are compressed.
+    ///   - chunkSize: The number of the file's bytes in a chunk: a power of two from 4 KiB to 1 MiB.
+    ///   - compression: The compression of chunks.
     public init(chunkSize: Int = 1 << 20, compression: Compression = .zstd) {
         let exponent = UInt8(clamping: max(chunkSize, 1).trailingZeroBitCount)
         precondition(
             chunkSize == 1 << Int(exponent) && Self.exponents.contains(exponent),
-            "a chunk can't have \(chunkSize) bytes: take a power of two from 4 KiB to 1 MiB"
+            "a chunk can't have \(chunkSize) bytes: use a power of two from 4 KiB to 1 MiB"
         )
         chunkExponent = exponent
         self.compression = compression

@@ -1,18 +1,18 @@
 import ThreadSupport
 
 extension Password {
-    /// Where passwords are hashed if nobody says where: one at a time, since each may take a quarter of the memory.
+    /// The default executor for hashing passwords, one at a time, since each hash may take a quarter of the memory.
     private static let executor = BlockingExecutor(label: "swift-store-sync.passwords", isSerial: true)
 
-    /// The key that Argon2id makes of the password.
+    /// Returns the key that Argon2id derives from the password.
     ///
-    /// It takes a second or so, on a thread of its own. If the waiting task is cancelled, this throws `CancellationError` at once:
-    /// nobody can stop a hash, so it ends by itself, and what it made is wiped. One that hasn't begun doesn't begin.
+    /// It takes about a second, on its own thread. If the waiting task is cancelled, this throws `CancellationError` at once. A running
+    /// hash can't be stopped: it runs to its end, and its result is wiped. A hash that hasn't started doesn't start.
     ///
     /// - Parameters:
-    ///   - salt: 16 bytes, made at random for this password.
-    ///   - parameters: What it costs; checked before anything is allocated.
-    ///   - executor: Where to block; a thread for that purpose where it is `nil`.
+    ///   - salt: 16 random bytes for this password.
+    ///   - parameters: The cost, which is validated before anything is allocated.
+    ///   - executor: The executor on which the hash blocks; a dedicated thread if it's `nil`.
     /// - Returns: 32 bytes.
     /// - Throws: What ``PasswordParameters/validate()`` throws, ``CryptographyError/Code/outOfMemory``, or
     ///   `CancellationError`.
@@ -24,7 +24,7 @@ extension Password {
         try parameters.validate()
         let cost = cost ?? parameters
         let ticket = Ticket<SecretBytes>()
-        // Not a child of this task, which would have to wait for it: that is what must not happen.
+        // Not a child task: this task would have to wait for it even when cancelled.
         Task.detached(executorPreference: executor ?? Self.executor, priority: Task.currentPriority) { [bytes] in
             guard !ticket.isAbandoned else { return }
             ticket.finish(

@@ -1,50 +1,48 @@
 import Foundation
 
-/// A password as a person gave it.
+/// A password that a user entered.
 ///
-/// It's UTF-8 in Normalization Form C, so that the same password typed on another system is the same bytes; not empty; and without
-/// the line end that editors put at the end of a file, one at most. Nothing else is taken off or changed: spaces count.
+/// It's UTF-8 in Normalization Form C, so that the same password typed on another system has the same bytes. It isn't empty. One
+/// line end is dropped, which editors put at the end of a file. Nothing else is removed or changed: spaces count.
 ///
-/// A `String` that it's made from stays in memory for as long as Swift likes. Where that matters, give bytes and overwrite
-/// them.
+/// The memory of a `String` that it's created from isn't wiped. If that matters, pass bytes and overwrite them.
 public struct Password: Sendable, Equatable {
-    /// How many bytes a password may have, before and after normalization: 64 KiB.
+    /// The maximum size of a password in bytes, before and after normalization: 64 KiB.
     public static let mostBytes = 1 << 16
 
     let bytes: SecretBytes
-    /// What hashing it costs whatever is asked for: tests that aren't about hashing do it thousands of times.
+    /// The cost of hashing that overrides all parameters, for tests that hash thousands of passwords.
     package var cost: PasswordParameters?
 
-    /// Takes a password.
+    /// Creates a password from text.
     ///
     /// - Parameter text: The password; one line end at its end is dropped.
-    /// - Throws: ``CryptographyError/Code/invalidPassword`` for one that is empty, too long, or has dozens of combining marks in
-    ///   a row.
+    /// - Throws: ``CryptographyError/Code/invalidPassword`` if it's empty or too long, or has dozens of combining marks in a row.
     public init(_ text: String) throws(CryptographyError) {
         // A line end of two characters is one `Character`.
         let line = text.last == "\n" || text.last == "\r\n" ? text.dropLast() : text[...]
-        // Before it's normalized, so that what isn't a password takes no time.
+        // Checked before normalization, which would take long for a huge text.
         guard line.utf8.count <= Self.mostBytes else { throw .tooLongPassword }
         let normalized = line.precomposedStringWithCanonicalMapping
         guard normalized.utf8.count <= Self.mostBytes else { throw .tooLongPassword }
         guard !normalized.isEmpty else {
-            throw CryptographyError(.invalidPassword, "The password is empty. Give one of at least one character.")
+            throw CryptographyError(.invalidPassword, "The password is empty. Enter at least one character.")
         }
-        // On Linux, Foundation cuts a hundred combining marks in a row off after 64, so that different passwords would be
-        // the same. The standard library compares by what the normal form must be.
+        // On Linux, Foundation drops combining marks after 64 in a row, so that different passwords would become equal.
+        // The standard library compares by the correct normal form.
         guard normalized == line else {
             throw CryptographyError(
                 .invalidPassword,
-                "The password has too many accents on one letter. Take another one."
+                "The password has too many accents on one letter. Choose another password."
             )
         }
         bytes = SecretBytes(copying: normalized.utf8)
     }
 
-    /// Takes a password that comes as bytes, from a file for example.
+    /// Creates a password from bytes, from a file for example.
     ///
     /// - Parameter bytes: The password in UTF-8; one line end at its end is dropped.
-    /// - Throws: ``CryptographyError/Code/invalidPassword`` for one that isn't UTF-8, and what ``init(_:)`` refuses.
+    /// - Throws: ``CryptographyError/Code/invalidPassword`` if it isn't UTF-8, or if ``init(_:)`` refuses it.
     public init(utf8 bytes: some Sequence<UInt8>) throws(CryptographyError) {
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw CryptographyError(.invalidPassword, "The password isn't UTF-8. Save it as UTF-8.")
@@ -54,22 +52,22 @@ public struct Password: Sendable, Equatable {
 }
 
 extension Password {
-    /// The password in the clear, for a message that has to carry it.
+    /// The password in the clear, for a message that has to contain it.
     package var revealed: String { bytes.withBytes { String(decoding: $0, as: UTF8.self) } }
 }
 
 extension CryptographyError {
     fileprivate static let tooLongPassword = CryptographyError(
         .invalidPassword,
-        "What was given for a password has more than \(Password.mostBytes) bytes. Make sure that it's the right file."
+        "The password has more than \(Password.mostBytes) bytes. Make sure that it's the right file."
     )
 }
 
 extension Password: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Says nothing of it, not even how long it is.
+    /// A placeholder, which reveals not even the password's length.
     public var description: String { "<a password>" }
 
-    /// Says nothing of it.
+    /// The same placeholder as ``description``.
     public var debugDescription: String { description }
 
     /// Has no children: `dump` shows nothing.

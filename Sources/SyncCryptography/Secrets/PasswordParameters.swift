@@ -1,36 +1,36 @@
 import Foundation
 
-/// What hashing a password costs: Argon2id's passes and memory.
+/// The cost of hashing a password: Argon2id's passes and memory.
 ///
-/// The more, the more a guess costs somebody who has got hold of a key file; and the more each honest use.
+/// A higher cost makes each guess more expensive for an attacker who has a key file, and also each legitimate use.
 public struct PasswordParameters: Hashable, Sendable {
-    /// How often the hash goes over its memory.
+    /// The number of passes over the memory.
     public var passes: Int
-    /// How much memory the hash takes, in KiB.
+    /// The memory that the hash takes, in KiB.
     public var memoryKibibytes: Int
 
-    /// How much memory the hash takes, in bytes.
+    /// The memory that the hash takes, in bytes.
     public var memory: Int { memoryKibibytes << 10 }
 
-    /// The least that is accepted: 2 passes over 64 MiB, libsodium's `INTERACTIVE`.
+    /// The minimum that is accepted: 2 passes over 64 MiB, libsodium's `INTERACTIVE`.
     public static let interactive = PasswordParameters(passes: 2, memoryKibibytes: 64 << 10)
-    /// What is used where nothing else is said: 3 passes over 256 MiB, libsodium's `MODERATE`.
+    /// The default: 3 passes over 256 MiB, libsodium's `MODERATE`.
     public static let moderate = PasswordParameters(passes: 3, memoryKibibytes: 256 << 10)
 
-    /// The most passes that are accepted.
+    /// The maximum number of passes that is accepted.
     public static let mostPasses = 20
-    /// The most memory that is accepted, whatever the machine has: 1 GiB.
+    /// The maximum memory that is accepted on any machine, in KiB: 1 GiB.
     public static let mostMemoryKibibytes = 1 << 20
 
-    /// Creates parameters; whether they're acceptable is asked when they're used.
+    /// Creates parameters, which are validated when they're used.
     public init(passes: Int, memoryKibibytes: Int) {
         self.passes = passes
         self.memoryKibibytes = memoryKibibytes
     }
 
-    /// Refuses parameters that whoever can write to the storage may have lowered, to guess, or raised, to do harm.
+    /// Refuses parameters that an attacker who can write to the storage may have lowered, to guess, or raised, to do harm.
     ///
-    /// Nothing is allocated before. A hash may take a quarter of this machine's memory.
+    /// Call it before allocating memory. A hash may take a quarter of this machine's memory.
     ///
     /// - Throws: ``CryptographyError/Code/weakParameters`` below ``interactive``;
     ///   ``CryptographyError/Code/costlyParameters`` above 20 passes, 1 GiB or a quarter of the machine's memory.
@@ -38,14 +38,14 @@ public struct PasswordParameters: Hashable, Sendable {
         try validate(machineMemory: ProcessInfo.processInfo.physicalMemory)
     }
 
-    /// As ``validate()``, on a machine with so many bytes of memory.
+    /// Refuses the same parameters as ``validate()``, on a machine with this many bytes of memory.
     func validate(machineMemory: UInt64) throws(CryptographyError) {
         guard passes >= Self.interactive.passes, memoryKibibytes >= Self.interactive.memoryKibibytes else {
             throw CryptographyError(
                 .weakParameters,
                 """
-                The password's hash is weaker (\(self)) than any that this program makes, so guessing the password would \
-                be cheap. Somebody may have changed the key file: restore it from a backup.
+                The password's hash is weaker (\(self)) than any that this program creates, so guessing the password would \
+                be cheap. The key file may have been tampered with: restore it from a backup.
                 """
             )
         }
@@ -56,14 +56,14 @@ public struct PasswordParameters: Hashable, Sendable {
                 .costlyParameters,
                 """
                 Checking the password would cost this machine too much (\(self)): at most \(Self.mostPasses) passes, 1 GiB \
-                and a quarter of its memory are accepted. If a stronger machine made the key file, change the password there, \
-                with less; else somebody changed it: restore it from a backup.
+                and a quarter of its memory are accepted. If a stronger machine wrote the key file, change the password there, \
+                with a lower cost. Otherwise it was tampered with: restore it from a backup.
                 """
             )
         }
     }
 
-    /// Parameters that cost at least as much as these and as `other`, in passes and in memory.
+    /// Returns parameters that cost at least as much as these and as `other`, in passes and in memory.
     public func noWeaker(than other: PasswordParameters) -> PasswordParameters {
         PasswordParameters(
             passes: max(passes, other.passes),

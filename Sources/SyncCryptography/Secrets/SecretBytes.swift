@@ -1,44 +1,44 @@
 import CSodium
 
-/// Bytes that nobody else should see: a key or a password.
+/// Secret bytes: a key or a password.
 ///
-/// They live in memory of libsodium's `sodium_malloc`: never swapped out where the system allows that, left out of core dumps,
-/// between pages that trap, read-only once they are filled, and overwritten when the last reference goes. Descriptions,
-/// dumps and mirrors show nothing of them, nor of what holds them. Two are compared in constant time.
+/// They're in memory of libsodium's `sodium_malloc`: never swapped out if the system allows that, left out of core dumps, between
+/// guard pages, read-only once they're filled, and overwritten when the last reference is released. Descriptions, dumps and
+/// mirrors reveal nothing of them, nor do those of values that hold them. They're compared in constant time.
 public final class SecretBytes: @unchecked Sendable, Equatable {
     // Sendable: `memory` is written only before `init` returns, and is read-only from then on.
     private let memory: UnsafeMutableRawPointer
 
-    /// How many bytes there are.
+    /// The number of bytes.
     public let count: Int
 
     /// Allocates bytes and fills them.
     ///
     /// - Parameters:
-    ///   - count: How many bytes.
+    ///   - count: The number of bytes.
     ///   - fill: Writes them; keep no copy.
     /// - Throws: What `fill` throws.
     public init(count: Int, _ fill: (UnsafeMutableRawBufferPointer) throws -> Void) rethrows {
         Sodium.prepare()
         guard let memory = sodium_malloc(count) else {
-            fatalError("the system gave no protected memory for a secret of \(count) bytes")
+            fatalError("the system provided no protected memory for a secret of \(count) bytes")
         }
         self.memory = memory
         self.count = count
-        // A throw from here on ends in `deinit`, all properties being set.
+        // All properties are set, so `deinit` frees the memory if `fill` throws.
         try fill(UnsafeMutableRawBufferPointer(start: memory, count: count))
         let status = sodium_mprotect_readonly(memory)
         precondition(status == 0, "the memory of a secret could not be made read-only")
     }
 
-    /// Copies bytes; overwriting where they come from is the caller's.
+    /// Copies bytes; the caller has to overwrite their source.
     public convenience init(copying bytes: some Collection<UInt8>) {
         self.init(count: bytes.count) { $0.copyBytes(from: bytes) }
     }
 
-    /// Makes bytes that nobody can foresee.
+    /// Creates random bytes, which can't be predicted.
     ///
-    /// - Parameter count: How many.
+    /// - Parameter count: The number of bytes.
     public convenience init(randomCount count: Int) {
         self.init(count: count) { randombytes_buf($0.start, $0.count) }
     }
@@ -47,19 +47,19 @@ public final class SecretBytes: @unchecked Sendable, Equatable {
 
     /// Lets `body` read the bytes.
     ///
-    /// - Parameter body: Keep no copy, and let the pointer not get out.
+    /// - Parameter body: Reads the bytes; it must not keep a copy, or let the pointer escape.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws.
     public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
         try withExtendedLifetime(self) { try body(UnsafeRawBufferPointer(start: memory, count: count)) }
     }
 
-    /// Whether two secrets are the same; takes the same time for all of the same length.
+    /// Whether two secrets are equal, compared in a time that depends only on their length.
     public static func == (left: SecretBytes, right: SecretBytes) -> Bool {
         right.withBytes(left.isEqual)
     }
 
-    /// Whether the bytes are these; takes the same time for all of the same length.
+    /// Whether the bytes equal `bytes`, compared in a time that depends only on their length.
     func isEqual(to bytes: [UInt8]) -> Bool {
         bytes.withUnsafeBytes(isEqual)
     }
@@ -70,10 +70,10 @@ public final class SecretBytes: @unchecked Sendable, Equatable {
 }
 
 extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Says how many bytes it hides.
+    /// A placeholder with the number of bytes.
     public var description: String { "<secret of \(count) bytes>" }
 
-    /// Says how many bytes it hides.
+    /// A placeholder with the number of bytes.
     public var debugDescription: String { description }
 
     /// Has no children: `dump` shows nothing.

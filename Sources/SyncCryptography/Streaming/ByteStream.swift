@@ -1,7 +1,7 @@
-/// Cuts what an asynchronous sequence gives into pieces of chosen sizes.
+/// Cuts the bytes of an asynchronous sequence into pieces of chosen sizes.
 struct ByteStream<Source: AsyncIteratorProtocol> where Source.Element == [UInt8] {
     private var source: Source
-    /// What came and wasn't taken yet: `current` from `offset` on.
+    /// The last piece of the source, whose bytes from `offset` on aren't taken yet.
     private var current: [UInt8] = []
     private var offset = 0
     private var isAtEnd = false
@@ -10,14 +10,14 @@ struct ByteStream<Source: AsyncIteratorProtocol> where Source.Element == [UInt8]
         self.source = source
     }
 
-    /// The next bytes.
+    /// Returns the next bytes.
     ///
-    /// - Parameter count: How many, more than none.
-    /// - Returns: That many; fewer only at the end.
+    /// - Parameter count: The number of bytes, at least 1.
+    /// - Returns: That number of bytes; fewer only at the end.
     /// - Throws: What the source throws, or `CancellationError`.
     mutating func take(_ count: Int) async throws -> [UInt8] {
         guard try await fill() else { return [] }
-        // Sources tend to give pieces of the chunk's size: those are handed on as they are.
+        // Most sources give pieces of the chunk's size, which are passed on without a copy.
         if offset == 0, current.count == count {
             defer { current = [] }
             return current
@@ -39,12 +39,12 @@ struct ByteStream<Source: AsyncIteratorProtocol> where Source.Element == [UInt8]
         }
     }
 
-    /// Whether there is nothing more.
+    /// Returns whether the source has no more bytes.
     mutating func isOver() async throws -> Bool {
         try await !fill()
     }
 
-    /// Makes sure that there is something in `current`; returns whether there is.
+    /// Reads the next piece if `current` is used up; returns whether there are bytes.
     private mutating func fill() async throws -> Bool {
         while offset == current.count, !isAtEnd {
             try Task.checkCancellation()

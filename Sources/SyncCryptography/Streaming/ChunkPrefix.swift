@@ -1,11 +1,11 @@
-/// What is noted of a chunk of 1 MiB that was transferred, by which a transfer that is cut off goes on.
+/// A note on a transferred chunk of 1 MiB, by which an interrupted transfer resumes.
 package struct NotedChunk: Hashable, Sendable {
-    /// The digest of the chunk's plaintext: that of a block of the content root.
+    /// The digest of the chunk's plaintext, which is a block of the content root.
     package let digest: [UInt8]
-    /// How many bytes the chunk takes in the sealed file.
+    /// The size of the chunk in the sealed file, in bytes.
     package let sealedBytes: Int
 
-    /// A chunk as it was noted.
+    /// Creates a note.
     package init(digest: [UInt8], sealedBytes: Int) {
         self.digest = digest
         self.sealedBytes = sealedBytes
@@ -17,32 +17,32 @@ package struct NotedChunk: Hashable, Sendable {
     }
 }
 
-/// The beginning of a sealed file that was transferred before: what a pass has to know that goes on after it.
+/// The beginning of a sealed file that was transferred before, after which a pass resumes.
 package struct ChunkPrefix: Sendable {
-    /// How many bytes a sealed file has before its first chunk.
+    /// The number of bytes before the first chunk of a sealed file.
     package static let startBytes = SealedHeader.byteCount
 
-    /// How many chunks there are, more than none.
+    /// The number of chunks, at least 1.
     package let count: Int
-    /// The file's first bytes, where it's opened.
+    /// The file's first bytes, if it's opened.
     let start: [UInt8]
-    /// What they come to, with the bytes before the first chunk.
+    /// The tally of the chunks and the bytes before the first chunk.
     let tally: ContentTally
-    /// How many bytes of the file they hold.
+    /// The number of the file's bytes in the chunks.
     package let plainBytes: Int64
-    /// How many bytes they take in the sealed file, with what stands before the first chunk.
+    /// The size of the chunks in the sealed file, including the bytes before the first chunk.
     package let sealedBytes: Int64
 
-    /// Finds out how many of the chunks that were noted are still those of a file.
+    /// Returns the noted chunks that still match a file's content.
     ///
     /// - Parameters:
-    ///   - noted: What was noted.
-    ///   - limit: How many are considered.
+    ///   - noted: The noted chunks.
+    ///   - limit: The maximum number of chunks to compare.
     ///   - source: The file's content, or its beginning.
-    ///   - start: The sealed file's first ``startBytes`` bytes, where it's to be opened.
+    ///   - start: The sealed file's first ``startBytes`` bytes, if it's to be opened.
     ///   - blockSize: As in ``SealedContent/blockSize``.
-    ///   - workers: Who digests.
-    /// - Returns: Those before the first that differs; `nil` where that is the very first.
+    ///   - workers: The workers that digest.
+    /// - Returns: The chunks before the first that differs; `nil` if the first chunk differs.
     /// - Throws: What the source throws, or `CancellationError`.
     package static func of<Source: AsyncSequence & Sendable>(
         _ noted: [NotedChunk],

@@ -2,8 +2,8 @@ extension ContentRoot {
     /// Digests a file's content while it's read, on all cores.
     ///
     /// - Parameters:
-    ///   - source: The content, in pieces of any size; fastest if they're of a block's size.
-    ///   - workers: Who digests.
+    ///   - source: The content, in pieces of any size; fastest with pieces of a block's size.
+    ///   - workers: The workers that digest.
     /// - Returns: Its length in bytes, and its root.
     /// - Throws: What the source throws, or `CancellationError`.
     package static func of<Source: AsyncSequence & Sendable>(
@@ -19,11 +19,11 @@ extension ContentSummary {
     /// Digests a file's content while it's read, on all cores.
     ///
     /// - Parameters:
-    ///   - source: The content, in pieces of any size; fastest if they're of 1 MiB.
-    ///   - blockSize: How many bytes the blocks have whose digests are found out too; none are where it is `nil`.
-    ///   - former: What was found out of a former state, by which what hasn't changed is found fast.
-    ///   - workers: Who digests.
-    /// - Returns: What it came to, without a sealed size.
+    ///   - source: The content, in pieces of any size; fastest with pieces of 1 MiB.
+    ///   - blockSize: The size in bytes of the blocks to digest too; `nil` for none.
+    ///   - former: The digests of a former state, by which unchanged content is found fast.
+    ///   - workers: The workers that digest.
+    /// - Returns: The summary, without a sealed size.
     /// - Throws: What the source throws, or `CancellationError`.
     package static func of<Source: AsyncSequence & Sendable>(
         _ source: Source,

@@ -1,29 +1,29 @@
-/// What a pass over a whole sealed file came to.
+/// The summary of a pass over a whole sealed file.
 public struct ContentSummary: Hashable, Sendable {
-    /// How many bytes the file has.
+    /// The size of the file, in bytes.
     public internal(set) var plainBytes: Int64 = 0
-    /// How many bytes it has sealed.
+    /// The size of the sealed file, in bytes.
     public internal(set) var sealedBytes: Int64 = 0
     /// The digest of the file's content.
     package internal(set) var contentRoot: ContentRoot
-    /// The digests of the file's blocks, if they were asked for.
+    /// The digests of the file's blocks, if they were requested.
     package internal(set) var blocks: BlockDigests?
 
-    /// The root of an empty file, until there is more.
+    /// Creates the summary of an empty file.
     init() {
         contentRoot = ContentRootHasher().finalize()
     }
 }
 
-/// What a chunk adds to a summary, found out beside the other work on it.
+/// A chunk's contribution to a summary, computed together with the other work on the chunk.
 struct ChunkSummary: Sendable {
-    /// How many bytes the chunk has.
+    /// The size of the chunk, in bytes.
     let plainBytes: Int
-    /// The chunk's digest, where a chunk is a block of the content root.
+    /// The chunk's digest, if a chunk is a block of the content root.
     let digest: [UInt8]?
-    /// The chunk itself, where it isn't: blocks are then put together of several, in order.
+    /// The chunk itself, if it isn't a block: blocks then consist of several chunks, in order.
     let plaintext: [UInt8]?
-    /// The digests of the chunk's pages, likewise, and the fingerprints if they're made.
+    /// The digests of the chunk's pages if it's a block, and their fingerprints if they're computed.
     let pages: (digests: [UInt8], fingerprints: [UInt8]?)?
 
     init(of plaintext: [UInt8], at index: Int, chunkSize: Int, _ digester: PageDigester) {
@@ -35,7 +35,7 @@ struct ChunkSummary: Sendable {
     }
 }
 
-/// Adds up what comes of the chunks of a pass, in order.
+/// Adds up the summaries of a pass's chunks, in order.
 struct ContentTally: Sendable {
     private var hasher = ContentRootHasher()
     private var summary = ContentSummary()
@@ -43,8 +43,8 @@ struct ContentTally: Sendable {
     let digester: PageDigester
 
     /// - Parameters:
-    ///   - blockSize: How many bytes the blocks have whose digests are wanted, of chunks of 1 MiB.
-    ///   - former: What is known of a former state, which need not be digested again.
+    ///   - blockSize: The size in bytes of the blocks to digest, if chunks have 1 MiB; `nil` for none.
+    ///   - former: The digests of a former state, whose unchanged content isn't digested again.
     init(blockSize: Int? = nil, since former: BlockDigests? = nil) {
         summary.blocks = blockSize.map { BlockDigests(blockSize: $0, comparableWith: former) }
         digester = PageDigester(summary.blocks?.fingerprints, since: former)
@@ -66,7 +66,7 @@ struct ContentTally: Sendable {
         summary.sealedBytes += Int64(sealedBytes)
     }
 
-    /// What it came to.
+    /// Returns the summary of all chunks.
     consuming func finalize() -> ContentSummary {
         summary.contentRoot = hasher.finalize()
         return summary

@@ -1,17 +1,17 @@
 /// A sealed file's content, opened while it's read.
 ///
-/// Each pass reads the source anew and gives what was sealed, chunk by chunk. Every chunk that is given is authentic: it stands at
-/// this place of this file. That none is missing is known only when the pass ends by `nil`: do nothing before with what came that
-/// can't be undone. Write it into a temporary file.
+/// Each pass reads the source from its beginning and returns the content chunk by chunk. Every returned chunk is authentic: it was
+/// sealed for this position of this file. Only when the pass ends with `nil` is it known that no chunk is missing. Until then, do
+/// nothing with the chunks that can't be undone: write them into a temporary file.
 ///
-/// Chunks are opened, decompressed and digested on all cores, in order and a bounded number at a time, while whoever iterates
-/// writes the chunk before. A cancelled pass ends within one chunk.
+/// Chunks are opened, decompressed and digested on all cores, in order and a bounded number at a time, while the caller writes the
+/// previous chunk. A cancelled pass ends within one chunk.
 public struct OpenedContent<Source: AsyncSequence & Sendable>: AsyncSequence, Sendable
 where Source.Element == [UInt8] {
-    /// What of the file was opened before: the source gives what comes after that.
+    /// The beginning of the file that was opened before: the source gives the bytes after it.
     package var prefix: ChunkPrefix?
 
-    /// Is told of each chunk but the last before it's given; must not block.
+    /// Called for each chunk but the last, before it's returned; must not block.
     package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
 
     private let source: Source
@@ -37,12 +37,12 @@ where Source.Element == [UInt8] {
         self.onEnd = onEnd
     }
 
-    /// Begins a pass.
+    /// Starts a pass.
     public func makeAsyncIterator() -> Iterator {
         Iterator(self)
     }
 
-    /// Gives the chunks of a file.
+    /// Returns the chunks of a file in order.
     public struct Iterator: AsyncIteratorProtocol {
         private struct Opened: Sendable {
             var plaintext: [UInt8]
@@ -56,10 +56,10 @@ where Source.Element == [UInt8] {
         private var tally: ContentTally
         private var codec: ChunkCodec?
         private var index: UInt64
-        /// Whether the last chunk is in the window, or was.
+        /// Whether the last chunk has been added to the window.
         private var hasLast = false
         private var isOver = false
-        /// Why there are no further chunks: those that came before are given first.
+        /// The error that ends the pass, after the chunks before it are returned.
         private var failure: (any Error)?
 
         fileprivate init(_ content: OpenedContent) {
@@ -70,7 +70,7 @@ where Source.Element == [UInt8] {
             index = UInt64(content.prefix?.count ?? 0)
         }
 
-        /// The next chunk, or `nil` at the end, when everything is known to be there.
+        /// Returns the next chunk, or `nil` at the end, when the content is known to be complete.
         public mutating func next() async throws -> [UInt8]? {
             guard !isOver else { return nil }
             do {
@@ -155,11 +155,11 @@ extension EpochKey {
     ///
     /// - Parameters:
     ///   - source: The sealed file, in pieces of any size.
-    ///   - context: What it must be.
-    ///   - salt: The salt that must stand in its header, where that is known: of two files that were sealed for the same place
-    ///     only one has it.
-    ///   - workers: Who opens; the content can be iterated as long as they work.
-    ///   - onEnd: Is told at the end of each whole pass what it came to, before the iterator gives `nil`.
+    ///   - context: The context that it must be sealed for.
+    ///   - salt: The salt that its header must have, if that is known: it distinguishes files that were sealed for the same
+    ///     context.
+    ///   - workers: The workers that open; the content can be iterated as long as they run.
+    ///   - onEnd: Called with the summary at the end of each whole pass, before the iterator returns `nil`.
     /// - Returns: The content. Iterating throws what the source throws, `CancellationError`, and
     ///   ``CryptographyError/Code/tampered``, ``CryptographyError/Code/truncated``, ``CryptographyError/Code/orphan``,
     ///   ``CryptographyError/Code/unknownEpoch`` or ``CryptographyError/Code/unsupportedFormat``.

@@ -1,23 +1,22 @@
 /// A file's content, sealed while it's read.
 ///
-/// Each pass reads the source anew from its beginning and gives the whole sealed file, in pieces of about a chunk. All passes have
-/// the same ``salt`` and another nonce for each chunk, so a write can be tried again; the source must give the same bytes
-/// each time.
+/// Each pass reads the source from its beginning and returns the whole sealed file, in pieces of about a chunk. All passes have
+/// the same ``salt`` and new nonces, so a write can be retried. The source must give the same bytes each time.
 ///
-/// Chunks are compressed, sealed and digested on all cores, in order and a bounded number at a time, while whoever iterates writes
-/// the piece before. A cancelled pass ends within one chunk.
+/// Chunks are compressed, sealed and digested on all cores, in order and a bounded number at a time, while the caller writes the
+/// previous piece. A cancelled pass ends within one chunk.
 public struct SealedContent<Source: AsyncSequence & Sendable>: AsyncSequence, Sendable
 where Source.Element == [UInt8] {
-    /// Makes the file's key another than that of every other file: 32 bytes that stand in its header.
+    /// The random salt that gives the file its own key: 32 bytes in its header.
     public var salt: [UInt8] { codec.header.salt }
 
-    /// How many bytes the blocks have whose digests are found out too, if chunks have 1 MiB; none are where it is `nil`.
+    /// The size in bytes of the blocks to digest too, if chunks have 1 MiB; `nil` for none.
     package var blockSize: Int?
 
-    /// What of the file stands already: the source gives what comes after that, and a pass what is to be appended.
+    /// The beginning of the file that exists already: the source gives the bytes after it, and a pass the bytes to append.
     package var prefix: ChunkPrefix?
 
-    /// Is told of each chunk but the last before it's given; must not block.
+    /// Called for each chunk but the last, before it's returned; must not block.
     package var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
 
     private let source: Source
@@ -37,12 +36,12 @@ where Source.Element == [UInt8] {
         self.onEnd = onEnd
     }
 
-    /// Begins a pass.
+    /// Starts a pass.
     public func makeAsyncIterator() -> Iterator {
         Iterator(self)
     }
 
-    /// Gives the pieces of a sealed file.
+    /// Returns the pieces of a sealed file in order.
     public struct Iterator: AsyncIteratorProtocol {
         private struct Sealed: Sendable {
             var summary: ChunkSummary
@@ -54,11 +53,11 @@ where Source.Element == [UInt8] {
         private let window: ChunkWindow<Sealed>
         private var tally: ContentTally
         private var effort: CompressionEffort
-        /// The chunk after those in the window, read ahead to know whether there is one; `nil` if none was read yet.
+        /// The chunk after the window, read ahead to know whether it exists; `nil` if none was read yet.
         private var ahead: [UInt8]?
         private var index: UInt64
         private var hasBegun: Bool
-        /// Whether the last chunk is in the window, or was.
+        /// Whether the last chunk has been added to the window.
         private var hasLast = false
         private var isOver = false
 
@@ -72,7 +71,7 @@ where Source.Element == [UInt8] {
             effort = CompressionEffort(content.codec.compression)
         }
 
-        /// The next piece, or `nil` at the end.
+        /// Returns the next piece, or `nil` at the end.
         public mutating func next() async throws -> [UInt8]? {
             guard !isOver else { return nil }
             do {
@@ -126,11 +125,11 @@ extension EpochKey {
     /// Seals a file of any size while it's read.
     ///
     /// - Parameters:
-    ///   - source: The file's content, in pieces of any size; fastest if they're of a chunk's size.
-    ///   - context: What the file is; it opens as nothing else.
-    ///   - options: How it's cut and compressed.
-    ///   - workers: Who seals; the content can be iterated as long as they work.
-    ///   - onEnd: Is told at the end of each whole pass what it came to, before the iterator gives `nil`.
+    ///   - source: The file's content, in pieces of any size; fastest with pieces of a chunk's size.
+    ///   - context: The file's context; it opens only with the same context.
+    ///   - options: The chunk size and the compression.
+    ///   - workers: The workers that seal; the content can be iterated as long as they run.
+    ///   - onEnd: Called with the summary at the end of each whole pass, before the iterator returns `nil`.
     /// - Returns: The sealed file. Iterating throws what the source throws, and `CancellationError`.
     public func sealing<Source: AsyncSequence & Sendable>(
         _ source: Source,
@@ -142,10 +141,10 @@ extension EpochKey {
         SealedContent(source, ChunkCodec(sealing: context, with: self, options: options), workers, onEnd)
     }
 
-    /// A salt for a file, for those who have to know it before they seal.
+    /// Returns a random salt, for a caller that has to know a file's salt before it seals the file.
     package static func newSalt() -> [UInt8] { Sodium.randomBytes(SealedHeader.saltBytes) }
 
-    /// Seals a file with the salt that it had when somebody began to seal it.
+    /// Seals a file with the salt that it had when its sealing was started.
     package func sealing<Source: AsyncSequence & Sendable>(
         _ source: Source,
         as context: SealedContext,

@@ -1,13 +1,13 @@
-/// The chunks of one pass that are worked on, in the file's order: so many and not more.
+/// The bounded number of chunks of one pass that are in progress, in the file's order.
 ///
-/// When whoever iterates goes away, work that hasn't begun is given up.
+/// When the iterator is released, work that hasn't started is abandoned.
 final class ChunkWindow<Value: Sendable> {
     private let limit: Int
     private var tickets: [Ticket<Value>] = []
 
-    /// Begins with none.
+    /// Creates an empty window.
     ///
-    /// - Parameter workers: Who works on them; twice as many chunks as workers keep them busy while one is being written.
+    /// - Parameter workers: The workers. Twice as many chunks as workers keep them busy while a chunk is written.
     init(_ workers: SealingWorkers) {
         limit = 2 * workers.count
     }
@@ -22,17 +22,17 @@ final class ChunkWindow<Value: Sendable> {
 
     var isEmpty: Bool { tickets.isEmpty }
 
-    /// Whether nobody works on any of them.
+    /// Whether the work on all chunks is done.
     var isDone: Bool { tickets.allSatisfy(\.isDone) }
 
     func append(_ ticket: Ticket<Value>) {
         tickets.append(ticket)
     }
 
-    /// The result of the oldest; `nil` if there is none.
+    /// Returns the result of the oldest chunk; `nil` if the window is empty.
     func next() async throws -> Value? {
         guard let ticket = tickets.first else { return nil }
-        // It stays in the window until it's done, so that it's given up with the rest.
+        // The ticket stays in the window until it's done, so that it's abandoned with the rest.
         let value = try await ticket.value(of: "a chunk of a sealed file")
         tickets.removeFirst()
         return value

@@ -6,9 +6,10 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Works on the chunks of sealed files, on all cores.
+/// Workers that seal and open the chunks of files, on all cores.
 ///
-/// The workers are child tasks of ``withWorkers(count:_:)`` and end with it. All files that are sealed and opened in it share them:
+/// The workers are child tasks of ``withWorkers(count:_:)`` and end with it. All files that are sealed and opened in it share the
+/// workers:
 ///
 /// ```swift
 /// try await SealingWorkers.withWorkers { workers in
@@ -16,15 +17,15 @@ import Foundation
 /// }
 /// ```
 ///
-/// They run on the cooperative pool, or on the task executor that the caller prefers. That is where computing belongs:
-/// there is a thread for each core and not more. What must not be done there is to wait without suspending, and a chunk waits
-/// for nothing: it's at most 1 MiB in memory, a few milliseconds of work, after which a worker lets other tasks have its
-/// thread. Reading the source and writing the result is done by whoever iterates, where they think best.
+/// They run on the cooperative pool, or on the task executor that the caller prefers. The pool suits computations, since it has one
+/// thread for each core. Code on it must not block, and the work on a chunk never does. A chunk has at most 1 MiB in memory and
+/// takes a few milliseconds, after which the worker yields its thread to other tasks. The caller that iterates reads the source
+/// and writes the result, on its own executor.
 public final class SealingWorkers: Sendable {
     typealias Job = @Sendable (ChunkWorkspace) -> Void
 
     private struct State {
-        /// Jobs in order; those before `next` are taken.
+        /// The jobs in order; the jobs before `next` are taken.
         var jobs: [Job?] = []
         var next = 0
         var idle: [CheckedContinuation<Job?, Never>] = []
@@ -34,7 +35,7 @@ public final class SealingWorkers: Sendable {
             guard next < jobs.count else { return nil }
             let job = jobs[next].take()
             next += 1
-            // What is taken is dropped now and then, all at once.
+            // Taken jobs are removed in batches, since each removal moves the rest.
             if next == jobs.count || next >= 64 {
                 jobs.removeFirst(next)
                 next = 0
@@ -43,7 +44,7 @@ public final class SealingWorkers: Sendable {
         }
     }
 
-    /// How many chunks are worked on at once.
+    /// The number of chunks in progress at the same time.
     public let count: Int
     private let state = Locked(State())
 
@@ -51,7 +52,7 @@ public final class SealingWorkers: Sendable {
         self.count = count
     }
 
-    /// How many cores this machine has.
+    /// The number of this machine's cores.
     public static var cores: Int { ProcessInfo.processInfo.activeProcessorCount }
 
     /// Runs `body` with workers that end with it.
@@ -59,7 +60,7 @@ public final class SealingWorkers: Sendable {
     /// Cancelling the task stops them within a chunk.
     ///
     /// - Parameters:
-    ///   - count: How many chunks to work on at once; as many as there are cores where it is `nil`.
+    ///   - count: The number of chunks to work on at the same time; the number of cores if it's `nil`.
     ///   - body: Seals and opens files.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws.
@@ -69,7 +70,7 @@ public final class SealingWorkers: Sendable {
     ) async throws -> Result {
         let workers = SealingWorkers(count: max(count ?? cores, 1))
         return try await withThrowingTaskGroup { group in
-            // However `body` ends, for the group waits for the workers.
+            // Also if `body` throws: the group waits for the workers.
             defer { workers.close() }
             for _ in 0..<workers.count {
                 group.addTask { await workers.work() }
@@ -78,12 +79,12 @@ public final class SealingWorkers: Sendable {
         }
     }
 
-    /// Has a worker do something with a chunk.
+    /// Submits work on a chunk to the workers.
     ///
-    /// When the workers have ended nobody does it: whoever iterates so late, a backend that goes on after its write is over,
-    /// say, is told that it's cancelled.
+    /// After the workers have ended, the work isn't done and the ticket throws `CancellationError`. That happens to a caller that
+    /// iterates too late, for example a backend that continues after its write has ended.
     ///
-    /// - Returns: The ticket for the result. Dropping it cancels nothing; abandoning it does, while the work hasn't begun.
+    /// - Returns: The ticket for the result. Releasing it cancels nothing; abandoning it cancels work that hasn't started.
     func submit<Value: Sendable>(
         _ work: @escaping @Sendable (ChunkWorkspace) throws -> Value
     ) -> Ticket<Value> {
@@ -117,9 +118,9 @@ public final class SealingWorkers: Sendable {
         }
     }
 
-    /// The next job, as soon as there is one; `nil` once there won't be any more.
+    /// Returns the next job as soon as there is one; `nil` after the workers are closed.
     ///
-    /// It isn't cancellable: a cancelled worker goes on to take jobs, so that each ticket learns that it was cancelled.
+    /// It isn't cancellable: a cancelled worker still takes jobs, so that each ticket gets its `CancellationError`.
     private func nextJob() async -> Job? {
         await withCheckedContinuation { continuation in
             let job: Job?? = state.withLock { state in

@@ -1,8 +1,8 @@
 import ThreadSupport
 
-/// The result of work that somebody else does, for one who waits for it.
+/// The future result of work that another task or thread does.
 ///
-/// Whoever waits and is cancelled goes at once, and with the ticket abandoned the result is dropped when it comes.
+/// A waiting task that is cancelled returns at once. The ticket is then abandoned, and a later result is discarded.
 final class Ticket<Value: Sendable>: Sendable {
     private enum State {
         case pending(CheckedContinuation<Void, any Error>?)
@@ -12,7 +12,7 @@ final class Ticket<Value: Sendable>: Sendable {
 
     private let state = Locked(State.pending(nil))
 
-    /// Whether nobody wants the result.
+    /// Whether the result isn't needed any more.
     var isAbandoned: Bool {
         state.withLock { state in
             guard case .abandoned = state else { return false }
@@ -20,7 +20,7 @@ final class Ticket<Value: Sendable>: Sendable {
         }
     }
 
-    /// Whether the result is there.
+    /// Whether the result is available.
     var isDone: Bool {
         state.withLock { state in
             guard case .done = state else { return false }
@@ -28,7 +28,7 @@ final class Ticket<Value: Sendable>: Sendable {
         }
     }
 
-    /// Gives the result; only the first one counts.
+    /// Sets the result; only the first result counts.
     func finish(_ result: Result<Value, any Error>) {
         let waiting: CheckedContinuation<Void, any Error>? = state.withLock { state in
             guard case .pending(let waiting) = state else { return nil }
@@ -38,7 +38,7 @@ final class Ticket<Value: Sendable>: Sendable {
         waiting?.resume()
     }
 
-    /// Says that nobody wants the result any more.
+    /// Declares that the result isn't needed any more.
     func abandon() {
         remove()?.resume(throwing: CancellationError())
     }
@@ -51,11 +51,11 @@ final class Ticket<Value: Sendable>: Sendable {
         }
     }
 
-    /// Waits for the result; one task may do that.
+    /// Waits for the result; only one task may wait.
     ///
-    /// - Parameter reason: What is waited for, as "waits for …" goes on.
+    /// - Parameter reason: The object of the wait, which completes "waits for …".
     /// - Returns: The result.
-    /// - Throws: What the work threw; or `CancellationError` as soon as the task is cancelled, which abandons the ticket.
+    /// - Throws: The work's error, or `CancellationError` as soon as the task is cancelled, which abandons the ticket.
     func value(of reason: @autoclosure () -> String) async throws -> Value {
         try await waitCancellably(for: reason()) { continuation in
             state.withLock { state in

@@ -1,8 +1,8 @@
 import Foundation
 
-/// A keychain as plain as can be: it forgets no deletion, and knows nothing of what others have seen.
+/// The simplest model of a keychain: it forgets no deletion, and doesn't know which edits others have seen.
 ///
-/// What ``KeychainReplica`` forgets must make no difference to what this one holds.
+/// A ``KeychainReplica`` must hold the same items, although it forgets deletions.
 struct ModelReplica {
     struct Entry: Equatable {
         var counter: UInt64
@@ -14,7 +14,7 @@ struct ModelReplica {
         }
     }
 
-    /// What a device has published.
+    /// A file that a device has published.
     struct File {
         var entries: [Int: Entry]
         var replica: UUID
@@ -29,7 +29,7 @@ struct ModelReplica {
 
     init(replica: UUID) { self.replica = replica }
 
-    /// What a user sees.
+    /// The items that a user sees.
     var items: [Int: String] { entries.compactMapValues(\.value) }
 
     var file: File { File(entries: entries, replica: replica, issued: issued) }

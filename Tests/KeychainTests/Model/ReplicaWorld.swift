@@ -5,7 +5,7 @@ import Testing
 
 @testable import Keychain
 
-/// Four devices, each once as it is and once as the model says, and the files they have published.
+/// Four devices, each as the real replica and as the model, and the files that they have published.
 struct ReplicaWorld {
     private struct Device {
         let name: String
@@ -21,7 +21,7 @@ struct ReplicaWorld {
     private var generator: SplitMix64
     private var devices: [Device]
     private var edits = 0
-    /// How many tombstones went, over all devices.
+    /// The number of tombstones that were removed, over all devices.
     private(set) var collected = 0
     private var steps: [String]
 
@@ -40,7 +40,7 @@ struct ReplicaWorld {
         self.generator = generator
     }
 
-    /// Does something at random, and compares.
+    /// Does a random step, and compares the device with its model.
     mutating func step() throws {
         let index = Int.random(in: 0..<devices.count, using: &generator)
         let key = Int.random(in: 0..<Self.keys, using: &generator)
@@ -56,7 +56,7 @@ struct ReplicaWorld {
         try compare(index)
     }
 
-    /// Lets all devices synchronize until nothing is left to be told, and compares all.
+    /// Synchronizes all devices until they have nothing to publish, and compares them.
     mutating func settle() throws {
         for index in devices.indices { try register(index) }
         for _ in 0..<5 {
@@ -70,7 +70,7 @@ struct ReplicaWorld {
         let published = try (0..<4).map { try merge($0, isStale: false) }
         try #require(
             published.allSatisfy { $0 == nil },
-            "there is something to publish when nothing happened: \(steps)"
+            "there is something to publish although nothing changed: \(steps)"
         )
     }
 
@@ -103,10 +103,10 @@ struct ReplicaWorld {
         devices[index].model.edit(number, to: value)
     }
 
-    /// Makes a device a client, which begins with synchronizing.
+    /// Registers a device as a client, which then synchronizes first.
     ///
-    /// What it did before might be older than a deletion that the clients have forgotten: it would stand, and the model, which
-    /// forgets none, would have it deleted.
+    /// An edit before that might be older than a deletion that the clients have forgotten. The replica would then keep the item, and
+    /// the model, which forgets no deletion, would delete it.
     private mutating func register(_ index: Int) throws {
         guard !devices[index].isRegistered else { return }
         devices[index].isRegistered = true
@@ -125,7 +125,7 @@ struct ReplicaWorld {
         guard devices[index].isRegistered else { return }
         steps.append("\(index) synchronizes\(isStale ? " with old files" : "")\(crashes ? " and crashes" : "")")
         guard let file = try merge(index, isStale: isStale), !crashes else { return }
-        // Through its bytes, which must say it all.
+        // Through its bytes, which must hold everything.
         let written = try KeychainFile(file.content().bytes)
         try #require(written == file)
         devices[index].files.append((written, devices[index].model.file))

@@ -3,15 +3,15 @@ import SyncCryptography
 
 @testable import Keychain
 
-/// The parsers of the keychain that are fuzzed, by `Tests/Fuzz`, which has this file too.
+/// The parsers of the keychain that `Tests/Fuzz` fuzzes, which shares this file.
 ///
-/// What is found is kept in `Resources/Corpus`, and parsed again by the tests.
+/// The inputs that fuzzing finds are kept in `Resources/Corpus`, and the tests parse them again.
 enum FuzzedKeychainParser: String, CaseIterable, Sendable {
     case entitlements, keychainClock, keychainFile
 
-    /// Parses `bytes`, as whatever they are.
+    /// Parses `bytes`, which may be anything.
     ///
-    /// It may fail in words, and must neither crash nor give what isn't as the format says.
+    /// It may throw a typed error, but must neither crash nor return a value that violates the format.
     func parse(_ bytes: [UInt8]) {
         do {
             switch self {
@@ -32,12 +32,12 @@ enum FuzzedKeychainParser: String, CaseIterable, Sendable {
         }
     }
 
-    /// As another client's file; what comes of it has to be one that can be read, and merging again changes nothing.
+    /// Merges the file as another client's: the resulting file has to be readable, and merging again changes nothing.
     private static func merge(_ file: KeychainFile) throws {
         let identifier = UUID(uuid: (9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9))
         var replica = KeychainReplica(clock: ReplicaClock(replica: identifier))
         let next = try replica.merge(["a": file], as: "b", registered: ["a", "b"]) { identifier }
-        guard let next else { preconditionFailure("nothing to publish, though nothing was published") }
+        guard let next else { preconditionFailure("nothing to publish, although nothing was published before") }
         let written = try KeychainFile(next.content().bytes)
         precondition(written == next)
         let again = try replica.merge(["a": file, "b": next], as: "b", registered: ["a", "b", "c"]) { identifier }

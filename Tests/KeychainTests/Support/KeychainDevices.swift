@@ -3,7 +3,7 @@ import SyncCryptography
 
 @testable import Keychain
 
-/// Devices with a keychain each, and the remote where their clients' files are, sealed.
+/// Devices with a keychain each, and a remote with their clients' sealed files.
 actor KeychainDevices {
     let fixture: KeychainFixture
     let keychains: [FileKeychain]
@@ -22,7 +22,7 @@ actor KeychainDevices {
 
     private var clients: Set<String> { Set(keychains.indices.map(Self.client)) }
 
-    /// The remote's files, opened.
+    /// Returns the remote's files, opened.
     func files() throws -> [String: KeychainFile] {
         try Dictionary(
             uniqueKeysWithValues: remote.map { client, sealed in
@@ -31,7 +31,7 @@ actor KeychainDevices {
         )
     }
 
-    /// Merges what is on the remote into a device, and publishes what comes of it unless it crashes before.
+    /// Merges the remote's files into a device, and publishes the result unless the device crashes before.
     func synchronize(_ index: Int, crashes: Bool = false) async throws {
         let client = Self.client(index)
         let next = try await keychains[index].merge(try files(), as: client, registered: clients)
@@ -48,7 +48,7 @@ actor KeychainDevices {
         }
     }
 
-    /// What is in a device's keychain, by account.
+    /// Returns the items in a device's keychain, by account.
     func items(_ index: Int) async throws -> [String: String] {
         do {
             let matches = try await keychains[index].copyMatching(KeychainQuery(synchronizable: .yes))
@@ -58,7 +58,7 @@ actor KeychainDevices {
         }
     }
 
-    /// How many tombstones a device holds.
+    /// Returns the number of tombstones that a device holds.
     func tombstones(_ index: Int) async throws -> Int {
         try await keychains[index].replica().entries.values.count { $0.secret == nil }
     }

@@ -26,7 +26,7 @@ final class KeychainFixture: Sendable {
 
     var deviceSecret: KeychainLock { .deviceSecret(in: folder) }
 
-    /// An unlocked keychain.
+    /// Opens and unlocks a keychain.
     func open(
         _ name: String = "keychain.sqlite",
         _ entitlements: Entitlements = .notes,
@@ -45,7 +45,7 @@ final class KeychainFixture: Sendable {
 }
 
 extension Entitlements {
-    /// A team's pattern, and an application of its own.
+    /// The entitlements of an application with its team's pattern.
     static let notes: Entitlements = {
         do {
             return try Entitlements(
@@ -59,7 +59,7 @@ extension Entitlements {
 }
 
 extension FileKeychain {
-    /// The synchronizable items as they stand in the file.
+    /// Returns the synchronizable items in the file.
     func replica() async throws -> KeychainReplica {
         try await runBlocking { [database] in try database.read { try $0.replica() } }
     }
@@ -73,7 +73,7 @@ extension SecretBytes {
     var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
 }
 
-/// Expects an error of a keychain.
+/// Expects an error of a keychain, with words in its message.
 func expect(
     _ code: KeychainError.Code,
     _ words: String = "",
@@ -100,7 +100,7 @@ func seeds(_ usualCount: Int) -> Range<UInt64> {
 }
 
 extension UUID {
-    /// An identifier that a seed decides.
+    /// Returns an identifier that depends only on the generator's seed.
     static func random(using generator: inout some RandomNumberGenerator) -> UUID {
         let bytes = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
         return UUID(

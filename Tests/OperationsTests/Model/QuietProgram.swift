@@ -3,7 +3,7 @@ import ThreadSupport
 
 @testable import Operations
 
-/// Bursts of operations with nothing unusual, which look at nothing, and now and then something else.
+/// Bursts of operations without special options, which inspect nothing, with other events now and then.
 struct QuietProgram {
     struct Added {
         var priority: OperationPriority
@@ -16,7 +16,7 @@ struct QuietProgram {
         var sawCancellation = false
     }
 
-    /// What the operations report; time is the number of reports.
+    /// The reports of the operations; the time is the number of reports.
     struct Log {
         var time = 0
         var operations: [Added] = []
@@ -59,7 +59,7 @@ struct QuietProgram {
         }
         supervisor.isSuspended = false
         try await supervisor.drain()
-        // Whoever waits from the beginning is told too.
+        // The drain that was pending from the beginning returns too.
         try await early.value
         check()
     }
@@ -132,7 +132,7 @@ struct QuietProgram {
 
     private mutating func check() {
         let log = log.withLock { $0 }
-        if log.mostRunning > width { complaints.append("\(log.mostRunning) ran at once, of \(width)") }
+        if log.mostRunning > width { complaints.append("\(log.mostRunning) ran at once, with width \(width)") }
         let progress = supervisor.progress
         if progress.fractionCompleted != 1 || progress.completedUnitCount != progress.totalUnitCount {
             complaints.append("\(progress)")
@@ -156,7 +156,7 @@ struct QuietProgram {
         }
     }
 
-    /// One that started: whether the other should have started before.
+    /// Checks whether the other operation should have started before this one.
     private mutating func check(
         _ number: Int,
         _ operation: Added,
@@ -166,9 +166,9 @@ struct QuietProgram {
         _ log: Log
     ) {
         if operation.isBarrier || rival.isBarrier, other < number, (rival.ended ?? 0) > started {
-            complain(number, "passed \(other), and one of them is a barrier")
+            complain(number, "passed \(other), but one of them is a barrier")
         }
-        // Exact only where one runs after the other, nothing was held back, and the oldest of all didn't take its turn.
+        // The order is exact only if operations run one at a time, nothing was held back, and no grant took the oldest.
         guard width == 1, !wasSuspended, let rivalStarted = rival.started, rivalStarted > started else { return }
         guard rival.priority > operation.priority || rival.priority == operation.priority && other < number else {
             return
@@ -176,7 +176,7 @@ struct QuietProgram {
         let formerEnd = log.operations.compactMap(\.ended).filter { $0 < started }.max() ?? 0
         var isReady = rival.added < formerEnd
         if let dependency = rival.dependency {
-            // It may have been cancelled before it ran.
+            // The dependency may have been cancelled before it ran.
             isReady = isReady && (log.operations[dependency].ended.map { $0 < formerEnd } ?? false)
         }
         let isBehindBarrier = log.operations[..<other].contains { $0.isBarrier } || rival.isBarrier

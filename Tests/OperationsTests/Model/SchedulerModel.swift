@@ -1,9 +1,9 @@
 @testable import Operations
 
-/// The scheduler's rules as the design states them, computed from scratch whenever somebody asks.
+/// The scheduler's rules as the design states them, computed from scratch for every question.
 ///
-/// Nothing is kept up to date here: no queues, no counters, no gates. Operations are numbered in the order in which they
-/// were added, and the number is their age. What ``SchedulerState`` answers is compared with what follows from this.
+/// The model keeps no derived state: no queues, no counters, no gates. Operations are numbered in the order in which they
+/// were added, and the number is their age. The answers of ``SchedulerState`` are compared with those of this model.
 struct SchedulerModel {
     enum Stage { case unstarted, running, paused, resuming, abandoned, gone }
 
@@ -12,10 +12,10 @@ struct SchedulerModel {
         var stage = Stage.unstarted
         /// One bit for each key.
         var keys: UInt8 = 0
-        /// Those that haven't ended.
+        /// The dependencies that haven't ended.
         var dependencies: [(item: Int, policy: Edges.Policy)] = []
         var foreignDependencyCount = 0
-        /// A dependency ended in a way that doesn't let it run.
+        /// Whether a dependency ended in a way that doesn't let the operation run.
         var isDoomed = false
         var parent: Int?
         var isBarrier = false
@@ -28,7 +28,7 @@ struct SchedulerModel {
     }
 
     var items: [Item] = []
-    /// Those of which anything is left, the oldest first.
+    /// The operations that aren't released, oldest first.
     private(set) var present: [Int] = []
     var width: Int
     var isSuspended = false
@@ -70,7 +70,9 @@ struct SchedulerModel {
         inherit()
     }
 
-    /// Returns those that may not run because of how this one ended, or are to end with it, the oldest first.
+    /// Ends an operation.
+    ///
+    /// Returns the operations that may not run because of this outcome, or have to end with it, oldest first.
     mutating func end(_ item: Int, succeeded: Bool) -> [Int] {
         let unlucky = settle(item, succeeded)
         release(item)
@@ -101,14 +103,15 @@ struct SchedulerModel {
         return unlucky
     }
 
-    // MARK: Who may run
+    // MARK: Which operations may run
 
-    /// Whether nothing that the operation waits for is left, and only a place is missing.
+    /// Whether the operation waits for nothing but a slot.
     ///
-    /// *Keys* are taken all at once, at the start. Every older operation with one of them comes first until nothing of it
-    /// is left, whatever it waits for itself. Children queue among themselves: they pass strangers.
+    /// *Keys* are taken all at once, at the start. Every older operation with one of the keys goes first until it is
+    /// released, whatever it waits for itself. Children queue only among their siblings and so pass other operations.
     ///
-    /// A *barrier* waits for everything older, everything newer for the barrier. Children have their parent's place.
+    /// A *barrier* waits for all older operations, and all newer operations wait for the barrier. Children have their
+    /// parent's position.
     func isReady(_ number: Int) -> Bool {
         let item = items[number]
         guard item.stage == .unstarted, item.dependencies.isEmpty, !item.isDoomed, item.foreignDependencyCount == 0
@@ -136,7 +139,7 @@ struct SchedulerModel {
         return false
     }
 
-    /// Whether the operation would be granted if no other wanted the place.
+    /// Whether the operation would be granted a slot if no other operation competed for it.
     func isEligible(_ number: Int, runningCount: Int) -> Bool {
         guard runningCount < max(1, width) else { return false }
         let item = items[number]
@@ -154,7 +157,7 @@ struct SchedulerModel {
         return present.filter { isEligible($0, runningCount: runningCount) }
     }
 
-    /// Grants the next operation: resumed ones, then children, then fresh ones; by priority, then by age.
+    /// Grants a slot to the next operation: resuming ones first, then children, then others; by priority, then by age.
     ///
     /// Every 32nd grant takes the oldest of all.
     mutating func grant() -> (item: Int, isResumption: Bool)? {
@@ -192,9 +195,9 @@ struct SchedulerModel {
         }
     }
 
-    // MARK: Who waits for whom
+    // MARK: The graph of waits
 
-    /// All that must end before the operation can.
+    /// The operations that must end before this operation can.
     func waits(of number: Int) -> [Int] {
         let item = items[number]
         guard item.isLive else { return [] }
@@ -219,7 +222,7 @@ struct SchedulerModel {
         return reached
     }
 
-    /// Whether it would never end if `number`, a part of the operation and its ancestors, waited for `target`.
+    /// Whether `number` and its ancestors would never end if `number` waited for `target`.
     func closesCycle(_ number: Int, waitingFor target: Int) -> Bool {
         let reached = reach(of: target)
         var ancestor: Int? = number
@@ -230,7 +233,7 @@ struct SchedulerModel {
         return false
     }
 
-    /// Who waits for something lends it its priority, for good; barriers pass none on.
+    /// Raises operations to the priority of the operations that wait for them, permanently; barriers pass no priority on.
     private mutating func inherit() {
         var hasChanged = true
         while hasChanged {

@@ -5,7 +5,7 @@ import OperationsTesting
 // MARK: - Choosing
 
 extension SchedulerProgram {
-    /// Does something that could happen now.
+    /// Performs a random event that is possible now.
     mutating func step() throws(Divergence) {
         switch Int.random(in: 0..<100, using: &generator) {
         case 0..<22:
@@ -90,7 +90,7 @@ extension SchedulerProgram {
         item.keys = randomKeys() & model.items[parent].keys
         if generator.oneIn(3), let dependency = pick(\.isLive) {
             try compareReach(of: dependency)
-            // Else it is refused.
+            // The scheduler would refuse a cycle.
             guard !model.closesCycle(parent, waitingFor: dependency) else { return }
             item.dependencies = [(dependency, generator.oneIn(2) ? .ending : .mustSucceed)]
         }
@@ -119,7 +119,7 @@ extension SchedulerProgram {
     private static let keys = (0..<8).map { ExclusionKey("\($0)") }
 }
 
-// MARK: - Happening
+// MARK: - Events
 
 extension SchedulerProgram {
     private mutating func pause(_ number: Int, _ pause: Pause) {
@@ -135,7 +135,7 @@ extension SchedulerProgram {
         _ = state.resume(slots[number])
     }
 
-    /// A running operation awaits another one, unless that is refused.
+    /// Lets a running operation await another one, unless that is refused.
     private mutating func awaitAnother() throws(Divergence) {
         guard let number = pick({ $0.stage == .running }), let target = pick(\.isLive) else { return }
         try compareReach(of: target)
@@ -148,7 +148,7 @@ extension SchedulerProgram {
         pause(number, .awaiting(target))
     }
 
-    /// A running operation ends, or waits for its children to do so before.
+    /// Ends a running operation, or lets it wait for its children to end first.
     mutating func end(_ number: Int, succeeded: Bool) throws(Divergence) {
         guard !hasChildren(number) else {
             leaving.insert(number)
@@ -161,8 +161,8 @@ extension SchedulerProgram {
     private mutating func tell(_ slots: [Slot], _ expected: [Int]) throws(Divergence) {
         var told: [Int] = []
         for slot in slots {
-            guard let number = numbers[slot] else { throw divergence("a dependent that is nobody") }
-            // An operation with two dependencies on the same one is told twice.
+            guard let number = numbers[slot] else { throw divergence("an unknown dependent") }
+            // An operation with two dependencies on the same operation is listed twice.
             if told.last != number { told.append(number) }
         }
         guard told == expected else { throw divergence("told \(told), expected \(expected)") }
@@ -176,7 +176,7 @@ extension SchedulerProgram {
         }
     }
 
-    /// An operation that hasn't started is taken back.
+    /// Withdraws an operation that hasn't started.
     mutating func withdraw(_ number: Int) throws(Divergence) {
         note("withdraw", number)
         try tell(state.end(slots[number], succeeded: false), model.end(number, succeeded: false))
@@ -213,7 +213,7 @@ extension SchedulerProgram {
         state.raise(slots[number], to: priority)
     }
 
-    /// Writes off an operation that is neither child nor parent: others are only by a shutdown.
+    /// Abandons an operation that is neither child nor parent; others are abandoned only by a shutdown.
     private mutating func abandonSomebody() throws(Divergence) {
         guard let number = pick({ $0.isUnderway && $0.parent == nil }), !hasChildren(number) else { return }
         try abandon(number)

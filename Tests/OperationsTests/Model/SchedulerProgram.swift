@@ -2,25 +2,25 @@ import OperationsTesting
 
 @testable import Operations
 
-/// A random program for the scheduler, run event by event against the rules' value and against the model of them.
+/// A random program for the scheduler, run event by event on the scheduler's state and on its model.
 ///
-/// After every event both must agree: on the grant, on every operation's phase and priority, on the counts, on who may
-/// not run. At the end everything is let go, and must end.
+/// After every event both must agree on the grant, on every operation's phase and priority, on the counts, and on the
+/// operations that may not run. At the end everything is allowed to end, and must end.
 struct SchedulerProgram {
-    /// What was found.
+    /// A difference between the scheduler's state and the model.
     struct Divergence: Error, CustomStringConvertible {
         var description: String
     }
 
-    /// How a program is made.
+    /// The parameters of random programs.
     struct Shape {
         var steps: ClosedRange<Int> = 20...50
         var most = 9
-        /// Grants before the program begins, so that short ones see the 32nd too.
+        /// The number of grants before the program starts, so that short programs reach the 32nd grant too.
         var warmUp = 0...0
     }
 
-    /// Why a paused operation is paused.
+    /// The reason for an operation's pause.
     enum Pause: Equatable {
         case answer, children
         case awaiting(Int)
@@ -37,13 +37,13 @@ struct SchedulerProgram {
     /// The number of the operation that has the slot.
     var numbers: [Slot: Int] = [:]
     var pauses: [Int: Pause] = [:]
-    /// Those that wait for their children to end, and then end.
+    /// The operations that wait for their children to end, and then end.
     var leaving: Set<Int> = []
     var keyCount: Int
     var isShutDown = false
     var journal: [(event: StaticString, number: Int)] = []
     var grantCount = 0
-    /// How often an operation was passed over since it became eligible, and how often by an older one.
+    /// How often each operation was passed over since it became eligible, and how often by an older operation.
     var passedOver: [Int: (all: Int, byOlder: Int)] = [:]
     let offset: Int
 
@@ -109,7 +109,7 @@ struct SchedulerProgram {
 
     // MARK: Comparing
 
-    /// Compares all that both know.
+    /// Compares the state with the model.
     func compare() throws(Divergence) {
         guard state.runningCount == model.runningCount else { throw divergence("running \(state.runningCount)") }
         var (count, rootCount) = (0, 0)
@@ -120,7 +120,7 @@ struct SchedulerProgram {
             let slot = slots[number]
             guard state.phase(of: slot) == phase else { throw divergence("phase of \(number), expected \(phase)") }
             if phase == .running || phase == .abandoned && !isShutDown {
-                // D2: of all that have a key, one runs.
+                // D2: only one of the operations with a key runs.
                 guard busyKeys & item.keys == 0 else { throw divergence("a key of \(number) is used twice") }
                 busyKeys |= item.keys
             }
@@ -136,18 +136,18 @@ struct SchedulerProgram {
         }
     }
 
-    /// Compares who waits for whom.
+    /// Compares the graphs of waits.
     func compareReach(of number: Int) throws(Divergence) {
         var reached: Set<Int> = [number]
         var pending = [number]
         while let next = pending.popLast() {
             guard model.items[next].isLive else { continue }
             for slot in state.waits(of: slots[next]) {
-                guard let other = numbers[slot] else { throw divergence("\(next) waits for nobody") }
+                guard let other = numbers[slot] else { throw divergence("\(next) waits for an unknown operation") }
                 if reached.insert(other).inserted { pending.append(other) }
             }
         }
-        // What was written off is waited for by nobody but those who need its keys, and waits for nothing.
+        // Only operations that need its keys wait for an abandoned operation, which waits for nothing.
         reached = reached.filter { model.items[$0].isLive }
         let expected = model.reach(of: number).filter { model.items[$0].isLive }
         guard reached == expected else {
@@ -157,9 +157,9 @@ struct SchedulerProgram {
 
     // MARK: Granting
 
-    /// Lets both grant.
+    /// Grants a slot in both.
     ///
-    /// Returns whether there was anybody.
+    /// Returns whether an operation got it.
     mutating func grant() throws(Divergence) -> Bool {
         let eligible = model.eligible
         let expected = model.grant()
@@ -172,7 +172,7 @@ struct SchedulerProgram {
         guard let number else { return false }
         grantCount += 1
         // D5
-        guard state.runningCount <= max(1, model.width) else { throw divergence("more run than may") }
+        guard state.runningCount <= max(1, model.width) else { throw divergence("the width is exceeded") }
         for waiting in passedOver.keys where waiting == number || !eligible.contains(waiting) {
             passedOver[waiting] = nil
         }
@@ -193,9 +193,9 @@ struct SchedulerProgram {
         return true
     }
 
-    // MARK: Letting go
+    // MARK: Draining
 
-    /// Lets everything go: all must end.
+    /// Removes all obstacles, so that all operations must end.
     mutating func drain() throws(Divergence) {
         state.isSuspended = false
         state.isInBackground = false
@@ -230,7 +230,9 @@ struct SchedulerProgram {
         return true
     }
 
-    /// Writes off what runs and takes back the rest: nothing may be left, in whatever order the written off end.
+    /// Abandons running operations and withdraws the others.
+    ///
+    /// Nothing may be left, in whatever order the abandoned operations end.
     private mutating func shutDown() throws(Divergence) {
         isShutDown = true
         for number in model.live.reversed() where model.items[number].stage == .unstarted { try withdraw(number) }

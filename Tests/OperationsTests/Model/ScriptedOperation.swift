@@ -3,9 +3,9 @@ import ThreadSupport
 
 @testable import Operations
 
-/// An operation that does what chance says: pauses, awaits others, adds children, reports, fails.
+/// An operation that acts at random: it pauses, awaits others, adds children, reports progress, fails.
 ///
-/// It writes down every phase, and everything that it should never see.
+/// It records every phase, and complains about everything that it should never see.
 actor ScriptedOperation: Operation {
     struct Failure: Error {}
 
@@ -32,7 +32,7 @@ actor ScriptedOperation: Operation {
 
     private func phase(_ phase: SupervisorWorld.Phase) async {
         world.begin(phase, of: number)
-        // Whatever could overlap it gets the chance.
+        // The suspension gives other phases the chance to overlap this one.
         await Task.yield()
         world.end(phase, of: number)
     }
@@ -67,8 +67,8 @@ actor ScriptedOperation: Operation {
             if world.isParentCancelled(number) { world.complain(number, "isn't cancelled with its parent") }
             return
         }
-        if !context.isCancelled { world.complain(number, "sees the cancellation of another one") }
-        if !world.mayBeCancelled(number) { world.complain(number, "was cancelled by nobody") }
+        if !context.isCancelled { world.complain(number, "sees the cancellation of another operation") }
+        if !world.mayBeCancelled(number) { world.complain(number, "was cancelled without a reason") }
     }
 
     private func step(_ context: OperationContext) async throws {
@@ -106,9 +106,9 @@ actor ScriptedOperation: Operation {
         } catch let error as OperationError where error.code == .wouldDeadlock {
             world.count(\.refusedWaits)
         } catch is CancellationError where !Task.isCancelled {
-            // The other one was cancelled.
+            // The other operation was cancelled.
         } catch is Failure where generator.oneIn(2) {
-            // The other one failed, and that is borne.
+            // The other operation failed, and this one tolerates it.
         }
     }
 
@@ -122,7 +122,7 @@ actor ScriptedOperation: Operation {
             world.forget(addition)
             world.count(\.refusedChildren)
         } catch let error as OperationError where error.code == .parentEnded && world.isDeaf(number) {
-            // It was written off.
+            // The operation was abandoned.
             world.forget(addition)
         } catch {
             world.complain(number, "can't add a child: \(error)")

@@ -6,18 +6,18 @@ import OperationsTesting
 
 extension SupervisorWorld {
     func begin(_ phase: Phase, of number: Int) {
-        if isWrittenOff(number) { complain(number, "is told of \(phase) though it was written off") }
+        if isWrittenOff(number) { complain(number, "gets \(phase) though it was abandoned") }
         update(number) { run in
-            if let current = run.current { return "is told of \(phase) during \(current)" }
+            if let current = run.current { return "gets \(phase) during \(current)" }
             run.current = phase
-            if let ending = run.ending { return "is told of \(phase) after it was \(ending)" }
+            if let ending = run.ending { return "gets \(phase) after it was \(ending)" }
             switch phase {
             case .start:
                 defer { run.hasStarted = true }
                 return run.hasStarted ? "is started twice" : nil
             case .progress(let fraction):
                 guard run.hasStarted, fraction >= run.progress, fraction < 1 else {
-                    return "is told of progress \(fraction) after \(run.progress)"
+                    return "gets progress \(fraction) after \(run.progress)"
                 }
                 run.progress = fraction
                 return nil
@@ -32,7 +32,7 @@ extension SupervisorWorld {
     func end(_ phase: Phase, of number: Int) {
         update(number) { run in
             defer { run.current = nil }
-            return run.current == phase ? nil : "is told of something during \(phase)"
+            return run.current == phase ? nil : "gets another phase during \(phase)"
         }
     }
 
@@ -45,7 +45,7 @@ extension SupervisorWorld {
 
     // MARK: Rules
 
-    /// What must be true when the work begins.
+    /// Checks what must be true when `main` starts.
     func beginMain(_ number: Int) {
         count(\.runs)
         update(number) { $0.hasStarted && $0.ending == nil ? nil : "runs before its start or after its end" }
@@ -59,7 +59,7 @@ extension SupervisorWorld {
         guard addition.parent == nil, run(of: number)?.hasFailed != true else { return }
         for other in entries where isOlderRoot(other, than: own) && !other.handle.isFinished {
             if addition.isBarrier || other.addition.isBarrier {
-                complain(number, "passes \(other.addition.number), and one of them is a barrier")
+                complain(number, "passes \(other.addition.number), but one of them is a barrier")
             }
             // D2: keys are kept through pauses and retries.
             let hasRun = run(of: other.addition.number)?.hasStarted == true
@@ -72,12 +72,12 @@ extension SupervisorWorld {
     private func entry(_ number: Int) -> Entry? { entries.first { $0.addition.number == number } }
 
     private func isOlderRoot(_ other: Entry, than own: Entry) -> Bool {
-        // The identifier of one that can be joined is its handle's, which is a little younger: good enough.
+        // For an operation that can be joined this is the handle's identifier, which is slightly younger. That is good enough.
         other.addition.parent == nil && other.addition.supervisor == own.addition.supervisor
             && other.handle.id < own.handle.id && other.addition.options.coalescingKey == nil
     }
 
-    /// The operation begins to work, or goes on.
+    /// Records that the operation starts to work or resumes.
     func enter(_ number: Int) {
         guard let addition = addition(number) else { return }
         update(number) { run in
@@ -89,13 +89,13 @@ extension SupervisorWorld {
                 && run(of: entry.addition.number)?.isInside == true
         }
         // D5
-        if inside.count >= mostWidth { complain(number, "is one of \(inside.count + 1) that run") }
+        if inside.count >= mostWidth { complain(number, "is one of \(inside.count + 1) running operations") }
         for other in inside where !other.addition.options.keys.isDisjoint(with: addition.options.keys) {
-            complain(number, "runs beside \(other.addition.number), with one of its keys")
+            complain(number, "runs at the same time as \(other.addition.number), with one of its keys")
         }
     }
 
-    /// The operation begins to wait, or its work is over.
+    /// Records that the operation starts to wait, or that its work is over.
     func leave(_ number: Int) {
         update(number) { run in
             run.isInside = false
@@ -105,7 +105,7 @@ extension SupervisorWorld {
 
     // MARK: The end
 
-    /// Whether somebody cancelled the operation, a dependency was cancelled, or its own work ended so.
+    /// Whether the operation or a dependency was cancelled, or its own work may have ended as cancelled.
     private func isCancellationDue(_ entry: Entry) -> Bool {
         let number = entry.addition.number
         return mayBeCancelled(number) || run(of: number)?.hasFailed == true
@@ -113,23 +113,23 @@ extension SupervisorWorld {
             || entry.addition.dependencies.contains { self.entry($0.number)?.handle.state == .cancelled }
     }
 
-    /// What must be true when all has ended.
+    /// Checks what must be true when all operations have ended, and returns all complaints.
     func finalComplaints(abandoned: Set<OperationID>) -> [String] {
         for entry in entries {
             let (number, state) = (entry.addition.number, entry.handle.state)
             if !state.isEnded { complain(number, "is \(state) after the end") }
-            if state == .cancelled, !isCancellationDue(entry) { complain(number, "is cancelled, by nobody") }
+            if state == .cancelled, !isCancellationDue(entry) { complain(number, "is cancelled without a reason") }
             guard let run = run(of: number) else { continue }
             if run.endingCount > 1 { complain(number, "ended \(run.endingCount) times") }
             guard !abandoned.contains(entry.handle.id), entry.addition.options.coalescingKey == nil else { continue }
             if run.hasStarted, run.endingCount != 1 { complain(number, "was started and not ended") }
-            // A deadline makes a failure of a cancellation before the phase is called, too.
+            // This applies to deadlines too: a deadline turns the cancellation into a failure before the ending phase.
             if run.hasStarted, run.ending != state {
-                complain(number, "was told \(String(describing: run.ending)) and is \(state)")
+                complain(number, "got the ending phase \(String(describing: run.ending)) but is \(state)")
             }
             let fraction = entry.handle.progress.fractionCompleted
             if fraction < run.progress || (fraction == 1) != (state == .finished) {
-                complain(number, "has come to \(fraction) and is \(state)")
+                complain(number, "has progress \(fraction) but is \(state)")
             }
         }
         return complaints

@@ -3,7 +3,7 @@ import ThreadSupport
 
 @testable import Operations
 
-/// What a random program of supervisors knows: who was added with what, who runs, and everything that went wrong.
+/// The records of a random program of supervisors: the operations, how they were added, which run, and all complaints.
 final class SupervisorWorld: Sendable {
     enum Phase: Equatable, Sendable {
         case start
@@ -11,7 +11,7 @@ final class SupervisorWorld: Sendable {
         case end(OperationState)
     }
 
-    /// An operation as it's about to be added.
+    /// An operation that is about to be added, with its options.
     struct Addition: Sendable {
         var number: Int
         var supervisor: Int
@@ -27,7 +27,7 @@ final class SupervisorWorld: Sendable {
         var handle: OperationHandle<Int>
     }
 
-    /// What is known of an operation that ran.
+    /// The records of an operation's run.
     struct Run {
         var hasStarted = false
         var current: Phase?
@@ -85,7 +85,7 @@ final class SupervisorWorld: Sendable {
 
     // MARK: Adding
 
-    /// Draws an operation.
+    /// Draws a random operation.
     func makeAddition(
         to supervisor: Int,
         parent: Int?,
@@ -118,7 +118,7 @@ final class SupervisorWorld: Sendable {
                 addition.options.deadline = nil
             }
         }
-        // A plain one has no extras at first.
+        // An operation with default options has no extras at first.
         if addition.options.keys.isEmpty, generator.oneIn(3) { addition.options = OperationOptions() }
         let drawn = addition
         state.withLock { state in
@@ -138,7 +138,7 @@ final class SupervisorWorld: Sendable {
 
     func forget(_ addition: Addition) { state.withLock { $0.additions[addition.number] = nil } }
 
-    // MARK: Looking
+    // MARK: Inspecting
 
     var entries: [Entry] { state.withLock { $0.entries.values.sorted { $0.addition.number < $1.addition.number } } }
     var complaints: [String] { state.withLock { $0.complaints } }
@@ -175,7 +175,7 @@ final class SupervisorWorld: Sendable {
     }
     func makeDeaf(_ number: Int) { state.withLock { _ = $0.deaf.insert(number) } }
 
-    /// Whether somebody cancelled the operation, one of those that joined it, or one of its ancestors, or that failed.
+    /// Whether the operation, an operation that joined it or an ancestor was cancelled, or an ancestor failed.
     func mayBeCancelled(_ number: Int) -> Bool {
         state.withLock { state in
             var current: Int? = number

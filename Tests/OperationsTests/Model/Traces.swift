@@ -1,6 +1,6 @@
 import ThreadSupport
 
-/// Weak references to objects that should be let go.
+/// Weak references to objects that should be released.
 final class Traces: Sendable {
     private struct Trace: Sendable {
         let name: String
@@ -14,7 +14,7 @@ final class Traces: Sendable {
         traces.withLock { $0.append(Trace(name: name, object: object)) }
     }
 
-    /// The objects that are still there.
+    /// The names of the objects that still exist.
     var left: [String] {
         let traces = traces.withLock { $0 }
         return traces.filter { $0.object != nil }.map(\.name)

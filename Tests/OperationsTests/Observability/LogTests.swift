@@ -5,7 +5,7 @@ import Testing
 
 @testable import Operations
 
-@Suite("What a supervisor writes to its log", .timeLimit(.minutes(60)))
+@Suite("A supervisor's log", .timeLimit(.minutes(60)))
 struct LogTests {
     private let handler = {
         var handler = InMemoryLogHandler()
@@ -29,7 +29,7 @@ struct LogTests {
 
     private func named(_ name: String) -> OperationOptions { OperationOptions(name: name) }
 
-    @Test("start and end, with identifier, name, outcome, duration and error")
+    @Test("a start and an end are logged with identifier, name, outcome, duration and error")
     func startAndEnd() async throws {
         var ids: [String] = []
         ids = try await Simulation.run(seed: 1) { simulation in
@@ -69,7 +69,7 @@ struct LogTests {
         #expect(handler.entries.allSatisfy { $0.level == .debug })
     }
 
-    @Test("work that several handles share is told of once")
+    @Test("an operation that several handles share is logged once")
     func joined() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(configuration(simulation))
@@ -82,7 +82,7 @@ struct LogTests {
         #expect(entries("operation ended").count == 1)
     }
 
-    @Test("another attempt, with the error of the one before")
+    @Test("a retry is logged with the error of the previous attempt")
     func retry() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(configuration(simulation))
@@ -98,7 +98,7 @@ struct LogTests {
         #expect(retries.first?.metadata["operation.delay"] == "\(Duration.seconds(4))")
     }
 
-    @Test("a stall is a warning, by the supervisor's timeout or the operation's own; one who cancels fails it")
+    @Test("a stall is a warning, by the supervisor's or the operation's timeout; the cancel policy fails the operation")
     func stall() async throws {
         try await Simulation.run(seed: 1) { simulation in
             var configuration = configuration(simulation)
@@ -133,7 +133,7 @@ struct LogTests {
         #expect(warnings.first?.metadata["operation.stallTimeout"] == "\(Duration.seconds(10))")
     }
 
-    @Test("a supervisor that suspends itself says so as an error")
+    @Test("a supervisor that suspends itself logs an error")
     func suspension() async throws {
         try await Simulation.run(seed: 1) { simulation in
             var configuration = configuration(simulation)
@@ -149,14 +149,14 @@ struct LogTests {
         #expect(errors.first?.metadata["supervisor.maximumFailures"] == "1")
     }
 
-    @Test("an operation that is abandoned is worth a warning, and nothing else is above debug")
+    @Test("an abandoned operation is logged as a warning, and nothing else is above debug")
     func abandoned() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(configuration(simulation, level: .info))
             let clock = simulation.clock
             supervisor.add(
                 Probe { _ in
-                    // An unstructured task doesn't hear of the cancellation.
+                    // An unstructured task isn't cancelled with the operation.
                     try await Task(executorPreference: simulation.executor) {
                         try await clock.sleep(for: .seconds(100))
                     }.value

@@ -10,7 +10,7 @@ import ThreadSupport
 struct MetricsTests {
     private let dimensions = [("supervisor", "photos")]
 
-    /// A supervisor whose figures go to `metrics`.
+    /// Creates a supervisor that reports to `metrics`.
     private func supervisor(_ simulation: Simulation, _ metrics: TestMetrics, width: Int = 2) -> OperationSupervisor {
         var configuration = OperationSupervisor.Configuration(simulation, width: width)
         configuration.name = "photos"
@@ -21,7 +21,7 @@ struct MetricsTests {
         try metrics.expectCounter("operations.ended", dimensions + [("outcome", outcome)]).totalValue
     }
 
-    @Test("each end counts once, by its outcome, also that of work which several handles share")
+    @Test("each end counts once, by its outcome, even if several handles share the operation")
     func endings() async throws {
         let metrics = TestMetrics()
         try await Simulation.run(seed: 1) { simulation in
@@ -42,7 +42,7 @@ struct MetricsTests {
         #expect(try ended("cancelled", in: metrics) == 2)
     }
 
-    @Test("how many wait and run is told as it changes, and what waits for an answer doesn't run")
+    @Test("the numbers of waiting and running operations are reported as they change; a paused operation is waiting")
     func counts() async throws {
         let metrics = TestMetrics()
         try await Simulation.run(seed: 1) { simulation in
@@ -68,7 +68,7 @@ struct MetricsTests {
         #expect(waiting.allSatisfy { $0 >= 0 })
     }
 
-    @Test("a run's duration is that of all its attempts and of the waits between them; without a run there is none")
+    @Test("a run's duration includes all its attempts and the waits between them; without a run there is none")
     func durationsAndRetries() async throws {
         let metrics = TestMetrics()
         try await Simulation.run(seed: 1) { simulation in
@@ -90,7 +90,7 @@ struct MetricsTests {
         #expect(try metrics.expectTimer("operations.duration", dimensions).values == [33_000_000_000])
     }
 
-    @Test("where nobody collects figures none are made")
+    @Test("without a metrics factory no metrics are created")
     func nobodyCollects() {
         #expect(OperationSupervisor().core.environment.metrics == nil)
         let metrics = TestMetrics()

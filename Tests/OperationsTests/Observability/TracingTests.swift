@@ -11,7 +11,7 @@ import Tracing
 struct TracingTests {
     private let tracer = InMemoryTracer()
 
-    /// A supervisor that makes spans.
+    /// Creates a supervisor whose operations create spans.
     private func supervisor(_ simulation: Simulation) -> OperationSupervisor {
         withTracer(tracer) { OperationSupervisor(.init(simulation)) }
     }
@@ -22,7 +22,7 @@ struct TracingTests {
         return try #require(spans.first)
     }
 
-    /// An operation whose main and phases make spans of their own.
+    /// An operation whose main and phases create their own spans.
     private actor Traced: Operation {
         let tracer: InMemoryTracer
         let body: @Sendable (OperationContext) async throws -> Void
@@ -41,7 +41,7 @@ struct TracingTests {
         func operationWasCancelled() async { tracer.withSpan("ending") { _ in } }
     }
 
-    @Test("a run is a span, whose parent is that of whoever added the operation", arguments: [false, true])
+    @Test("a run is a span, whose parent is the span in which the operation was added", arguments: [false, true])
     func parent(inheritsTaskLocals: Bool) async throws {
         try await Simulation.run(seed: 1) { [tracer] simulation in
             let supervisor = supervisor(simulation)
@@ -51,7 +51,7 @@ struct TracingTests {
             supervisor.add(Probe { _ in }, options: OperationOptions(name: "other"))
             tracer.withSpan("elsewhere") { _ in supervisor.isSuspended = false }
             try await handle.value
-            // The span is whole before anybody hears of the end.
+            // The span is complete before the handle's value is available.
             #expect(try span("upload").attributes["operation.id"]?.toSpanAttribute() == .string("\(handle.id)"))
             try await supervisor.drain()
         }
@@ -62,7 +62,7 @@ struct TracingTests {
     }
 
     @Test(
-        "spans of main, of phases, of children and of what follows are within",
+        "the spans of main, phases and children are within the run's span",
         arguments: ["finish", "fail", "cancel"]
     )
     func within(ending: String) async throws {
@@ -88,7 +88,7 @@ struct TracingTests {
         }
     }
 
-    @Test("attempts share a span, which has the error of each")
+    @Test("all attempts share a span, which has the error of each attempt")
     func attempts() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = supervisor(simulation)
@@ -113,7 +113,7 @@ struct TracingTests {
         #expect(lucky.attributes["operation.outcome"]?.toSpanAttribute() == .string("finished"))
     }
 
-    @Test("a cancellation is no error, unless a deadline made it one")
+    @Test("a cancellation isn't recorded as an error, unless a deadline caused it")
     func cancellation() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = supervisor(simulation)
@@ -136,7 +136,7 @@ struct TracingTests {
         #expect(cancelled.attributes["operation.outcome"]?.toSpanAttribute() == .string("cancelled"))
     }
 
-    @Test("where nobody traces no spans are made, and the context of whoever added the operation is passed on")
+    @Test("without a tracer no spans are created, and the caller's service context is still passed on")
     func nobodyTraces() async throws {
         let supervisor = OperationSupervisor()
         #expect(supervisor.core.environment.tracer == nil)

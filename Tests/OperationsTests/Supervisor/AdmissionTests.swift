@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Admission, joining, fan-in and shutdown", .timeLimit(.minutes(60)))
 struct AdmissionTests {
-    @Test("a full supervisor refuses, and says so at once")
+    @Test("a full supervisor refuses an operation at once")
     func refusal() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true, capacity: 2))
         let taken = supervisor.add([Probe { _ in 1 }, Probe { _ in 2 }])
@@ -42,14 +42,14 @@ struct AdmissionTests {
                 }
                 try await supervisor.drain()
                 #expect(most.withLock { $0 } <= 2, "seed \(seed)")
-                // Nothing that was promised is left taken.
+                // No reserved room is left over.
                 _ = supervisor.add([Probe { _ in }, Probe { _ in }])
                 try await supervisor.drain()
             }
         }
     }
 
-    @Test("inside an operation, addWhenRoom gives the place up; when all wait for room that is told")
+    @Test("addWhenRoom releases the calling operation's slot; it throws if all operations wait for room")
     func roomInside() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, capacity: 2))
         let inner = supervisor.add(Probe { _ in try await supervisor.addWhenRoom(Probe { _ in 4 }).value })
@@ -61,7 +61,7 @@ struct AdmissionTests {
         #expect(error?.code == .wouldDeadlock)
     }
 
-    @Test("the same work joins what waits; each handle cancels alone, the operation with the last")
+    @Test("an operation joins a waiting one with the same key; each handle cancels itself, the last one the operation")
     func joining() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let runs = Locked(0)
@@ -84,7 +84,7 @@ struct AdmissionTests {
         supervisor.isSuspended = false
         for handle in handles.dropFirst() { #expect(try await handle.value == 1) }
         try await supervisor.drain()
-        // What has started isn't joined any more.
+        // An operation that has started can't be joined any more.
         #expect(try await add().value == 2)
         supervisor.isSuspended = true
         let others = (0..<3).map { _ in add() }
@@ -95,7 +95,7 @@ struct AdmissionTests {
         #expect(runs.withLock { $0 } == 2)
     }
 
-    @Test("work joins nothing that would wait for more than it: other dependencies, keys, or behind a barrier")
+    @Test("an operation doesn't join another one if that waits for more: other dependencies, keys, or a barrier")
     func notJoining() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let runs = Locked(0)
@@ -119,7 +119,7 @@ struct AdmissionTests {
         #expect(runs.withLock { $0 } == 5)
     }
 
-    @Test("combine makes an operation from several outputs, and fails with the first failure")
+    @Test("combine creates an operation from several outputs, and fails with the first failure")
     func fanIn() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let (number, text) = (supervisor.add(Probe { _ in 3 }), supervisor.add(Probe { _ in "ab" }))
@@ -194,7 +194,7 @@ struct AdmissionTests {
             #expect((late.error as? OperationError)?.code == .shutDown)
             #expect(await supervisor.shutdown(grace: .seconds(1)).map(\.id) == [deaf.id])
             try await supervisor.drain()
-            // In the end main returns: nothing more is told of it, and its directory goes.
+            // Finally main returns: no phase is called, the state stays, and the temporary directory is removed.
             try await clock.sleep(for: .seconds(3600))
             #expect(deaf.state == .failed)
         }

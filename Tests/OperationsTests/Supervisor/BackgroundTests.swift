@@ -13,7 +13,7 @@ struct BackgroundTests {
         let expire = Locked<(@Sendable () -> Void)?>(nil)
         /// Opens with the first assertion that is released.
         let release = Gate()
-        /// Where a request for an assertion waits.
+        /// The gate at which a request for an assertion waits.
         let grant: Gate?
 
         init(grant: Gate? = nil) { self.grant = grant }
@@ -38,7 +38,7 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27 P28: Only what may continue starts in the background, under one assertion")
+    @Test("P27 P28: Only operations that may continue start in the background, under one assertion")
     func background() async throws {
         for seed in 0..<200 as Range<UInt64> {
             let provider = Provider()
@@ -63,7 +63,7 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27: When the grace or the assertion expires, what runs is cancelled and the assertion is released")
+    @Test("P27: When the grace period or the assertion expires, operations are cancelled and the assertion is released")
     func expiry() async throws {
         for systemLosesPatience in [true, false] {
             let provider = Provider()
@@ -86,7 +86,7 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27: the end of the grace starts nothing that only waited for the end of what it cancels")
+    @Test("P27: the end of the grace period starts no operation that only waited for the end of a cancelled one")
     func expiryStartsNothing() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation))
@@ -106,7 +106,7 @@ struct BackgroundTests {
 
     private static let mayContinue = OperationOptions(mayContinueInBackground: true)
 
-    @Test("P27: The assertion is released once, when the last work in the background has ended")
+    @Test("P27: The assertion is released once, when the last operation in the background has ended")
     func release() async throws {
         for seed in 0..<200 as Range<UInt64> {
             let provider = Provider()
@@ -135,7 +135,7 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27: An assertion that is granted after the last work has ended is released at once")
+    @Test("P27: An assertion that is granted after the last operation has ended is released at once")
     func lateGrant() async throws {
         for seed in 0..<200 as Range<UInt64> {
             let grant = Gate()
@@ -182,7 +182,7 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27: Without work that may continue no assertion is taken")
+    @Test("P27: Without operations that may continue no assertion is taken")
     func noWork() async throws {
         let provider = Provider()
         try await Simulation.run(seed: 0) { simulation in
@@ -193,7 +193,7 @@ struct BackgroundTests {
         #expect(provider.taken.withLock { $0 } == 0)
     }
 
-    @Test("P27: Work that is added while the assertion is held keeps it; work that is added later runs without one")
+    @Test("P27: Operations added while the assertion is held keep it; operations added later run without one")
     func workAddedInBackground() async throws {
         for seed in 0..<50 as Range<UInt64> {
             let provider = Provider()
@@ -220,7 +220,7 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27: The assertion is held until the ending phase of the last work is over")
+    @Test("P27: The assertion is held until the last operation's ending phase is over")
     func endingPhase() async throws {
         actor Slow: Operation {
             let gate: Gate
@@ -245,7 +245,7 @@ struct BackgroundTests {
         }
     }
 
-    @Test("P27: The assertion is released even if the supervisor has been dropped", arguments: [false, true])
+    @Test("P27: The assertion is released even if the supervisor was released before", arguments: [false, true])
     func droppedSupervisor(runsUntilGrace: Bool) async throws {
         for seed in 0..<50 as Range<UInt64> {
             let provider = Provider()

@@ -10,7 +10,7 @@ struct DeadlockTests {
         #expect((error as? OperationError)?.code == .wouldDeadlock, sourceLocation: sourceLocation)
     }
 
-    @Test("an operation awaits another one's value at width 1, and gives its place to it")
+    @Test("an operation that awaits another one's value at width 1 releases its slot to it")
     func awaiting() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let value: Int = try await supervisor.add(
@@ -24,7 +24,7 @@ struct DeadlockTests {
         #expect(supervisor.runningCount == 0)
     }
 
-    @Test("awaiting oneself, one's dependent, or one who awaits oneself, names the circle")
+    @Test("an operation that awaits itself or its dependent gets an error that names the cycle")
     func cycles() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let own = Locked<OperationHandle<Void>?>(nil)
@@ -59,7 +59,7 @@ struct DeadlockTests {
         #expect(circle?.description.contains("egg") == true && circle?.description.contains("hen") == true)
     }
 
-    @Test("two operations of two supervisors that await each other: one of them is refused, both end")
+    @Test("if operations of two supervisors await each other, one wait is refused, and both end")
     func acrossSupervisors() async throws {
         for seed in 0..<50 as Range<UInt64> {
             let errors = try await Simulation.run(seed: seed) { simulation in
@@ -85,7 +85,7 @@ struct DeadlockTests {
         }
     }
 
-    @Test("a child that depends on what waits for its parent is refused: dependents, keys, barriers")
+    @Test("a child can't depend on an operation that waits for its parent: a dependent, a key's next user, a barrier")
     func children() async throws {
         for kind in ["dependent", "key", "barrier"] {
             let supervisor = OperationSupervisor(width: 4)
@@ -123,7 +123,7 @@ struct DeadlockTests {
     }
 
     @Test(
-        "at width 1, an operation in its ending phase awaits another one, and one waits for another supervisor to drain"
+        "at width 1, an ending phase can await another operation, and an operation can drain another supervisor"
     )
     func places() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))

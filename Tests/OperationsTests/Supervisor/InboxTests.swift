@@ -6,7 +6,7 @@ import ThreadSupport
 
 @Suite("Operations that are added to a busy supervisor", .timeLimit(.minutes(60)))
 struct InboxTests {
-    @Test("are there at once for everybody who looks")
+    @Test("are visible at once")
     func looking() async throws {
         let gate = Gate()
         let supervisor = OperationSupervisor(width: 1)
@@ -26,7 +26,7 @@ struct InboxTests {
         #expect(running.state == .finished)
     }
 
-    @Test("are waited for by a drain that began before")
+    @Test("are waited for by a drain that is already pending")
     func drain() async throws {
         for seed in 0..<200 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -40,7 +40,7 @@ struct InboxTests {
                 }
                 await gate.arrival()
                 for _ in 0..<4 { await Task.yield() }
-                // From here on nobody looks: only who ends finds them.
+                // No call inspects the supervisor from here on: only a worker whose operation ends finds them.
                 for _ in 0..<3 { supervisor.add(Probe { _ in count.withLock { $0 += 1 } }) }
                 gate.open()
                 let endedCount = try await drain.value
@@ -49,7 +49,7 @@ struct InboxTests {
         }
     }
 
-    @Test("don't pile up where nothing runs that would take them in")
+    @Test("don't pile up in the inbox if no operation runs whose worker would take them in")
     func suspended() async throws {
         let supervisor = OperationSupervisor(OperationSupervisor.Configuration(width: 1, isSuspended: true))
         for _ in 0..<5000 { supervisor.add(Probe { _ in }) }
@@ -61,7 +61,7 @@ struct InboxTests {
         #expect(supervisor.progress.completedUnitCount == 5000)
     }
 
-    @Test("come before a barrier that is added after them")
+    @Test("run before a barrier that is added after them")
     func barrier() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -79,7 +79,7 @@ struct InboxTests {
         }
     }
 
-    @Test("start in the order of their urgency and age with those that stand in the queue already")
+    @Test("start by priority and age, together with operations that are already queued")
     func order() async throws {
         let (gate, end) = (Gate(), Gate())
         let order = Locked<[Int]>([])
@@ -98,7 +98,7 @@ struct InboxTests {
         add(2, .normal)
         add(5, .low)
         add(7, .veryLow)
-        // Those above are in the queue from here on, and nobody looks at it any more.
+        // This moves the operations above to the scheduler's queue. No later call inspects the supervisor.
         _ = supervisor.operations
         add(3, nil)
         add(0, .high)
@@ -109,7 +109,7 @@ struct InboxTests {
         #expect(order.withLock { $0 } == [0, 1, 2, 3, 4, 5, 6, 7])
     }
 
-    @Test("start as soon as a place gets free, however it does")
+    @Test("start as soon as a slot becomes free, for any reason")
     func places() async throws {
         let gate = Gate()
         let supervisor = OperationSupervisor(width: 1)
@@ -133,14 +133,14 @@ struct InboxTests {
         try await running.value
     }
 
-    @Test("are refused from the beginning of a shutdown on")
+    @Test("are refused from the start of a shutdown")
     func shutdown() async throws {
         let (gate, started, begun) = (Gate(), Gate(), Gate())
         let supervisor = OperationSupervisor(width: 1)
         let running = supervisor.add(
             Probe { _ in
                 started.open()
-                // It takes its time to end.
+                // It ends long after its cancellation.
                 try? await withTaskCancellationHandler {
                     try await Gate().wait()
                 } onCancel: {
@@ -150,7 +150,7 @@ struct InboxTests {
             }
         )
         try await started.wait()
-        // Nothing waits that the shutdown would end.
+        // No operation is waiting that the shutdown would end.
         #expect(supervisor.operations.map(\.id) == [running.id])
         let shutdown = Task { await supervisor.shutdown(grace: .seconds(600)) }
         try await begun.wait()
@@ -160,7 +160,7 @@ struct InboxTests {
         #expect(running.isFinished)
     }
 
-    @Test("come from many threads at once, and each runs once")
+    @Test("run once each when many threads add them concurrently")
     func threads() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let count = Locked(0)

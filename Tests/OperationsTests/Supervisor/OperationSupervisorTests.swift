@@ -43,9 +43,9 @@ struct OperationSupervisorTests {
             #expect(second.state == (ending == .fail ? .failed : .cancelled))
             #expect(third.state == second.state)
             #expect((third.error as? ProbeError)?.name == (ending == .fail ? "root cause" : nil))
-            #expect(journal.all.isEmpty, "work was run in spite of its dependency")
+            #expect(journal.all.isEmpty, "the operation ran in spite of its failed dependency")
         }
-        // What was cancelled or failed doesn't poison what comes later.
+        // A cancelled or failed operation doesn't affect later ones.
         let later: Int = try await supervisor.add(Probe { _ in 3 }).value
         #expect(later == 3)
     }
@@ -63,7 +63,7 @@ struct OperationSupervisorTests {
         #expect(third.state == .finished)
     }
 
-    @Test("then makes the next operation from the output of the one before; what make throws is its failure")
+    @Test("then creates the next operation from the previous output; an error that make throws fails it")
     func chaining() async throws {
         let supervisor = OperationSupervisor()
         let doubled = supervisor.add(Probe { _ in 21 }).then { number in Probe { _ in number * 2 } }
@@ -76,7 +76,7 @@ struct OperationSupervisorTests {
         #expect(cancelled.state == .cancelled)
     }
 
-    @Test("a batch is added at once and keeps its order")
+    @Test("a batch is added as a whole and keeps its order")
     func batch() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let journal = Journal()
@@ -87,7 +87,7 @@ struct OperationSupervisorTests {
         #expect(journal.all.filter { $0.hasSuffix("main") } == (0..<10).map { "\($0) main" })
     }
 
-    @Test("D5: no more than the width run at once, also while it changes and operations pause and are cancelled")
+    @Test("D5: at most width operations run at once, while the width changes and operations pause and are cancelled")
     func width() async throws {
         for seed in 0..<300 as Range<UInt64> {
             let running = Locked((now: 0, most: 0))
@@ -130,7 +130,7 @@ struct OperationSupervisorTests {
         }
     }
 
-    @Test("the more urgent goes first")
+    @Test("more urgent operations start first")
     func priorities() async throws {
         let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
         let journal = Journal()
@@ -143,7 +143,7 @@ struct OperationSupervisorTests {
         #expect(order == OperationPriority.allCases.reversed().map { "\($0) main" })
     }
 
-    @Test("R34 F15: an operation that waits for an answer is paused, and others run in its place")
+    @Test("R34 F15: an operation that waits for an answer is paused, and others use its slot")
     func pausing() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let gate = Gate()
@@ -164,7 +164,7 @@ struct OperationSupervisorTests {
         #expect(try await asking.value == "secret")
     }
 
-    @Test("a paused operation that is cancelled ends, in a suspended supervisor of width 0 too")
+    @Test("a paused operation that is cancelled ends, even in a suspended supervisor of width 0")
     func cancelPaused() async throws {
         let supervisor = OperationSupervisor(width: 1)
         let gate = Gate()
@@ -179,7 +179,7 @@ struct OperationSupervisorTests {
         #expect(asking.state == .cancelled)
     }
 
-    @Test("waiting work that is cancelled ends without starting, and takes its dependents along")
+    @Test("a waiting operation that is cancelled ends without starting, and its dependents are cancelled too")
     func cancelWaiting() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let journal = Journal()
@@ -195,7 +195,7 @@ struct OperationSupervisorTests {
         #expect(!journal.all.contains { $0.hasPrefix("a") || $0.hasPrefix("b") })
     }
 
-    @Test("an operation that wasn't cancelled never sees the cancellation of the one that ran before it")
+    @Test("an operation that wasn't cancelled never sees the cancellation of its worker's previous operation")
     func poisonedWorkers() async throws {
         let supervisor = OperationSupervisor(width: 1)
         for _ in 0..<500 {
@@ -209,7 +209,7 @@ struct OperationSupervisorTests {
         }
     }
 
-    @Test("cancelAll ends everything that is there, and drain waits for it")
+    @Test("cancelAll ends all operations, and drain waits for that")
     func cancelAll() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let gate = Gate()
@@ -221,7 +221,7 @@ struct OperationSupervisorTests {
         #expect(supervisor.operations.isEmpty)
     }
 
-    @Test("a waiter that is cancelled throws and leaves the operation alone")
+    @Test("cancelling a waiting task makes its wait throw and doesn't affect the operation")
     func cancelledWaiter() async throws {
         let supervisor = OperationSupervisor()
         let gate = Gate()
@@ -243,7 +243,7 @@ struct OperationSupervisorTests {
         #expect(try await handle.value == 9)
     }
 
-    @Test("D7: all operations' progress never falls while some are added, and is whole when all have ended")
+    @Test("D7: the supervisor's progress never falls while operations are added, and is complete when all have ended")
     func aggregateProgress() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -276,7 +276,7 @@ struct OperationSupervisorTests {
         }
     }
 
-    @Test("D8: a waiting chain of 100,000 that fails at its head, or is dropped, ends without recursion")
+    @Test("D8: a chain of 100,000 waiting operations ends without recursion if its head fails or it is released")
     func longChains() async throws {
         let alive = Locked(0)
         actor Link: Operation {

@@ -4,9 +4,9 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Retries, deadlines and too many failures, in virtual time", .timeLimit(.minutes(60)))
+@Suite("Retries, deadlines and failure limits, in virtual time", .timeLimit(.minutes(60)))
 struct RetryTests {
-    @Test("F23 D9 D11: a failed main is called again on the same actor, after waits that grow; phases come once")
+    @Test("F23 D9 D11: a failed main is called again on the same actor, after growing waits; phases come once")
     func retries() async throws {
         let journal = Journal()
         let times = Locked<[Duration]>([])
@@ -25,7 +25,7 @@ struct RetryTests {
                 },
                 options: OperationOptions(retry: retry)
             )
-            // The place is free during the waits.
+            // The slot is free during the waits.
             let other = supervisor.add(Probe { _ in simulation.clock.now })
             #expect(start.duration(to: try await other.value) < .seconds(1))
             return try await handle.value
@@ -37,10 +37,10 @@ struct RetryTests {
             journal.all.filter { $0 == "a start" || $0 == "a complete" || $0 == "a fail" } == ["a start", "a complete"]
         )
         let progress = journal.all.filter { $0.hasPrefix("a progress") && !$0.hasSuffix("over") }
-        #expect(Set(progress) == ["a progress 0.8"], "D7: progress falls through retries")
+        #expect(Set(progress) == ["a progress 0.8"], "D7: progress fell during retries")
     }
 
-    @Test("the last error stands when the attempts are used up; what may not pass by itself isn't tried again")
+    @Test("the last error counts when all attempts have failed; a permanent error isn't retried")
     func givingUp() async throws {
         let counts = Locked((transient: 0, permanent: 0))
         try await Simulation.run(seed: 1) { simulation in
@@ -66,7 +66,7 @@ struct RetryTests {
         #expect(counts.withLock { $0 } == (3, 1))
     }
 
-    @Test("cancelled during a wait it ends at once, as cancelled; its keys were kept")
+    @Test("an operation keeps its keys between attempts, and ends at once as cancelled if it's cancelled then")
     func cancelDuringBackoff() async throws {
         try await Simulation.run(seed: 3) { simulation in
             let supervisor = OperationSupervisor(.init(simulation))
@@ -84,7 +84,7 @@ struct RetryTests {
         }
     }
 
-    @Test("a factory makes a fresh actor for each attempt")
+    @Test("a factory creates a new actor for each attempt")
     func factory() async throws {
         let made = Locked(0)
         let value = try await Simulation.run(seed: 1) { simulation in
@@ -104,7 +104,7 @@ struct RetryTests {
         #expect(value == 4)
     }
 
-    @Test("waits grow, end at the longest one, and jitter takes off at most its part")
+    @Test("waits grow up to the maximum, and jitter subtracts at most its part")
     func delays() {
         let policy = RetryPolicy(initialDelay: .seconds(1), multiplier: 2, maximumDelay: .seconds(10), jitter: 0.5)
         #expect((1...6).map { policy.delay(after: $0, random: 0) } == [1, 2, 4, 8, 10, 10].map { .seconds($0) })
@@ -112,7 +112,7 @@ struct RetryTests {
         #expect(policy.delay(after: 1, random: 0.999_999) > .milliseconds(500))
     }
 
-    @Test("a deadline cancels, waits for main, and makes the end a failure; what finishes in spite of it is finished")
+    @Test("a deadline cancels, waits for main, and fails the operation unless it finishes in spite of that")
     func deadline() async throws {
         try await Simulation.run(seed: 5) { simulation in
             let supervisor = OperationSupervisor(.init(simulation, width: 1))
@@ -141,7 +141,7 @@ struct RetryTests {
     }
 
     @Test(
-        "an operation without progress stalls: it's told, and cancelled where that is the policy; a pause is no stall"
+        "an operation without progress stalls, and is cancelled if the policy says so; a pause is no stall"
     )
     func stalling() async throws {
         try await Simulation.run(seed: 5) { simulation in
@@ -171,7 +171,7 @@ struct RetryTests {
         }
     }
 
-    @Test("D9: more failures than are tolerated in the period suspend the supervisor, and whoever drains is told")
+    @Test("D9: more failures than tolerated in the period suspend the supervisor, and drain throws")
     func restartIntensity() async throws {
         try await Simulation.run(seed: 2) { simulation in
             var configuration = OperationSupervisor.Configuration(simulation, width: 1)
@@ -180,7 +180,7 @@ struct RetryTests {
             for _ in 0..<3 { supervisor.add(Probe<Void> { _ in throw ProbeError() }) }
             try await supervisor.drain()
             try await simulation.clock.sleep(for: .seconds(11))
-            // The former ones are forgotten; cancelled ones don't count.
+            // The earlier failures are too old to count; cancelled operations don't count.
             for _ in 0..<10 { supervisor.add(Probe<Void> { _ in throw CancellationError() }) }
             for _ in 0..<10 { supervisor.add(Probe<Void> { _ in throw ProbeError() }) }
             let error = await #expect(throws: OperationError.self) { try await supervisor.drain() }

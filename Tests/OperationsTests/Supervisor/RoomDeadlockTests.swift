@@ -4,7 +4,7 @@ import ThreadSupport
 
 @testable import Operations
 
-@Suite("Waits for room that would never end are refused, others aren't", .timeLimit(.minutes(60)))
+@Suite("Only waits for room that would never end are refused", .timeLimit(.minutes(60)))
 struct RoomDeadlockTests {
     private func supervisor(_ simulation: Simulation, capacity: Int) -> OperationSupervisor {
         var configuration = OperationSupervisor.Configuration(simulation)
@@ -17,7 +17,7 @@ struct RoomDeadlockTests {
         return (error as? OperationError)?.code
     }
 
-    @Test("D2: an operation waits for room while the only other one depends on it, or comes to await it")
+    @Test("D2: a wait for room is refused if the only other operation depends on the waiting one, or awaits it later")
     func others() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -41,7 +41,7 @@ struct RoomDeadlockTests {
         }
     }
 
-    @Test("D2: waits for room in two supervisors that hold each other up")
+    @Test("D2: one of two waits for room is refused if the operations of two supervisors block each other")
     func acrossSupervisors() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -60,7 +60,7 @@ struct RoomDeadlockTests {
                 }
                 gate.open()
                 let codes = await [code(waiting[0].result), code(waiting[1].result)]
-                // When one of them is refused, and has ended, the other one has room.
+                // When the refused operation has ended, the other one has room.
                 #expect(codes.count { $0 == .wouldDeadlock } == 1)
                 for supervisor in supervisors { try await supervisor.drain() }
             }
@@ -96,7 +96,7 @@ struct RoomDeadlockTests {
         }
     }
 
-    @Test("D2: room that was promised to a parent is none for the child that has its key", arguments: [false, true])
+    @Test("D2: room reserved for a parent isn't room for the child that holds its key", arguments: [false, true])
     func promisedToParent(childIsFirst: Bool) async throws {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
@@ -130,7 +130,7 @@ struct RoomDeadlockTests {
         }
     }
 
-    @Test("an operation that waits for room in another supervisor gives up its place too")
+    @Test("an operation that waits for room in another supervisor releases its slot too")
     func roomElsewhere() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let here = OperationSupervisor(.init(simulation, width: 1))

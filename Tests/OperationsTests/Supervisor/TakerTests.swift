@@ -4,11 +4,12 @@ import ThreadSupport
 
 @testable import Operations
 
-/// Operations that workers run straight from the inbox, so that the scheduler never hears of most, and everything that can
-/// come between: it has to look as if the scheduler had known of each.
-@Suite("Operations that nobody looks at", .timeLimit(.minutes(60)))
+/// Operations that workers run straight from the inbox, so that most never reach the scheduler.
+///
+/// Whatever happens meanwhile, the result must be the same as if the scheduler had known each operation.
+@Suite("Operations that run straight from the inbox", .timeLimit(.minutes(60)))
 struct TakerTests {
-    @Test("D5: start in the rules' order, each once, whatever else is added, cancelled or changed meanwhile")
+    @Test("D5: operations start in the scheduler's order, each once, whatever is added, cancelled or changed meanwhile")
     func programs() async throws {
         var takenCount = 0
         for seed in seeds(2000) {
@@ -23,11 +24,11 @@ struct TakerTests {
             }
             takenCount += outcome.takenCount
         }
-        // Whatever a search never meets, it says nothing about.
+        // The search proves nothing about cases that never occur in it.
         #expect(takenCount > 10_000)
     }
 
-    @Test("come before older ones of lower priority")
+    @Test("operations start before older ones of lower priority")
     func urgency() async throws {
         let gate = Gate()
         let supervisor = OperationSupervisor(width: 1)
@@ -44,7 +45,7 @@ struct TakerTests {
         #expect(order.withLock { $0 } == [.normal, .normal, .normal, .low, .veryLow])
     }
 
-    @Test("come after older ones that get ready meanwhile")
+    @Test("operations start after older ones that become ready meanwhile")
     func readiness() async throws {
         for seed in seeds(100) {
             try await Simulation.run(seed: seed) { simulation in
@@ -52,7 +53,7 @@ struct TakerTests {
                 let (go, hasStarted) = (Gate(), Gate())
                 let order = Locked<[String]>([])
                 let first = supervisor.add(Probe { _ in try await go.wait() })
-                // One takes the place of the first, the other that of whoever runs the rest.
+                // One dependent takes the slot of the first operation, the other that of the worker that runs the rest.
                 for name in ["a", "b"] {
                     let dependent = Probe { _ in
                         order.withLock { $0.append(name) }
@@ -74,7 +75,7 @@ struct TakerTests {
         }
     }
 
-    @Test("are told of cancellation like others, and none is told of another's")
+    @Test("an operation sees its own cancellation, and never another operation's")
     func cancellation() async throws {
         for seed in seeds(50) {
             try await Simulation.run(seed: seed) { simulation in
@@ -85,7 +86,7 @@ struct TakerTests {
                 let taken = supervisor.add(
                     Probe { _ in
                         hasStarted.open()
-                        // It doesn't care.
+                        // The operation ignores its cancellation.
                         try? await Gate().wait()
                         await Task { try? await isCancelled.wait() }.value
                     }
@@ -94,7 +95,7 @@ struct TakerTests {
                 try await hasStarted.wait()
                 taken.cancel()
                 isCancelled.open()
-                // While its ending phase runs, perhaps.
+                // Depending on the seed, its ending phase still runs when the next operation is added.
                 for _ in 0..<seed % 12 { await Task.yield() }
                 let next = supervisor.add(Probe { _ in #expect(!Task.isCancelled) })
                 try await supervisor.drain()
@@ -103,7 +104,7 @@ struct TakerTests {
         }
     }
 
-    @Test("count in the supervisor's progress, which begins anew only when it has drained")
+    @Test("operations count in the supervisor's progress, which starts over only when it has drained")
     func progress() async throws {
         let gate = Gate()
         let supervisor = OperationSupervisor(width: 1)
@@ -126,7 +127,7 @@ struct TakerTests {
         #expect(supervisor.progress.completedUnitCount == 22)
     }
 
-    @Test("D5: wait for a place where the width has been lowered")
+    @Test("D5: operations wait for a slot after the width has been lowered")
     func lowerWidth() async throws {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: 2))
@@ -145,7 +146,7 @@ struct TakerTests {
         }
     }
 
-    @Test("are taken one after the other while they are added, and none is left")
+    @Test("operations that are added while others run are all run, and none is left")
     func streaming() async throws {
         let supervisor = OperationSupervisor(width: 2)
         let count = Locked(0)
@@ -160,7 +161,7 @@ struct TakerTests {
             handles.append(supervisor.add(operation))
         }
         try await supervisor.drain()
-        // D8: but for what a worker has in hand just yet.
+        // D8: except the operations that the workers still hold.
         #expect(traces.count { $0.operation != nil } < 10)
         #expect(count.withLock { $0 } == 20_000)
         #expect(handles.allSatisfy { $0.state == .finished })

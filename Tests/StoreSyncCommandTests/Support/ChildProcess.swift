@@ -10,7 +10,7 @@ import Glibc
 /// What a child process printed, and how it ended.
 struct CommandResult: Sendable, CustomStringConvertible {
     var status: Int32
-    /// The signal that ended it, where it didn't exit by itself.
+    /// The signal that ended the process; `nil` if it exited by itself.
     var signal: Int32?
     var output: String
     var errorOutput: String
@@ -23,15 +23,15 @@ struct CommandResult: Sendable, CustomStringConvertible {
 
 /// A process that a test starts, feeds, signals and waits for.
 ///
-/// Its pipes are read on threads of their own from the start, so that however much it prints, nobody waits for anybody.
+/// Separate threads read its pipes from the start, so that neither process blocks, however much the child prints.
 final class ChildProcess: Sendable {
-    /// What to do, once, when some text has been printed after that of the reaction before.
+    /// An action that runs once, when a text is printed after the previous reaction's text.
     struct Reaction: Sendable {
         var text: String
         var body: @Sendable (ChildProcess) -> Void
     }
 
-    /// What was printed so far.
+    /// The text of one stream so far.
     private final class Collected: Sendable {
         private let data = Mutex(Data())
 
@@ -42,13 +42,13 @@ final class ChildProcess: Sendable {
         }
     }
 
-    /// What is still to be done, and from where on its text is looked for.
+    /// The remaining reactions, and the offset at which the search for the next text starts.
     private final class Script: Sendable {
         private let state: Mutex<(reactions: [Reaction], offset: Int)>
 
         init(_ reactions: [Reaction]) { state = Mutex((reactions, 0)) }
 
-        /// The next reaction, if its text was printed since the last one.
+        /// The next reaction, if its text was printed after that of the previous reaction.
         func next(after text: String) -> Reaction? {
             state.withLock { state in
                 guard let reaction = state.reactions.first else { return nil }
@@ -75,8 +75,8 @@ final class ChildProcess: Sendable {
     ///   - arguments: Its arguments.
     ///   - environment: Its whole environment.
     ///   - onTerminal: Whether standard input and standard error are a terminal.
-    ///   - reactions: What to do, one after the other, when texts show on standard error; on a terminal, when they show there.
-    /// - Throws: What keeps the process from starting, or a terminal from being made.
+    ///   - reactions: Actions that run one after the other, when their texts appear on standard error or the terminal.
+    /// - Throws: An error if the process can't be started or the terminal can't be created.
     init(
         _ executable: URL,
         _ arguments: [String],
@@ -125,7 +125,7 @@ final class ChildProcess: Sendable {
             while true {
                 let count = read(handle.fileDescriptor, &buffer, buffer.count)
                 if count < 0, errno == EINTR { continue }
-                // A terminal ends with an error when its last user has gone.
+                // Reading from a terminal fails once the last process has closed it.
                 guard count > 0 else { return }
                 body(Data(buffer[..<count]))
             }
@@ -140,7 +140,8 @@ final class ChildProcess: Sendable {
         }
         let name = String(cString: path)
         #else
-        // What Glibc's posix_openpt, unlockpt and ptsname do, which Swift doesn't see: TIOCSPTLCK and TIOCGPTN.
+        // Does the work of posix_openpt, unlockpt and ptsname, which Swift's Glibc module lacks: TIOCSPTLCK and
+        // TIOCGPTN.
         let ours = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var (lock, number): (Int32, UInt32) = (0, 0)
         guard ours >= 0, ioctl(ours, 0x4004_5431, &lock) == 0, ioctl(ours, 0x8004_5430, &number) == 0 else {
@@ -156,7 +157,7 @@ final class ChildProcess: Sendable {
         )
     }
 
-    /// What it has printed so far.
+    /// The standard output so far.
     var outputSoFar: String { output.text }
 
     /// Types something, or writes it to its standard input.
@@ -164,12 +165,12 @@ final class ChildProcess: Sendable {
         try? input.write(contentsOf: Data(text.utf8))
     }
 
-    /// Signals it, and nothing else, as long as it runs.
+    /// Signals the process while it runs, and never another process.
     func signal(_ number: Int32) {
         if process.isRunning { kill(process.processIdentifier, number) }
     }
 
-    /// Waits until it has ended and everything that it printed was read.
+    /// Waits until the process has ended and all its output was read.
     func finish() async -> CommandResult {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -186,7 +187,7 @@ final class ChildProcess: Sendable {
         )
     }
 
-    /// The program beside the tests.
+    /// The command, which is built beside the tests.
     static let storesync: URL = {
         #if os(macOS)
         let tests = Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }?.bundleURL
@@ -198,5 +199,5 @@ final class ChildProcess: Sendable {
     }()
 }
 
-/// What tools of the system, and the command too, may know of this process's environment.
+/// The part of this process's environment that system tools and the command get.
 let toolEnvironment = ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin:/usr/sbin:/sbin"]

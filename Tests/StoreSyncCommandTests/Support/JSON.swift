@@ -1,6 +1,6 @@
 import Foundation
 
-/// A JSON value, to be looked into.
+/// A JSON value for inspection.
 enum JSON: Decodable, Hashable {
     case null
     case boolean(Bool)
@@ -42,7 +42,7 @@ extension CommandResult {
         let result: CommandResult
     }
 
-    /// The one JSON object on standard output; throws if it isn't exactly one, on one line.
+    /// The JSON object on standard output; throws unless it's exactly one, on one line.
     func json() throws -> JSON {
         guard output.hasSuffix("\n"), !output.dropLast().contains("\n"),
             let value = try? JSONDecoder().decode(JSON.self, from: Data(output.utf8)), value.object != nil
@@ -50,7 +50,7 @@ extension CommandResult {
         return value
     }
 
-    /// The code of the error that it reported as the one JSON object.
+    /// The code of the error that the command reported as a JSON object.
     func errorCode() throws -> String? {
         let object = try json()
         guard object.keys == ["error"], object["error"]?.keys == ["code", "message"] else { return nil }

@@ -10,14 +10,14 @@ final class Mount {
     private var path: String { directory.path }
     private var isMounted = true
 
-    /// Mounts one at an empty directory; unmount it before the directory is removed.
+    /// Mounts a file system at an empty directory; unmount it before the directory is removed.
     init(at directory: URL, options: String) async throws {
         self.directory = directory
         try await Self.run("mount", "-t", "tmpfs", "-o", options, "none", directory.path)
     }
 
     deinit {
-        // A test that failed on the way; what is mounted must not outlive it.
+        // The test has failed. The mount must not outlive it.
         guard isMounted,
             let process = try? Process.run(URL(fileURLWithPath: "/usr/bin/env"), arguments: ["umount", path])
         else { return }
@@ -42,7 +42,7 @@ final class Mount {
         guard result.status == 0 else { throw Failure(result: result) }
     }
 
-    /// Whether this process may mount.
+    /// Whether this process may mount file systems.
     static let isPossible: Bool = {
         #if os(Linux)
         guard geteuid() == 0 else { return false }

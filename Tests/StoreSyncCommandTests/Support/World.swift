@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import Testing
 
-/// A folder for one test, with a share and devices in it; gone with the last reference.
+/// A folder for one test, with a share and devices in it; deleted with the last reference.
 final class World: Sendable {
     let folder: URL
 
@@ -21,10 +21,10 @@ final class World: Sendable {
 
     /// The shared folder.
     var share: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
-    /// Where the command puts what it needs for a moment.
+    /// The command's temporary directory.
     var temporary: URL { folder.appending(path: "temporary", directoryHint: .isDirectory) }
 
-    /// A device that is called so; the same name is the same device.
+    /// The device with this name.
     func device(_ name: String) throws -> Device {
         let home = folder.appending(path: name, directoryHint: .isDirectory)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
@@ -105,7 +105,7 @@ struct Device: Sendable {
     var pushArguments: [String] { ["push", store.path, "--document", "notes", "--no-encrypt"] }
     var pullArguments: [String] { ["pull", store.path, "--document", "notes", "--no-encrypt"] }
 
-    /// Makes the store, or adds to it: one note of some bytes.
+    /// Adds a note of some bytes to the store, and creates the store if it doesn't exist.
     func write(_ note: String, bytes: Int = 0) throws {
         let queue = try DatabaseQueue(path: store.path)
         try queue.write { db in
@@ -155,7 +155,7 @@ struct Listing: Equatable {
 }
 
 extension Listing {
-    /// What isn't in the device's own memory.
+    /// The entries outside the device's state directory.
     var withoutState: Listing { without("state") }
 
     func withoutState(of device: Device) -> Listing { without("\(device.home.lastPathComponent)/state") }
@@ -172,7 +172,7 @@ extension Listing {
 }
 
 extension World {
-    /// Changes one byte, in a file of its own: fixed names may be further names of the same file.
+    /// Changes one byte in a new copy of the file, since fixed names may be hard links to the same file.
     func flipByte(at offset: Int, of file: URL) throws {
         var content = try Data(contentsOf: file)
         content[offset] ^= 1

@@ -6,10 +6,10 @@ import Testing
 
 @testable import StoreSync
 
-/// What a storage that isn't trusted, or that lost something, does to a chain of deltas.
-@Suite("Chains of deltas that were damaged", .timeLimit(.minutes(60)))
+/// Chains of deltas on an untrusted storage, or on a storage that lost files.
+@Suite("Damaged chains of deltas", .timeLimit(.minutes(60)))
 struct DeltaAttackTests {
-    /// A store that was pushed four times, the last three as deltas, and all files of it.
+    /// A store that was pushed four times, the last three times as deltas, with all its files.
     private struct Scene {
         let scene: DeltaWorld
         let a: Device
@@ -35,7 +35,7 @@ struct DeltaAttackTests {
             #expect(manifests.map(\.bases.count) == [0, 1, 2, 3])
             share = scene.world.folder.appending(path: "as it was")
             try FileManager.default.copyItem(at: scene.world.share, to: share)
-            // It has the keys, and has pulled nothing.
+            // This device has the keys, but hasn't pulled.
             let reader = try scene.world.device("reader")
             _ = try await reader.registerDocument(mayCreate: false).value
             self.reader = reader.state.url.deletingLastPathComponent()
@@ -49,9 +49,9 @@ struct DeltaAttackTests {
             scene.url(scene.document.manifest(manifests[generation - 1].name))
         }
 
-        /// What a device finds that comes new: the store of a generation, or an error.
+        /// Returns the result of a new device's pull: the generation of its store, or an error.
         ///
-        /// Afterwards everything is as it was.
+        /// Afterwards all files are restored.
         func found() async throws -> (generation: Int?, code: StoreSyncError.Code?) {
             let name = UUID().uuidString
             try FileManager.default.copyItem(at: reader, to: scene.world.folder.appending(path: name))
@@ -62,7 +62,7 @@ struct DeltaAttackTests {
                 try? FileManager.default.copyItem(at: share, to: scene.world.share)
             }
             let report = try await device.verify().value
-            #expect(!report.problems.isEmpty || !report.warnings.isEmpty, "nobody noticed")
+            #expect(!report.problems.isEmpty || !report.warnings.isEmpty, "the verification reported nothing")
             do {
                 let pulled = try await device.pull().value
                 #expect(try Data(contentsOf: device.store) == stores[pulled.generation - 1])
@@ -75,7 +75,7 @@ struct DeltaAttackTests {
     }
 
     @Test(
-        "what is gone has not arrived: an older generation is offered that is whole, also by a device that knew the newer"
+        "If a file is missing, a new device pulls the newest complete generation, and a device that knew a newer one is warned"
     )
     func removed() async throws {
         let scene = try await Scene()
@@ -93,7 +93,7 @@ struct DeltaAttackTests {
         try FileManager.default.removeItem(at: scene.store(3))
         #expect(await code { try await b.pull().value } == .rolledBack)
         #expect(try await b.pull(acceptRollback: true).value.generation == 2)
-        // A push finds what is missing and is a whole copy.
+        // The next push notices the missing file and is a whole copy.
         var generator = SplitMix64(seed: 31)
         try RowStore.update(1, in: scene.a.store, &generator)
         _ = try await scene.a.push().value
@@ -101,7 +101,7 @@ struct DeltaAttackTests {
         try await scene.scene.expectPulled(b, is: scene.a.store)
     }
 
-    @Test("two deltas exchanged, one put in another generation's place, one cut: nothing wrong is ever made of them")
+    @Test("Deltas that are exchanged, copied over another generation or truncated never yield wrong data")
     func exchanged() async throws {
         let scene = try await Scene()
         for (one, other) in [(2, 3), (3, 4), (2, 4)] {
@@ -129,7 +129,7 @@ struct DeltaAttackTests {
         }
     }
 
-    @Test("bytes flipped anywhere in a chain: a typed error or an older store, never wrong data")
+    @Test("A flipped bit anywhere in a chain yields a typed error or an older store, never wrong data")
     func flipped() async throws {
         let scene = try await Scene()
         var cases = 0
@@ -149,7 +149,7 @@ struct DeltaAttackTests {
         #expect(cases == 80)
     }
 
-    /// A manifest that somebody with the keys, or an error, made.
+    /// A wrong manifest that a holder of the keys, or a bug, created.
     enum Forgery: String, CaseIterable, Sendable {
         case skipsOne, otherOrder, startsLater, unknownUpload, largerBase, otherSize, otherRoot
 
@@ -168,7 +168,7 @@ struct DeltaAttackTests {
     }
 
     @Test(
-        "a manifest whose chain doesn't fit, or that says another size or digest, isn't believed",
+        "A manifest with a wrong chain, size or digest isn't trusted",
         arguments: Forgery.allCases
     )
     func forged(_ forgery: Forgery) async throws {

@@ -7,15 +7,15 @@ import ThreadSupport
 
 @testable import StoreSync
 
-/// A long life of a store: it's edited in every way, pushed by a device that dies and forgets, and pulled after each push.
+/// The long life of a store: it's edited in every way, pushed by a device that may crash or forget, and then pulled.
 ///
-/// Some twenty generations; the environment variable `STORESYNC_SEEDS` multiplies them.
+/// About twenty generations; the environment variable `STORESYNC_SEEDS` multiplies them.
 @Suite("A store through many generations", .timeLimit(.minutes(60)))
 struct DeltaHistoryTests {
-    /// The device has died.
+    /// The error of a device that has died.
     private struct Died: Error {}
 
-    /// Lets a device die at a number of steps, requests and changes of its memory alike: after that it does nothing more.
+    /// Lets a device die after a number of steps, which are requests and changes of its memory: every later step fails.
     private final class Mortality: Sendable {
         private let left = Locked<Int>(.max)
 
@@ -29,18 +29,18 @@ struct DeltaHistoryTests {
         }
     }
 
-    /// What was seen of all generations.
+    /// The counts over all generations.
     private struct Tally: CustomStringConvertible {
         var (whole, deltas, deepest, deaths, unchanged) = (0, 0, 0, 0, 0)
         var memory = 0
 
         var description: String {
-            "\(whole) whole copies, \(deltas) deltas, at most \(deepest) deep, \(deaths) deaths, \(unchanged) unchanged, \(memory) memories lost or old"
+            "\(whole) whole copies, \(deltas) deltas, at most \(deepest) deep, \(deaths) deaths, \(unchanged) unchanged, \(memory) memories lost or outdated"
         }
     }
 
     @Test(
-        "D13 D16: whatever was edited, whatever died or was forgotten, each pulled store is byte for byte the pushed one"
+        "D13 D16: after any edits, deaths and losses of memory, each pulled store equals the pushed one byte for byte"
     )
     func generations() async throws {
         let scene = try DeltaWorld()
@@ -93,7 +93,7 @@ struct DeltaHistoryTests {
         guard !isFirst else { return }
         switch Int.random(in: 0..<18, using: &generator) {
         case 0: break
-        // With a log it's read where it is, without one it's copied.
+        // A store with a log is read in place, a store without one is copied.
         case 8, 9: try Store.setJournalMode(Bool.random(using: &generator) ? "wal" : "delete", of: store)
         case 1: try RowStore.vacuum(store)
         case 2: try RowStore.delete(0.3, from: store, &generator)
@@ -108,7 +108,7 @@ struct DeltaHistoryTests {
         }
     }
 
-    /// Another client takes the newest store, edits and pushes it, and this one goes on from that.
+    /// Lets another client pull, edit and push the newest store, which this client then pulls and edits.
     private func otherClientEdits(_ other: Device, _ device: Device, _ generator: inout SplitMix64) async throws {
         _ = try await device.push().value
         _ = try await other.pull(overwrite: true).value
@@ -129,7 +129,7 @@ struct DeltaHistoryTests {
         }
     }
 
-    /// No manifest is without what it builds on, and not more is kept than that.
+    /// Checks that no manifest lacks its bases, and that unneeded uploads are removed.
     private func check(_ scene: DeltaWorld, _ device: Device, _ comment: String, isThorough: Bool) async throws {
         let manifests = try await scene.manifests(device)
         for manifest in manifests {

@@ -7,7 +7,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Pushing what changed", .timeLimit(.minutes(60)))
+@Suite("Pushing deltas", .timeLimit(.minutes(60)))
 struct DeltaPushTests {
     private func written(by device: Device, _ body: () async throws -> Void) async throws -> Int64 {
         let backend = try #require(device.backend as? ObservedBackend)
@@ -17,7 +17,7 @@ struct DeltaPushTests {
     }
 
     @Test(
-        "of a hundredth of the rows, all over the table, at most three hundredths of the bytes; of no change nothing",
+        "writes at most 3 % of the bytes if 1 % of the rows changed, scattered over the table, and nothing if none changed",
         arguments: ["delete", "wal"]
     )
     func amounts(journalMode: String) async throws {
@@ -25,7 +25,7 @@ struct DeltaPushTests {
         let (a, b) = (try scene.world.device("a") { _ in }, try scene.world.device("b"))
         var generator = SplitMix64(seed: 1)
         try RowStore.insert(2000, into: a.store, &generator)
-        // With a log the store is read where it is, else it's copied.
+        // A store with a log is read in place, a store without one is copied.
         try Store.setJournalMode(journalMode, of: a.store)
         let first = try await a.push().value
         for round in 0..<3 {
@@ -49,7 +49,7 @@ struct DeltaPushTests {
         #expect(try await b.pull().value.storedBytes > first.storedBytes)
     }
 
-    @Test("a file that isn't a database is cut into blocks of 4 KiB, and grows and shrinks")
+    @Test("A file that isn't a database is split into blocks of 4 KiB, and may grow and shrink")
     func otherFiles() async throws {
         let scene = try DeltaWorld()
         let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
@@ -71,7 +71,7 @@ struct DeltaPushTests {
         }
     }
 
-    @Test("after sixteen, and when they come to half of the whole copy, it's a whole copy again; what none needs goes")
+    @Test("After sixteen deltas, or half the bytes of the whole copy, a push is a whole copy, and unneeded uploads go")
     func folding() async throws {
         let scene = try DeltaWorld()
         let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
@@ -87,7 +87,7 @@ struct DeltaPushTests {
             #expect(manifests.allSatisfy { (try? StoreChain($0, among: manifests)) != nil })
         }
         #expect(depths == Array(0...16) + Array(0...2))
-        // The one before the newest, and the two that both build on.
+        // The newest upload and the two that it builds on.
         #expect(try await scene.manifests(a).map(\.name.generation) == [18, 19, 20])
         try RowStore.update(60, in: a.store, &generator)
         _ = try await a.push().value
@@ -96,7 +96,7 @@ struct DeltaPushTests {
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
     }
 
-    @Test("an unencrypted application has whole copies, and nothing is remembered for another")
+    @Test("An unencrypted application has only whole copies, and nothing is remembered for deltas")
     func unencrypted() async throws {
         let world = try World()
         let a = try world.device("a")
@@ -111,13 +111,13 @@ struct DeltaPushTests {
         #expect(!FileManager.default.fileExists(atPath: a.state.url.appending(path: "pushed").path))
     }
 
-    /// What happens to the memory of the last push.
+    /// The damage to the memory of the last push.
     enum Memory: String, CaseIterable, Sendable {
         case lost, damaged, outdated, ofAnotherDocument, ofAnotherClient, ofAnotherEpoch, ofAnotherContent, lying
     }
 
     @Test(
-        "D13: lost, damaged, outdated or somebody else's, the memory of a push costs a whole copy",
+        "D13: if the memory of the last push is lost, damaged, outdated or doesn't belong to it, the next push is a whole copy",
         arguments: Memory.allCases
     )
     func memory(_ memory: Memory) async throws {
@@ -159,7 +159,7 @@ struct DeltaPushTests {
         try await scene.expectPulled(b, is: a.store)
     }
 
-    @Test("a state directory that was put back from a backup pushes as a new client, and a whole copy")
+    @Test("A state directory that was restored from a backup pushes as a new client, and a whole copy")
     func backup() async throws {
         let scene = try DeltaWorld()
         let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
@@ -181,7 +181,7 @@ struct DeltaPushTests {
         #expect(try Data(contentsOf: b.store) == scene.snapshot(of: again.store))
     }
 
-    @Test("when another client has pushed between, a delta to one's own last push is as good")
+    @Test("A delta builds on the client's own last push, even if another client has pushed since")
     func otherClient() async throws {
         let scene = try DeltaWorld()
         let (a, b, c) = (
@@ -205,12 +205,12 @@ struct DeltaPushTests {
     }
 }
 
-// MARK: - Cancelled
+// MARK: - Cancellation
 
 extension DeltaPushTests {
     /// Runs an operation on a device that has a delta to push or pull, and cancels it at a step.
     ///
-    /// Returns whether that step came before the end.
+    /// Returns whether the operation reached that step.
     private func run(
         cancellingAt step: Int,
         _ act: @escaping @Sendable (_ a: Device, _ b: Device) -> any OperationReference
@@ -248,9 +248,9 @@ extension DeltaPushTests {
         return wasReached
     }
 
-    @Test("F17: cancelled at any step, pushing and pulling a delta leave nothing behind, and run again they complete")
+    @Test("F17: a push or pull of a delta cancelled at any step leaves nothing behind, and completes when run again")
     func cancelled() async throws {
-        // All of them, if more is asked for by the environment variable.
+        // The environment variable tests every step rather than a sample.
         let isThorough = ProcessInfo.processInfo.environment["STORESYNC_SEEDS"] != nil
         let acts: [@Sendable (Device, Device) -> any OperationReference] = [{ a, _ in a.push() }, { _, b in b.pull() }]
         for act in acts {

@@ -4,9 +4,9 @@ import Testing
 
 @testable import StoreSync
 
-/// A delta written, taken apart and applied in memory: the plain model of what operations do with files.
+/// Writes, reads and applies deltas in memory: a simple model of what operations do with files.
 enum DeltaModel {
-    /// The delta that makes `bytes` of `base`.
+    /// Returns the delta that turns `base` into `bytes`.
     static func delta(of bytes: [UInt8], to base: [UInt8], blockSize: Int) -> [UInt8] {
         let header = DeltaHeader(
             blockSize: Int64(blockSize),
@@ -27,7 +27,7 @@ enum DeltaModel {
         return delta
     }
 
-    /// What a delta makes of `base`, read in pieces of a size.
+    /// Applies a delta to `base`, reading it in pieces of a given size.
     static func apply(_ delta: [UInt8], to base: [UInt8], size: Int, pieces: Int) throws -> [UInt8] {
         var reader = DeltaReader(baseSize: Int64(base.count), size: Int64(size))
         var bytes = Array(base.prefix(size)) + Array(repeating: 0, count: max(0, size - base.count))
@@ -49,7 +49,7 @@ enum DeltaModel {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
     }
 
-    /// What somebody made of a file: bytes changed, blocks too, an end that was cut off or added.
+    /// Returns a file after random edits: changed bytes, new content, or an end that was cut off or added.
     static func edited(_ bytes: [UInt8], _ generator: inout SplitMix64) -> [UInt8] {
         var edited = bytes
         switch Int.random(in: 0..<5, using: &generator) {
@@ -67,7 +67,7 @@ enum DeltaModel {
 
 @Suite("The contents of a delta")
 struct DeltaTests {
-    @Test("applied to its base, a delta makes the file again, whatever pieces it comes in")
+    @Test("A delta that is applied to its base recreates the file, whatever pieces it is read in")
     func roundTrip() throws {
         var generator = SplitMix64(seed: 11)
         var smaller = 0
@@ -82,7 +82,7 @@ struct DeltaTests {
         #expect(smaller > 100)
     }
 
-    @Test("a chain of deltas makes each file in turn")
+    @Test("A chain of deltas recreates each file in turn")
     func chain() throws {
         var generator = SplitMix64(seed: 12)
         var (bytes, made): ([UInt8], [UInt8]) = ([], [])
@@ -95,7 +95,7 @@ struct DeltaTests {
         }
     }
 
-    @Test("of a file that is the same nothing is in it, and of one block only that")
+    @Test("A delta of an unchanged file holds no block, and a delta of one changed block holds only that block")
     func sizes() {
         let base = [UInt8](repeating: 3, count: 100 * 4096)
         #expect(DeltaModel.delta(of: base, to: base, blockSize: 4096).count == 40 + 16)
@@ -104,7 +104,7 @@ struct DeltaTests {
         #expect(DeltaModel.delta(of: bytes, to: base, blockSize: 4096).count == 40 + 16 + 4096 + 16)
     }
 
-    @Test("a large run is written in pieces of bounded size")
+    @Test("A large run is written in pieces of bounded size")
     func pieces() {
         let size = 9 << 20
         var writer = DeltaWriter(DeltaHeader(blockSize: 4096, baseSize: 0, size: Int64(size)), runs: [0..<9 * 256])
@@ -115,9 +115,9 @@ struct DeltaTests {
         #expect(largest <= (2 << 20) + 56)
     }
 
-    // MARK: What isn't one
+    // MARK: Malformed deltas
 
-    @Test("a delta cut anywhere, or with a byte more, isn't one")
+    @Test("A delta that is cut off anywhere, or has an extra byte, is malformed")
     func cut() {
         var generator = SplitMix64(seed: 13)
         let base = DeltaModel.noise(3000, &generator)
@@ -134,7 +134,7 @@ struct DeltaTests {
         }
     }
 
-    @Test("whatever is changed in one, it's refused or stays within the file")
+    @Test("A delta with changed bytes is refused, or writes only within the file")
     func changed() throws {
         var generator = SplitMix64(seed: 14)
         var refused = 0
@@ -156,7 +156,7 @@ struct DeltaTests {
         #expect(refused > 1000)
     }
 
-    /// A delta of a file of 2,000 bytes to a base of 1,000, with these runs and the content that belongs to them.
+    /// A delta from a base of 1,000 bytes to a file of 2,000 bytes, with these runs and their content.
     private func forged(_ runs: [(Int64, Int64)], size: Int64 = 2000) -> [UInt8] {
         let header = DeltaHeader(blockSize: 512, baseSize: 1000, size: size)
         return header.bytes
@@ -167,7 +167,7 @@ struct DeltaTests {
             }
     }
 
-    @Test("runs in disorder, that touch, that go beyond the file, or that leave out what the base doesn't have")
+    @Test("Runs that are unordered, touch, exceed the file, or leave out bytes that the base lacks are malformed")
     func disorder() throws {
         func apply(_ runs: [(Int64, Int64)]) throws {
             _ = try DeltaModel.apply(forged(runs), to: Array(repeating: 0, count: 1000), size: 2000, pieces: 100)

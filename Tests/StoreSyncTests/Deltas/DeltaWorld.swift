@@ -7,7 +7,7 @@ import Testing
 
 @testable import StoreSync
 
-/// A sealed application with a store of rows that no one can compress, and the looks that tests of deltas take at it.
+/// A sealed application with a store of incompressible rows, and the helpers with which tests of deltas inspect it.
 struct DeltaWorld {
     let world: World
     let document: DocumentHierarchy
@@ -19,7 +19,7 @@ struct DeltaWorld {
 
     func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
 
-    /// What is published, by client and generation.
+    /// The published manifests, sorted by client and generation.
     func manifests(_ device: Device) async throws -> [StoreManifest] {
         let registration = try await device.registerDocument(mayCreate: false).value
         let hooks = device.backend.wholeStoreDownloadHooks
@@ -33,7 +33,7 @@ struct DeltaWorld {
         try #require(try await manifests(device).max { $0.name.generation < $1.name.generation })
     }
 
-    /// Where a device keeps the blocks that it pushed.
+    /// The file in which a device remembers the blocks that it pushed.
     func pushedBlocks(of device: Device) throws -> URL {
         device.state.pushedBlocks(
             of: DocumentKey(
@@ -51,7 +51,7 @@ struct DeltaWorld {
         return try Data(contentsOf: copy)
     }
 
-    /// Pulls on a device that may lose what it has, and compares the store byte for byte with what `store` is.
+    /// Pulls on a device, overwriting its store, and compares the result byte for byte with `store`.
     func expectPulled(_ device: Device, is store: URL, _ comment: String = "") async throws {
         _ = try await device.pull(overwrite: true).value
         let (pulled, pushed) = (try Data(contentsOf: device.store), try snapshot(of: store))
@@ -91,7 +91,7 @@ enum RowStore {
         return Dictionary(uniqueKeysWithValues: rows.map { ($0["id"], $0["value"]) })
     }
 
-    /// Writes rows anew that lie all over the table.
+    /// Rewrites rows that are scattered over the table.
     static func update(_ count: Int, in url: URL, _ generator: inout SplitMix64) throws {
         try change(url) { db in
             let identifiers = try Int.fetchAll(db, sql: "SELECT id FROM item ORDER BY id")

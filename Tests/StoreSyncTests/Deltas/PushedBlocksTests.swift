@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("What is remembered of the store that was pushed last")
+@Suite("The memory of the store that was pushed last")
 struct PushedBlocksTests {
     private let fixture: StateFixture
     private let file: PushedBlocks.File
@@ -35,7 +35,7 @@ struct PushedBlocksTests {
         )
     }
 
-    @Test("it's read as it was written, and only the last is kept", arguments: [0, 1, 30_000])
+    @Test("is read as it was written, and only the last memory is kept", arguments: [0, 1, 30_000])
     func roundTrip(count: Int) async throws {
         #expect(file.read() == nil)
         file.write(try await blocks(7000))
@@ -50,7 +50,7 @@ struct PushedBlocksTests {
         #expect(other.read() == nil)
     }
 
-    @Test("damaged anywhere, cut anywhere, too large or of another kind, it's as if it weren't there")
+    @Test("counts as missing if it is damaged or cut off anywhere, too large, or not a file")
     func damage() async throws {
         let bytes = try PushedBlocks.File.encode(await blocks()).flatMap(\.self)
         #expect(PushedBlocks.File.decode(bytes) != nil)
@@ -70,7 +70,7 @@ struct PushedBlocksTests {
         #expect(file.read() == nil)
     }
 
-    @Test("where it can't be written, nothing fails and nothing is left")
+    @Test("causes no failure and leaves nothing behind if it can't be written")
     func unwritable() async throws {
         file.write(try await blocks())
         try FileManager.default.removeItem(at: file.url)

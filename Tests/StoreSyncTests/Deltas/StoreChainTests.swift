@@ -49,7 +49,7 @@ struct StoreChainTests {
         }
     }
 
-    @Test("a manifest is read as it was written; older programs know only those of whole copies")
+    @Test("A manifest is read as it was written, and older programs can read only manifests of whole copies")
     func roundTrip() throws {
         for (bases, version) in [([], 1), (references(1...1), 2), (references(1...16), 2)] {
             let written = try manifest(17, on: bases)
@@ -63,7 +63,7 @@ struct StoreChainTests {
         }
     }
 
-    @Test("one that names itself, a later one, one twice, too many, or what isn't an upload, is corrupt")
+    @Test("A manifest is corrupt if its bases include itself or a later upload, repeat, are too many or invalid")
     func strict() throws {
         let good = references(1...3)
         for bases in [
@@ -101,7 +101,7 @@ struct StoreChainTests {
         #expect(isCorrupt { try read(written) })
     }
 
-    @Test("a chain is found, from the whole copy on")
+    @Test("A chain is found, beginning with the whole copy")
     func chain() throws {
         let all = try (1...4).map { try manifest($0, on: $0 == 1 ? [] : references(1...$0 - 1)) }
         for (index, head) in all.enumerated() {
@@ -113,7 +113,7 @@ struct StoreChainTests {
         #expect(StoreChain.uploadsNeeded(by: [all[2]]) == Set([all[0].name, all[1].name]))
     }
 
-    @Test("one whose base isn't there has not arrived; one that doesn't fit on its base never will")
+    @Test("A delta whose base is missing hasn't arrived, and a delta that doesn't fit its base never arrives")
     func failures() throws {
         let (first, second) = (try manifest(1), try manifest(2, on: references(1...1)))
         let third = try manifest(3, on: references(1...2))
@@ -128,17 +128,17 @@ struct StoreChainTests {
         #expect(failure([first, second, third]) == nil)
         #expect(failure([second, third]) == .notArrived(first.name))
         #expect(failure([first, third]) == .notArrived(second.name))
-        // Another client's of the same name isn't it.
+        // Another client's upload of the same generation isn't the base.
         let foreign = try manifest(2, on: references(1...1), of: try RemoteIdentifier("laptop"))
         #expect(failure([first, foreign]) == .notArrived(second.name))
-        // A whole copy where a delta was, a delta to something else, a delta where the whole copy was, a cycle.
+        // A whole copy instead of a delta, a delta to another upload, and a delta instead of the whole copy, in a cycle.
         #expect(failure([first, try manifest(2)]) == .misfit(second.name))
         let elsewhere = try manifest(2, on: [StateFixture.upload(1, "B")])
         #expect(failure([first, elsewhere]) == .misfit(second.name))
         #expect(failure([try manifest(1, on: references(1...2)), second]) == .misfit(first.name))
     }
 
-    @Test("what a delta is sealed for names how many it builds on, and the last")
+    @Test("The context that a delta is sealed for names the number of its bases and the last one")
     func role() throws {
         let seal = ApplicationSeal(application: client, key: nil)
         let name = UploadName(client: client, StateFixture.upload(9))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A command that dies before it remembers what it did", .timeLimit(.minutes(60)))
+@Suite("A command that dies before it records what it did", .timeLimit(.minutes(60)))
 struct InterruptedCommandTests {
     private struct Scene {
         let world: World
@@ -14,7 +14,7 @@ struct InterruptedCommandTests {
         let b: Device
         let clientB: RemoteIdentifier
 
-        /// Two devices with an edit each that the other doesn't have.
+        /// Creates two devices, of which `b` has pushed an edit that `a` doesn't have.
         init() async throws {
             world = try World()
             (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
@@ -25,7 +25,7 @@ struct InterruptedCommandTests {
             clientB = try await b.push().value.client
         }
 
-        /// Device `a`, which dies before a change of its memory.
+        /// Returns device `a`, which dies before a change of its memory.
         func dying(before change: String) throws -> Device {
             try world.device("a", backend: backend) { moment in
                 guard moment == "before \(change)" else { return }
@@ -33,7 +33,7 @@ struct InterruptedCommandTests {
             }
         }
 
-        /// What a device that comes new finds in all heads together.
+        /// Returns the notes that a new device finds in all heads.
         func inHeads() async throws -> Set<String> {
             let hierarchy = world.hierarchy.document(world.document)
             let published = try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
@@ -52,20 +52,20 @@ struct InterruptedCommandTests {
         }
     }
 
-    @Test("D16: a pull of another side, and an edit after it, include nothing that the store doesn't hold")
+    @Test("D16: after an interrupted pull of another head and an edit, an upload includes only what the store holds")
     func pull() async throws {
         let scene = try await Scene()
         try scene.a.write("from a")
         _ = try await scene.a.push().value
         let dying = try scene.dying(before: "pull")
         #expect(await code { try await dying.pull(from: scene.clientB).value } == .remoteUnavailable)
-        #expect(try scene.a.notes() == ["base", "from b"], "it died after the store was replaced")
+        #expect(try scene.a.notes() == ["base", "from b"], "the device died after the store was replaced")
         try scene.a.write("after")
         #expect(try await !scene.a.push().value.divergedFrom.isEmpty)
         #expect(try await scene.inHeads() == ["base", "from a", "from b", "after"])
     }
 
-    @Test("D16: a pull of an older generation, and an edit after it, leave the newer ones what they are")
+    @Test("D16: after an interrupted pull of an older generation and an edit, the newer generation stays a head")
     func olderGeneration() async throws {
         let scene = try await Scene()
         _ = try await scene.a.pull().value
@@ -79,11 +79,14 @@ struct InterruptedCommandTests {
         #expect(try await scene.inHeads() == ["base", "from b", "newest", "after"])
     }
 
-    @Test("D16: what was being pushed isn't in a store that was replaced since", arguments: ["edited", "unchanged"])
+    @Test(
+        "D16: an upload that was published but not recorded isn't part of a store that was replaced since",
+        arguments: ["edited", "unchanged"]
+    )
     func pushAndPull(then: String) async throws {
         let scene = try await Scene()
         try scene.a.write("from a")
-        // Published, and not remembered.
+        // The upload is published, and not recorded.
         let pushing = try scene.dying(before: "push")
         #expect(await code { try await pushing.push().value } == .remoteUnavailable)
         let pulling = try scene.dying(before: "pull")
@@ -94,12 +97,12 @@ struct InterruptedCommandTests {
         #expect(try await scene.inHeads().isSuperset(of: ["base", "from a", "from b"]))
     }
 
-    @Test("D16: an upload of this device's name with the content of its copy is that copy's")
+    @Test("D16: an upload under this device's name with the content of a copy of the device belongs to the copy")
     func copyOfThisDevice() async throws {
         let scene = try await Scene()
         _ = try await scene.a.pull().value
         try scene.a.write("of the device")
-        // All files are there and the manifest isn't: the copy of this device that goes on has the same name for it.
+        // All files are uploaded, but the manifest isn't. The copy of this device continues under the same upload name.
         let dying = try scene.world.device("a", backend: scene.backend) { moment in
             guard moment == "after upload" else { return }
             throw StoreSyncError(.remoteUnavailable, "The device is dead.")
@@ -135,7 +138,7 @@ struct InterruptedCommandTests {
         try await scene.backend.write(renamed.xml, to: hierarchy.manifest(begun.name), when: .ifAbsent)
 
         let upload = try await scene.a.push().value
-        #expect(upload.client != begun.name.client, "it goes on as another client")
+        #expect(upload.client != begun.name.client, "it continues as another client")
         #expect(upload.divergedFrom == [begun.name.client])
         #expect(try await scene.inHeads() == ["base", "from b", "of the device", "of the copy"])
     }

@@ -7,13 +7,13 @@ import ThreadSupport
 
 @testable import StoreSync
 
-/// A random history of some devices with one document, beside an account of who holds which edit.
+/// A random history of some devices with one document, and a model of the edits that each device holds.
 ///
-/// A store is a text file with a line for each edit. The account knows nothing of generations, names and manifests: it knows for
-/// every upload which edits are in it, because it reads them, and for every device which edits its user holds and hasn't agreed
-/// to give up.
+/// A store is a text file with a line for each edit. The model knows nothing of generations, names and manifests. It
+/// reads the edits of every upload from its content. It knows which edits the user of each device holds and hasn't
+/// agreed to give up.
 final class LineageHistory {
-    /// A device, its store's present place, and the edits that its user has and hasn't given up.
+    /// A device, its store's current path, and the edits that its user holds and hasn't given up.
     private struct Member {
         var device: Device
         var backend: VeiledBackend
@@ -23,7 +23,9 @@ final class LineageHistory {
         var number: Int
     }
 
-    /// How many more steps a device's process takes on its own disk before it dies: changes of its memory, and those of its store.
+    /// The number of steps that a device's process takes on its own disk before it dies.
+    ///
+    /// A step is a change of the device's memory or of its store.
     private final class Lifetime: Sendable {
         private let stepsLeft = Locked<Int?>(nil)
 
@@ -44,7 +46,7 @@ final class LineageHistory {
     private var members: [Member] = []
     private var edits = 0
     private var homes = 0
-    /// The edits in every upload that was ever published, and the files by which it can be put back.
+    /// The edits in every upload that was ever published, and its files, so that it can be put back.
     private var uploads: [UploadName: (edits: Set<String>, files: [RemotePath: [UInt8]])] = [:]
     private(set) var log: [String] = []
     /// The first violation, if there was one.
@@ -58,7 +60,7 @@ final class LineageHistory {
         world = try World(place: place)
     }
 
-    /// Runs the history; returns how many commands ended with success.
+    /// Runs the history, and returns the number of commands that succeeded.
     @discardableResult
     func run(events: Int) async throws -> Int {
         for _ in 0..<Int.random(in: 2...4, using: &generator) { try addMember() }
@@ -198,7 +200,7 @@ final class LineageHistory {
         try FileManager.default.removeItem(at: state)
         try FileManager.default.copyItem(at: original.device.state.url, to: state)
         if FileManager.default.fileExists(atPath: original.store.path) {
-            // On another machine it would have its path; here it is found by its content, if that wasn't changed.
+            // On another machine it would have the same path. Here it's found by its content, unless that was changed.
             try FileManager.default.copyItem(at: original.store, to: members[copy].store)
         }
         let name = state.deletingLastPathComponent().lastPathComponent
@@ -207,7 +209,7 @@ final class LineageHistory {
         log.append("\(copy) is a clone of \(index)")
     }
 
-    /// Loses a device's memory.
+    /// Deletes a device's memory.
     private func forget(_ index: Int) throws {
         let state = members[index].device.state.url
         try FileManager.default.removeItem(at: state)
@@ -229,14 +231,14 @@ final class LineageHistory {
         log.append("hidden from \(index): \(paths.map { $0.lastComponent ?? "" }.joined(separator: ", ")) of \(name)")
     }
 
-    /// Puts an upload back that was removed.
+    /// Puts back an upload that was removed.
     private func resurrect() async throws {
         guard let name = randomUpload(), let files = uploads[name]?.files else { return }
         for (path, bytes) in files { try await place.write(bytes, to: path, when: .always) }
         log.append("\(name) is put back")
     }
 
-    /// Lets a command die between two requests, or between two steps on the device's own disk.
+    /// Makes a command die between two requests, or between two steps on the device's own disk.
     private func kill(_ index: Int) async throws {
         let (member, pushes) = (members[index], Bool.random(using: &generator))
         let resolves = pushes && Int.random(in: 0..<4, using: &generator) == 0
@@ -261,18 +263,18 @@ final class LineageHistory {
         member.lifetime.end(afterSteps: nil)
         try await record()
         try await hold(index)
-        // Whether it came to that or not, its user has said so.
+        // The user agreed to this, whether the command got that far or not.
         if resolves { giveUp(heads, for: index) }
     }
 
-    /// The user of a device says that its store takes the place of the heads that can be looked at.
+    /// Records that a device's user lets its store replace the heads that can be inspected.
     private func giveUp(_ heads: [Head], for index: Int) {
         let givenUp = heads.filter(\.isWhole).reduce(into: Set<String>()) { $0.formUnion($1.edits) }
             .subtracting(content(index))
         for other in members.indices { members[other].held.subtract(givenUp) }
     }
 
-    // MARK: The account
+    // MARK: The model
 
     private func content(_ index: Int) -> Set<String> {
         guard let text = try? String(contentsOf: members[index].store, encoding: .utf8) else { return [] }
@@ -293,7 +295,7 @@ final class LineageHistory {
         return false
     }
 
-    /// Takes note of what was published since.
+    /// Records the uploads that were published since the last call.
     private func record() async throws {
         for client in try await place.list(hierarchy.wholeStores) ?? [] {
             guard let client = try? RemoteIdentifier(client.name) else { continue }
@@ -314,7 +316,9 @@ final class LineageHistory {
         }
     }
 
-    /// A device's user has what a pull brought, but for edits that are in no head: those were given up when it was taken by its name.
+    /// Records that a device's user holds the edits that a pull brought.
+    ///
+    /// Edits that are in no head don't count: the user gave them up by naming the upload to pull.
     private func hold(_ index: Int) async throws {
         let heads = try await visibleHeads(index)
         let edits = heads.reduce(into: Set<String>()) { $0.formUnion($1.edits) }
@@ -323,11 +327,11 @@ final class LineageHistory {
 
     private struct Head {
         var edits: Set<String>
-        /// Whether its store can be seen, so that its user can look at it.
+        /// Whether its store is visible, so that the user can inspect it.
         var isWhole: Bool
     }
 
-    /// The heads that a device can see, by its own view of the place.
+    /// Returns the heads that a device can see in its view of the storage.
     private func visibleHeads(_ index: Int) async throws -> [Head] {
         let backend = members[index].backend
         let published = try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
@@ -347,7 +351,7 @@ final class LineageHistory {
         return heads
     }
 
-    /// No edit that the device's user hasn't given up is missing from both its store and every head.
+    /// Checks that every edit that the device's user hasn't given up is in its store or in a head.
     private func check(_ index: Int) async throws {
         let heads = try await visibleHeads(index)
         let there = heads.reduce(into: content(index)) { $0.formUnion($1.edits) }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import StoreSync
 
-/// Random histories, each of which follows from its seed.
+/// Random histories, each of which is determined by its seed.
 ///
-/// `STORESYNC_LINEAGE_HISTORIES` says how many are run, `STORESYNC_LINEAGE_SEED` where they begin.
+/// `STORESYNC_LINEAGE_HISTORIES` sets the number of histories, `STORESYNC_LINEAGE_SEED` the first seed.
 @Suite("No edit vanishes", .timeLimit(.minutes(600)))
 struct LineageHistoryTests {
     private static func number(_ variable: String) -> UInt64? {
@@ -16,7 +16,7 @@ struct LineageHistoryTests {
     private static let first = number("STORESYNC_LINEAGE_SEED") ?? 0
 
     @Test(
-        "D16: whatever two to five devices do, an edit that its user didn't give up is in the store or in a head after every command that succeeds"
+        "D16: after any successful command of two to five devices, each edit not given up is in the store or in a head"
     )
     func histories() async throws {
         let successes = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -36,6 +36,6 @@ struct LineageHistoryTests {
             return try await group.reduce(0, +)
         }
         print("\(Self.histories) histories, \(successes) commands that succeeded")
-        #expect(successes > Self.histories, "the histories must come to something")
+        #expect(successes > Self.histories, "on average more than one command of a history must succeed")
     }
 }

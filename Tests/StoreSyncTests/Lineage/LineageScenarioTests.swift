@@ -7,7 +7,7 @@ import Testing
 
 @Suite("An upload includes exactly what it names", .timeLimit(.minutes(60)))
 struct LineageScenarioTests {
-    /// Devices with one document, of which all have the first generation.
+    /// Devices with one document, on a storage in memory.
     private struct Scene {
         let world: World
         let backend = InMemoryBackend()
@@ -20,13 +20,13 @@ struct LineageScenarioTests {
 
         var hierarchy: DocumentHierarchy { world.hierarchy.document(world.document) }
 
-        /// What is in every directory of the document's stores.
+        /// Returns the uploads and folders in the directories of the document's stores.
         func uploads() async throws -> PublishedStores {
             try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
         }
     }
 
-    /// Makes two devices that edit without knowing of each other.
+    /// Makes two devices push edits without knowing of each other's.
     private func diverge(_ a: Device, _ b: Device) async throws -> (a: RemoteIdentifier, b: RemoteIdentifier) {
         try a.write("base")
         _ = try await a.push().value
@@ -36,7 +36,7 @@ struct LineageScenarioTests {
         return (try await a.push().value.client, try await b.push().value.client)
     }
 
-    @Test("D16: a device that takes one side and then the other supersedes neither")
+    @Test("D16: a device that pulls one head and then the other supersedes neither")
     func sides() async throws {
         let scene = try Scene()
         let (a, b, c) = (try scene.device("a"), try scene.device("b"), try scene.device("c"))
@@ -47,7 +47,7 @@ struct LineageScenarioTests {
         _ = try await c.pull(from: clients.a).value
         try c.write("c on a")
         let second = try await c.push().value
-        #expect(Set(second.divergedFrom) == [second.client], "its own former upload holds what this store doesn't")
+        #expect(Set(second.divergedFrom) == [second.client], "its former upload holds an edit that this store lacks")
         for round in 1...4 {
             try c.write("round \(round)")
             _ = try await c.push().value
@@ -59,7 +59,7 @@ struct LineageScenarioTests {
         #expect(try b.notes() == ["base", "from b"])
     }
 
-    @Test("a clone's upload that arrives after twelve more of the original's is a head")
+    @Test("a clone's upload that appears after twelve more uploads of the original is a head")
     func lateClone() async throws {
         let scene = try Scene()
         let original = try scene.device("original")
@@ -70,7 +70,7 @@ struct LineageScenarioTests {
         _ = try await clone.push().value
         let late = try #require(try await scene.uploads().published.max())
         let paths = [scene.hierarchy.manifest(late), scene.hierarchy.upload(late)]
-        // It arrives late at the original.
+        // The original doesn't see it yet.
         let veiled = VeiledBackend(scene.backend)
         await veiled.hide(paths)
         let behind = try scene.device("original", backend: veiled)
@@ -82,7 +82,7 @@ struct LineageScenarioTests {
         #expect(try clone.notes() == ["base", "of the clone"])
     }
 
-    @Test("two diverged devices that are gone don't keep a third from settling it")
+    @Test("a third device can resolve a divergence of two devices that no longer exist")
     func deadDevices() async throws {
         let scene = try Scene()
         let (a, b, c) = (try scene.device("a"), try scene.device("b"), try scene.device("c"))
@@ -96,10 +96,10 @@ struct LineageScenarioTests {
         let reader = try scene.device("reader")
         _ = try await reader.pull().value
         #expect(try reader.notes() == ["base", "from a", "from b"])
-        #expect(try await c.push(resolves: true).value.isUnchanged, "nothing is left to be settled")
+        #expect(try await c.push(resolves: true).value.isUnchanged, "no divergence is left to resolve")
     }
 
-    @Test("a former generation of a client can be pulled as long as it exists, and a missing one is said to be")
+    @Test("a former generation of a client can be pulled as long as it exists, and a missing one is reported")
     func formerGeneration() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -111,7 +111,7 @@ struct LineageScenarioTests {
         #expect(try await b.pull(from: client, generation: 1).value.generation == 1)
         #expect(try b.notes() == ["one"])
         #expect(await code { try await b.pull(from: client, generation: 7).value } == .noUploadedStore)
-        // What was taken on purpose isn't a new state of what is known.
+        // Pulling an older generation on purpose doesn't make it the newest that the device knows.
         #expect(try await b.pull().value.generation == 2)
         #expect(try b.notes() == ["one", "two"])
     }
@@ -149,7 +149,7 @@ struct LineageScenarioTests {
         withExtendedLifetime(clone) {}
     }
 
-    @Test("a push of a store that descends from no upload is refused where there are uploads, and names the way out")
+    @Test("a push of a store that descends from no upload is refused if uploads exist, and the error says what to do")
     func unrelated() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -165,7 +165,7 @@ struct LineageScenarioTests {
         #expect(try a.notes() == ["other"])
     }
 
-    @Test("a store whose device has lost its memory goes on from the upload that it equals")
+    @Test("a store whose device has lost its memory continues from the upload with the same content")
     func equalContent() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -180,7 +180,7 @@ struct LineageScenarioTests {
         #expect(try a.notes() == ["one", "two"])
     }
 
-    @Test("uploads that this device has removed and that are put back give it no new identity, nor their edits a say")
+    @Test("uploads that this device has removed and that are put back cause neither a new identity nor a divergence")
     func resurrectedOwn() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -206,7 +206,7 @@ struct LineageScenarioTests {
         #expect(try await b.pull().value.generation == after.generation)
     }
 
-    @Test("a manifest's name alone raises no generation and makes no new identity", arguments: [false, true])
+    @Test("a manifest's name alone raises no generation and causes no new identity", arguments: [false, true])
     func plantedName(isOwn: Bool) async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -225,7 +225,7 @@ struct LineageScenarioTests {
         #expect(try await a.push().value.generation == 3)
     }
 
-    @Test("an unchanged store that another device has gone on from makes no upload, also when its own is gone")
+    @Test("an unchanged store on which another device has built isn't uploaded, even if its upload was removed")
     func outdated() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -237,7 +237,7 @@ struct LineageScenarioTests {
             _ = try await b.push().value
         }
         let before = try await scene.uploads().published
-        #expect(!before.contains { $0.generation == 1 }, "what it equals has been removed")
+        #expect(!before.contains { $0.generation == 1 }, "the upload with its content has been removed")
         let upload = try await a.push().value
         #expect(upload.isUnchanged && upload.generation == 1 && upload.divergedFrom.isEmpty)
         #expect(try await scene.uploads().published == before)
@@ -245,7 +245,7 @@ struct LineageScenarioTests {
         #expect(try a.notes() == b.notes())
     }
 
-    @Test("a divergence isn't settled in the place of a head that can't be looked at, unless it's said to be lost")
+    @Test("a push doesn't replace a head that can't be inspected, unless the user declares it lost with --whole")
     func tornHead() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -268,7 +268,7 @@ struct LineageScenarioTests {
         #expect(try await a.push(resolves: true, whole: true).value.divergedFrom.isEmpty)
     }
 
-    @Test("a push says which manifests it couldn't read, and a planted one doesn't keep former uploads there")
+    @Test("a push names the manifests that it can't read, and a planted manifest doesn't keep former uploads alive")
     func unreadableManifest() async throws {
         let scene = try Scene()
         let (a, b) = (try scene.device("a"), try scene.device("b"))
@@ -287,7 +287,7 @@ struct LineageScenarioTests {
         #expect(own.count == 2, "\(own)")
     }
 
-    @Test("more uploads than a manifest names are too many until clients that are gone are removed")
+    @Test("a push with more uploads than a manifest can name is refused until abandoned clients are removed")
     func makingRoom() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -296,7 +296,7 @@ struct LineageScenarioTests {
         let first = try #require(try await scene.uploads().published.first)
         let own = try #require(try await scene.backend.bytes(at: scene.hierarchy.manifest(first)))
         let files = try StoreManifest(own, named: first, at: scene.hierarchy.manifest(first)).files
-        /// Heads of jobs that never come back, as many of each as are read.
+        /// Publishes heads of jobs that never run again, as many of each job as are read.
         func publish(_ jobs: Range<Int>) async throws {
             for number in jobs.flatMap({ Array(repeating: $0, count: PublishedStores.manifestsRead) }) {
                 let client = try RemoteIdentifier("job-\(number)")
@@ -332,7 +332,7 @@ struct LineageScenarioTests {
         #expect(!jobs.contains("job-0") && !jobs.contains("job-1") && jobs.count == most - 1)
     }
 
-    @Test("a push that would name more uploads than a reader takes is refused, and says what to do")
+    @Test("a push that would name more uploads than a reader accepts is refused, and the error says what to do")
     func tooManyClients() async throws {
         let scene = try Scene()
         let a = try scene.device("a")
@@ -342,7 +342,7 @@ struct LineageScenarioTests {
             application: ApplicationKey(remote: scene.backend.identity, application: scene.world.application.rawValue),
             document: scene.world.document.rawValue
         )
-        // As if it had pulled what that many jobs have uploaded, all of which is there.
+        // As if the device had pulled the uploads of that many jobs, all of which exist.
         var record = try #require(try a.state.stores(of: key).first)
         let jobs = try RemoteIdentifier("jobs")
         for _ in 0...StoreManifest.maximumNames {

@@ -13,7 +13,7 @@ struct LineageTests {
         StoreManifest(name: name, created: .distantPast, files: [], includes: includes)
     }
 
-    @Test("an upload that no other includes is a head, and nothing else makes one")
+    @Test("an upload is a head if and only if no other upload includes it")
     func heads() {
         let (first, second, beside) = (name(1), name(2), name(2, "laptop"))
         let manifests = [manifest(first), manifest(second, includes: [first]), manifest(beside, includes: [first])]
@@ -22,11 +22,11 @@ struct LineageTests {
         #expect(Lineage.heads(of: settled).map(\.name) == [name(3)])
         #expect(
             Lineage.heads(of: [manifest(name(1)), manifest(name(9))]).count == 2,
-            "a higher number includes nothing"
+            "a higher generation alone includes nothing"
         )
     }
 
-    @Test("a store contains its parents and what they include, as far as their manifests say it")
+    @Test("a store contains its parents and the uploads that their manifests include")
     func contained() {
         let manifests = [
             manifest(name(1)), manifest(name(2), includes: [name(1)]), manifest(name(3), includes: [name(2)]),
@@ -37,7 +37,7 @@ struct LineageTests {
         #expect(Lineage.contained(in: [], manifests).isEmpty)
     }
 
-    @Test("a manifest names all that is there of what its store contains, and the 256 newest of what is gone")
+    @Test("a manifest names all existing uploads that its store contains, and the 256 newest of the removed ones")
     func named() {
         let there = Set((1...300).map { name($0) })
         let gone = Set((301...700).map { name($0) })

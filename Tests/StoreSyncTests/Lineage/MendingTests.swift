@@ -6,7 +6,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A damaged remote can be mended", .timeLimit(.minutes(60)))
+@Suite("A damaged remote can be repaired", .timeLimit(.minutes(60)))
 struct MendingTests {
     private static let password = "correct horse battery staple"
 
@@ -15,7 +15,7 @@ struct MendingTests {
         let a: Device
         let b: Device
 
-        /// A sealed store that was pushed whole and then as a delta, or as a whole copy alone.
+        /// Pushes a sealed store as a whole copy, and then as a delta if `isDelta` is set.
         init(isDelta: Bool) async throws {
             world = try World(password: password)
             (a, b) = (try world.device("a"), try world.device("b"))
@@ -34,7 +34,7 @@ struct MendingTests {
             try world.files().keys.filter { $0.hasSuffix(suffix) }.sorted()
         }
 
-        /// Everything is sound, and a device that comes new pulls what `a` has.
+        /// Expects that everything is sound, and that a new device pulls the store of `a`.
         func expectMended(_ comment: String) async throws {
             #expect(try await a.verify().value.problems.isEmpty, "\(comment)")
             let reader = try world.device("reader \(comment)")
@@ -44,7 +44,7 @@ struct MendingTests {
     }
 
     @Test(
-        "a push of an unchanged store uploads it again where a file of it is gone or has another length",
+        "a push of an unchanged store uploads it again if one of its files is missing or has another length",
         arguments: [false, true]
     )
     func unchanged(isDelta: Bool) async throws {
@@ -67,14 +67,14 @@ struct MendingTests {
         var bytes = try #require(try scene.world.files()[store])
         bytes[bytes.count / 2] ^= 1
         try scene.world.put(bytes, at: store)
-        #expect(try await scene.a.push().value.isUnchanged, "a listing doesn't show it")
+        #expect(try await scene.a.push().value.isUnchanged, "a listing doesn't show the damage")
         #expect(try await !scene.a.verify().value.problems.isEmpty)
         let upload = try await scene.a.push().value
         #expect(!upload.isUnchanged && upload.storedBytes > upload.bytes / 4)
         try await scene.expectMended("verified")
     }
 
-    @Test("where tags follow from content, a file of the same length with another tag isn't relied on")
+    @Test("where tags are derived from content, a file of the same length with another tag isn't relied on")
     func tags() async throws {
         let world = try World()
         let backend = InMemoryBackend(capabilities: .all)
@@ -97,7 +97,7 @@ struct MendingTests {
         #expect(try reader.notes() == ["one"])
     }
 
-    @Test("a whole copy is pushed at once where that is asked for")
+    @Test("a push uploads a whole copy if that is requested")
     func whole() async throws {
         let scene = try await Scene(isDelta: true)
         let upload = try await scene.a.push(whole: true).value
@@ -105,7 +105,7 @@ struct MendingTests {
         try await scene.expectMended("whole")
     }
 
-    @Test("a pull of a damaged upload names one that is whole, and takes it when that is asked for")
+    @Test("a pull of a damaged upload names an intact upload, which can be pulled by that name")
     func olderUpload() async throws {
         let world = try World(password: Self.password)
         let (a, b) = (try world.device("a"), try world.device("b"))

@@ -23,7 +23,7 @@ struct MovedStoreTests {
 
         func url(_ name: String) -> URL { world.folder.appending(path: name) }
 
-        /// Pushes a store of `a`, and expects that it goes on from what was pushed before.
+        /// Pushes a store of `a`, and expects that it continues from the former upload.
         func expectGoesOn(_ store: URL, sourceLocation: SourceLocation = #_sourceLocation) async throws {
             let upload = try await a.push(store).value
             #expect(upload.divergedFrom.isEmpty && !upload.isUnchanged, sourceLocation: sourceLocation)
@@ -32,7 +32,7 @@ struct MovedStoreTests {
         }
     }
 
-    @Test("to another path, edited or not")
+    @Test("a store that was moved to another path keeps its record, edited or not")
     func moved() async throws {
         let scene = try await Scene()
         let new = scene.url("moved.sqlite")
@@ -48,7 +48,7 @@ struct MovedStoreTests {
         #expect(try Store.notes(in: newer) == ["one", "two", "three"])
     }
 
-    @Test("to another path, with another store in its place")
+    @Test("a moved store keeps its record although another store takes its former path")
     func replacedAfterMove() async throws {
         let scene = try await Scene()
         let (new, other) = (scene.url("moved.sqlite"), scene.url("other.sqlite"))
@@ -57,12 +57,12 @@ struct MovedStoreTests {
         try Self.move(other, to: scene.a.store)
         try Store.write(["two"], to: new)
         try await scene.expectGoesOn(new)
-        // The one that took its path is what was pulled there, and didn't hear of that.
+        // The store at its former path is the other pulled store, and doesn't include that edit.
         try scene.a.write("beside")
         #expect(try await scene.a.push().value.divergedFrom.count == 1)
     }
 
-    @Test("by a container that changed its path and its files' numbers, as an update or a restored backup does")
+    @Test("a store keeps its record if container path and inode number change, as by an update or a restored backup")
     func containerChanged() async throws {
         let scene = try await Scene()
         let new = scene.url("restored.sqlite")
@@ -75,7 +75,7 @@ struct MovedStoreTests {
         #expect(try scene.a.state.stores(of: Self.key(scene)).count == 1)
     }
 
-    @Test("by a copy that is unchanged, and the original beside it goes on by itself")
+    @Test("an unchanged copy gets the record, and the original continues independently")
     func copied() async throws {
         let scene = try await Scene()
         let copy = scene.url("copy.sqlite")
@@ -87,7 +87,7 @@ struct MovedStoreTests {
         #expect(try await scene.a.push().value.divergedFrom.count == 1, "neither has the other's edit")
     }
 
-    @Test("that an app replaced at its path goes on; a copy that was edited before it was ever pushed is a stranger")
+    @Test("a store that an app replaced at its path keeps its record, but a copy edited before any push is unrelated")
     func replacedAtItsPath() async throws {
         let scene = try await Scene()
         let copy = scene.url("copy.sqlite")
@@ -101,7 +101,7 @@ struct MovedStoreTests {
         try await scene.expectGoesOn(scene.a.store)
     }
 
-    @Test("is found by its file where two stores have changed places")
+    @Test("two stores that have exchanged their paths keep their records, since each is found by its file")
     func swapped() async throws {
         let scene = try await Scene()
         let other = scene.url("other.sqlite")
@@ -113,12 +113,12 @@ struct MovedStoreTests {
         try Self.move(other, to: scene.a.store)
         try Self.move(between, to: other)
         #expect(try await scene.a.push(other).value.isUnchanged)
-        // The former generation is pulled forward, not taken for an edit that takes "two" away.
+        // The store of the former generation is updated, and isn't taken for an edit that removes "two".
         #expect(try await scene.a.pull().value.generation == 2)
         #expect(try scene.a.notes() == ["one", "two"])
     }
 
-    @Test("with an edit each, two stores that have changed places go on each by itself")
+    @Test("two stores with an edit each that have exchanged their paths keep their records")
     func exchanged() async throws {
         let scene = try await Scene()
         let other = scene.url("other.sqlite")
@@ -134,7 +134,7 @@ struct MovedStoreTests {
         #expect(try await scene.a.push(other).value.isUnchanged)
     }
 
-    @Test("a file that is made in the place of another isn't the same, although it may get its number")
+    @Test("a file that is created at the path of another isn't the same file, although it may get its inode number")
     func birth() throws {
         let url = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
         defer { try? FileManager.default.removeItem(at: url) }
@@ -142,7 +142,7 @@ struct MovedStoreTests {
         for round in 1...10 {
             try Data().write(to: url)
             let identity = try #require(FileIdentity(atPath: url.path))
-            // On a file system that doesn't note births, an inode that is reused can't be told.
+            // On a file system that doesn't record birth times, a reused inode can't be detected.
             guard identity.birth != 0 else { return }
             #expect(identities.insert(identity).inserted, "round \(round)")
             try Data("more".utf8).write(to: url)

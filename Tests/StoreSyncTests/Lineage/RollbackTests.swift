@@ -9,7 +9,7 @@ import Testing
 struct RollbackTests {
     private static let password = "correct horse battery staple"
 
-    /// A document with five generations of one device, and the states in which its remote was.
+    /// A document with five generations of one device, and the former states of its remote.
     private struct Scene {
         let world: World
         let a: Device
@@ -27,11 +27,11 @@ struct RollbackTests {
             _ = try await b.pull().value
         }
 
-        /// Puts the remote back to what it was after a generation.
+        /// Puts the remote back to its state after a generation.
         func putBack(to generation: Int) throws { try world.restore(states[generation - 1]) }
     }
 
-    @Test("F4: by the device that pushed the generations that are gone")
+    @Test("F4: the device that pushed the missing generations notices their rollback")
     func owner() async throws {
         let scene = try await Scene()
         try scene.putBack(to: 2)
@@ -46,7 +46,7 @@ struct RollbackTests {
         #expect(try scene.world.files() == scene.states[1], "nothing was published")
     }
 
-    @Test("F4: by a device that pulled one of them")
+    @Test("F4: a device that pulled a missing generation notices its rollback")
     func reader() async throws {
         let scene = try await Scene()
         try scene.putBack(to: 4)
@@ -54,13 +54,13 @@ struct RollbackTests {
         #expect(await code { try await scene.b.push().value } == .rolledBack)
         #expect(try await scene.b.verify().value.problems.map(\.code) == ["rolledBack"])
         #expect(try await scene.b.status().value.unreadable.map(\.code) == [.rolledBack])
-        // Everything goes on once it's there again.
+        // Everything works again once the generation is restored.
         try scene.putBack(to: 5)
         #expect(try await scene.b.pull().value.isUnchanged)
         #expect(try await scene.b.verify().value.problems.isEmpty)
     }
 
-    @Test("what is lost is mended by a whole copy that its device pushes")
+    @Test("a whole copy that its device pushes repairs the loss")
     func mended() async throws {
         let scene = try await Scene()
         try scene.putBack(to: 2)
@@ -81,7 +81,7 @@ struct RollbackTests {
         #expect(try await scene.b.verify().value.problems.isEmpty)
     }
 
-    @Test("a store whose upload is gone is not replaced by what another device uploaded beside it")
+    @Test("a store whose upload is missing isn't replaced by an upload of another device that doesn't include it")
     func onlyCopy() async throws {
         let world = try World()
         let backend = InMemoryBackend()
@@ -105,7 +105,7 @@ struct RollbackTests {
         #expect(try await b.pull(from: clientA, generation: 2).value.from == clientA)
     }
 
-    @Test("a device without memory is told of a head that others have seen beside the one that is there")
+    @Test("a device without memory notices that a head is missing, because other devices have recorded it")
     func witness() async throws {
         let world = try World()
         let backend = InMemoryBackend()
@@ -124,11 +124,11 @@ struct RollbackTests {
         #expect(await code { try await fresh.pull().value } == .rolledBack)
         #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
         #expect(try await fresh.verify().value.problems.map(\.code) == ["rolledBack"])
-        // A device whose memory doesn't name it isn't the one that takes the witness away.
+        // A device whose memory doesn't name the missing head must not remove the upload that records it.
         let behind = try world.device("a", backend: veiled)
         try behind.write("more")
         #expect(await code { try await behind.push().value } == .rolledBack)
-        // An empty file in its place is no upload.
+        // An empty file in place of its manifest isn't an upload.
         let hidden = try #require(
             try await backend.list(hierarchy.wholeStores(clientB))?.first { $0.name.hasPrefix("manifest-") }
         )
@@ -143,7 +143,7 @@ struct RollbackTests {
     }
 
     @Test(
-        "F4: a document that is gone as a whole, or its info alone, is missed by verify and status",
+        "F4: verify and status report a missing document, and a document whose info is missing",
         arguments: [true, false]
     )
     func lostDocument(isWhole: Bool) async throws {
@@ -159,7 +159,7 @@ struct RollbackTests {
         #expect(unreadable.map(\.code) == [.documentMissing], "\(unreadable)")
         #expect(await code { try await scene.a.push().value } == .documentMissing)
         try scene.world.restore(all)
-        // Its empty directories are missing still.
+        // Only its empty directories are still missing.
         #expect(try await scene.a.verify().value.problems.allSatisfy { $0.code == "missing" })
         #expect(try await scene.a.status().value.unreadable.isEmpty)
     }

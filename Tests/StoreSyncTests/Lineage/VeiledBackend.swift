@@ -2,7 +2,7 @@ import RemoteStorage
 
 @testable import StoreSync
 
-/// One device's view of a place: files may be hidden from it for a while, and its process may die between two requests.
+/// One device's view of a storage: files may be hidden from the device, and its process may die between two requests.
 actor VeiledBackend: ForwardingBackend {
     nonisolated let base: any RemoteBackend
     private var hidden: Set<RemotePath> = []
@@ -11,7 +11,7 @@ actor VeiledBackend: ForwardingBackend {
 
     init(_ base: any RemoteBackend) { self.base = base }
 
-    /// Hides files, and directories with all that is in them.
+    /// Hides files, and directories with everything in them.
     func hide(_ paths: some Sequence<RemotePath>) { hidden.formUnion(paths) }
 
     /// Shows everything again.
@@ -20,7 +20,7 @@ actor VeiledBackend: ForwardingBackend {
     /// Shows everything again as soon as something is written.
     func showAllOnWrite() { showsAllOnWrite = true }
 
-    /// Lets so many requests through and no more; all where `count` is `nil`.
+    /// Lets `count` more requests through, or all if it's `nil`.
     func die(afterRequests count: Int?) { requestsLeft = count }
 
     private func isHidden(_ path: RemotePath) -> Bool { hidden.contains { path.isEqualToOrInside($0) } }

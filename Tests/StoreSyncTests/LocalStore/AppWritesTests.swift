@@ -15,7 +15,7 @@ struct AppWritesTests {
         private let queue: DatabaseQueue
         private let errors = Locked<[(any Error)?]>([])
 
-        /// Whether each write failed, and why.
+        /// The error of each write; `nil` for a success.
         var outcomes: [(any Error)?] { errors.withLock { $0 } }
 
         init(_ url: URL) throws {
@@ -34,7 +34,7 @@ struct AppWritesTests {
             }
         }
 
-        /// Adds so many MiB, each of other bytes, in one transaction.
+        /// Adds `count` MiB of different bytes in one transaction.
         func grow(by count: Int) throws {
             try queue.write { db in
                 try db.execute(
@@ -46,7 +46,7 @@ struct AppWritesTests {
             }
         }
 
-        /// Whether all of the log could be copied into the database file, and the log emptied.
+        /// Copies the log into the database file and empties it; returns whether that was possible.
         func emptiesLog() throws -> Bool {
             try queue.inDatabase { db in
                 try Int.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)") == 0
@@ -91,7 +91,7 @@ struct AppWritesTests {
     }
 
     @Test(
-        "is never kept out of a store in rollback-journal mode, whether it's pushed whole or compared for a delta",
+        "is never locked out of a store in rollback-journal mode, whether it's pushed whole or compared for a delta",
         arguments: [nil, "correct horse"]
     )
     func rollbackJournal(password: String?) async throws {
@@ -125,7 +125,7 @@ struct AppWritesTests {
             let emptied = Locked<[Bool]>([])
             let backend = SlowBackend { piece in
                 guard piece < 8, let app = app.withLock({ $0 }) else { return }
-                // Either one long stall, or some time for each piece.
+                // Either one long stall, or a delay for each piece.
                 try await simulation.clock.sleep(for: .seconds(isStalled && piece == 0 ? 31 : 7))
                 app.write()
                 let isEmptied = try app.emptiesLog()
@@ -172,7 +172,7 @@ struct AppWritesTests {
             app.withLock { $0 = writer }
             _ = try await device.push().value
             app.withLock { $0 = nil }
-            #expect(emptied.withLock { $0 } == [true, false, true], "before anything was in it, held, and copied")
+            #expect(emptied.withLock { $0 } == [true, false, true], "while it was empty, held, and copied")
             let reader = try world.device("reader", backend: backend, simulation: simulation)
             _ = try await reader.pull().value
             let pushed = try Self.snapshot(of: reader.store, in: world)

@@ -21,7 +21,7 @@ struct FileStoreTests {
         #expect(throws: StoreSyncError.self) { _ = try take(whileCopying: change) }?.code
     }
 
-    @Test("is copied byte by byte, for this user alone", arguments: [0, 1, 100, 3_000_000])
+    @Test("is copied byte by byte, and only this user can read the copy", arguments: [0, 1, 100, 3_000_000])
     func copies(byteCount: Int) throws {
         let content = Data((0..<byteCount).map { UInt8(truncatingIfNeeded: $0 * 7) })
         try content.write(to: store.url)
@@ -32,10 +32,10 @@ struct FileStoreTests {
         let attributes = try FileManager.default.attributesOfItem(atPath: snapshot.url.path)
         #expect(attributes[.posixPermissions] as? Int == 0o600)
         let error = #expect(throws: StoreSyncError.self) { _ = try take() }
-        #expect(error?.code == .cannotWrite, "a file that is there already isn't overwritten")
+        #expect(error?.code == .cannotWrite, "an existing file isn't overwritten")
     }
 
-    @Test("is refused where it is written to meanwhile", arguments: ["longer content", "CONTENT"])
+    @Test("is refused if it is written to meanwhile", arguments: ["longer content", "CONTENT"])
     func changed(newContent: String) throws {
         try Data("content".utf8).write(to: store.url)
         let times = try FileManager.default.attributesOfItem(atPath: store.url.path)
@@ -50,7 +50,7 @@ struct FileStoreTests {
         #expect(try store.names() == ["store"])
     }
 
-    /// What reads a store that isn't SQLite's, and calls back before it's checked that the store wasn't written to.
+    /// A way to read a store that isn't SQLite's, which calls back before it checks that the store wasn't written to.
     struct Reading: CustomTestStringConvertible, Sendable {
         let testDescription: String
         let read: @Sendable (_ store: LocalStore, _ copy: URL, _ meanwhile: () throws -> Void) throws -> ContentRoot
@@ -64,11 +64,11 @@ struct FileStoreTests {
     }
 
     @Test(
-        "is refused where a program writes to it through memory, which its times don't show",
+        "is refused if a program writes to it through mapped memory, which doesn't change the file's times",
         arguments: Reading.all
     )
     func changedThroughMemory(reading: Reading) throws {
-        // In a file system in memory, a write through memory never changes a file's times.
+        // In a file system in memory, a write through mapped memory never changes a file's times.
         let memory = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
         let isInMemory = FileManager.default.isWritableFile(atPath: memory.path)
         let url = (isInMemory ? memory : store.folder).appending(path: "storesync-test-\(UUID().uuidString)")
@@ -80,7 +80,7 @@ struct FileStoreTests {
         let map = try #require(mmap(nil, 100_000, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0))
         try #require(map != MAP_FAILED)
         defer { munmap(map, 100_000) }
-        // Elsewhere the first write to a page changes the times, and the next ones don't.
+        // In other file systems, the first write to a page changes the times, and later writes don't.
         map.storeBytes(of: UInt8(ascii: "b"), toByteOffset: 50_000, as: UInt8.self)
         let before = local.fingerprint
         let code = #expect(throws: StoreSyncError.self) {
@@ -95,13 +95,13 @@ struct FileStoreTests {
         #expect(try root == ContentRoot.ofFile(at: url).root)
     }
 
-    @Test("is refused where a log appears beside it meanwhile")
+    @Test("is refused if a log appears next to it meanwhile")
     func logAppears() throws {
         try Data("content".utf8).write(to: store.url)
         #expect(changedWhileCopied { try Data().write(to: store.file("store-wal")) } == .unsupportedFormat)
     }
 
-    @Test("takes the place of an SQLite store, and the other way round")
+    @Test("replaces an SQLite store, and an SQLite store replaces it")
     func changesKind() throws {
         try store.make("old", in: .killedInWALMode)
         let download = StoreReplacement.temporaryURL(for: try LocalStore(store.url))
@@ -113,7 +113,7 @@ struct FileStoreTests {
         #expect(try store.content() == "new")
     }
 
-    @Test("leaves the locks of this process's connections alone, where it's SQLite's")
+    @Test("doesn't drop the locks of this process's connections if it's SQLite's")
     func keepsLocks() throws {
         try store.make("old")
         var configuration = Configuration()

@@ -6,7 +6,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("A database in WAL mode that is read where it is", .timeLimit(.minutes(60)))
+@Suite("A database in WAL mode that is read in place", .timeLimit(.minutes(60)))
 struct HeldDatabaseTests {
     private let store: TestStore
     private let local: LocalStore
@@ -16,7 +16,7 @@ struct HeldDatabaseTests {
         local = try LocalStore(store.url)
     }
 
-    /// Where it's copied if it can't be held any longer.
+    /// The destination of the copy that is needed when the database can't be held any longer.
     private var copy: URL { store.file("copy of the held state") }
 
     private func hold(_ local: LocalStore? = nil) -> HeldDatabase? {
@@ -38,7 +38,7 @@ struct HeldDatabaseTests {
     }
 
     @Test(
-        "gives the bytes that a snapshot has",
+        "has the same bytes as a snapshot",
         arguments: [512, 4096, 65536],
         ["NONE", "FULL", "INCREMENTAL"]
     )
@@ -60,7 +60,7 @@ struct HeldDatabaseTests {
             )
         }
         let expected = try snapshot()
-        // Whether somebody has it open, with all of that in the log, or nobody.
+        // First while a connection has all of that in the log, then after the connection was closed.
         for _ in 0..<2 {
             let held = try #require(hold())
             #expect(held.byteCount == Int64(expected.count) && held.byteCount > 100_000)
@@ -74,7 +74,7 @@ struct HeldDatabaseTests {
         }
     }
 
-    @Test("writers go on, nobody changes what is read, and the log is copied into the file afterwards")
+    @Test("lets writers continue without changing what is read, and the log is copied into the file afterwards")
     func writersGoOn() throws {
         try store.make("before", in: .closedInWALMode)
         let expected = try snapshot()
@@ -98,7 +98,7 @@ struct HeldDatabaseTests {
         try next.release()
     }
 
-    @Test("while another process writes and copies its log into the file throughout, it is one consistent state")
+    @Test("is one consistent state while another process keeps writing and copying its log into the file")
     func besideWriter() async throws {
         let writer = try PythonProcess(
             """
@@ -154,7 +154,7 @@ struct HeldDatabaseTests {
         try writer.inDatabase { try Int.fetchOne($0, sql: "PRAGMA wal_checkpoint(TRUNCATE)") == 0 }
     }
 
-    @Test("a copy of the held state, made in the middle, is read on, and the log can be emptied")
+    @Test("continues from a copy of the held state that is made during the read, and the log can be emptied")
     func copiedInTheMiddle() throws {
         try store.make("before", in: .closedInWALMode)
         let expected = try snapshot()
@@ -178,7 +178,7 @@ struct HeldDatabaseTests {
         #expect(try store.content() == "after 1")
     }
 
-    @Test("a read copies the held state where the log has more than 64 MiB")
+    @Test("A read copies the held state if the log has more than 64 MiB")
     func largeLog() throws {
         try store.make("before", in: .closedInWALMode)
         let expected = try snapshot()
@@ -198,7 +198,7 @@ struct HeldDatabaseTests {
         try held.release()
     }
 
-    @Test("where the held state can't be copied, the log can be emptied, and reads fail")
+    @Test("If the held state can't be copied, the log can be emptied nevertheless, and reads fail")
     func copyFails() throws {
         try store.make("before", in: .closedInWALMode)
         let held = try #require(hold())
@@ -211,10 +211,10 @@ struct HeldDatabaseTests {
         let error = #expect(throws: StoreSyncError.self) { try held.read(at: 0, upTo: 100) }
         #expect(error?.code == .cannotWrite)
         try held.release()
-        #expect(FileManager.default.fileExists(atPath: copy.path), "another's file")
+        #expect(FileManager.default.fileExists(atPath: copy.path), "a file that the database didn't create is kept")
     }
 
-    @Test("a cancelled copy leaves no file, and the state is held until it's released")
+    @Test("A cancelled copy leaves no file, and the state is held until it's released")
     func cancelledCopy() async throws {
         try store.make("before", in: .closedInWALMode)
         let expected = try snapshot()
@@ -230,7 +230,7 @@ struct HeldDatabaseTests {
         try held.release()
     }
 
-    @Test("a database with a rollback journal isn't held", arguments: ["delete", "persist", "truncate"])
+    @Test("A database with a rollback journal isn't held", arguments: ["delete", "persist", "truncate"])
     func rollbackJournal(mode: String) throws {
         let queue = try DatabaseQueue(path: store.url.path)
         try queue.inDatabase { try $0.execute(sql: "PRAGMA journal_mode = \(mode); CREATE TABLE note (text TEXT)") }
@@ -238,7 +238,7 @@ struct HeldDatabaseTests {
         try queue.inDatabase { try $0.execute(sql: "INSERT INTO note VALUES ('one')") }
     }
 
-    @Test("a database that is locked, one whose log another connection reads, and what isn't a database can't be held")
+    @Test("A locked database, a database whose log another connection reads, and any other file can't be held")
     func cannotBeHeld() throws {
         try store.make("content", in: .closedInWALMode)
         let writer = try DatabaseQueue(path: store.url.path)
@@ -265,11 +265,11 @@ struct HeldDatabaseTests {
         }
     }
 
-    @Test("whoever writes to the file past SQLite is found out before anything is published")
+    @Test("A write to the file that bypasses SQLite is detected before anything is published")
     func writtenPastSQLite() throws {
         try store.make("content", in: .closedInWALMode)
         let held = try #require(hold())
-        // A descriptor that this process closed would drop SQLite's locks.
+        // Another process writes, because closing a descriptor in this process would drop SQLite's locks.
         let vandal = Process()
         vandal.executableURL = URL(fileURLWithPath: "/bin/sh")
         vandal.arguments = ["-c", "printf x >> '\(store.url.path)'"]
@@ -282,11 +282,11 @@ struct HeldDatabaseTests {
         }
     }
 
-    @Test("the page of SQLite's locks is given as zeros, as a snapshot has it")
+    @Test("The page of SQLite's locks is read as zeros, as in a snapshot")
     func lockPage() throws {
         try store.make("content", in: .closedInWALMode)
         let (pageSize, lockPage): (UInt64, UInt64) = (4096, 1 << 30)
-        // A file with a hole of a gibibyte, and rubbish where nothing counts.
+        // A file with a hole of a gibibyte, and other bytes than zeros in and around the page of the locks.
         let handle = try FileHandle(forUpdating: store.url)
         try handle.truncate(atOffset: lockPage + 2 * pageSize)
         try handle.seek(toOffset: lockPage - 8)

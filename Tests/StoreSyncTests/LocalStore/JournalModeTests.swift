@@ -7,7 +7,7 @@ import ThreadSupport
 
 @Suite("The journal mode of a store whose replacement was interrupted", .timeLimit(.minutes(60)))
 struct JournalModeTests {
-    /// What a crash leaves at each step of the replacement of a store in WAL mode.
+    /// The folders that a crash leaves at each step of the replacement of a store in WAL mode.
     private static func images() throws -> [(point: String, store: TestStore)] {
         let store = try TestStore()
         try store.make("old", in: .closedInWALMode)
@@ -20,7 +20,7 @@ struct JournalModeTests {
         return images.withLock { $0 }
     }
 
-    @Test("is put back by the next push")
+    @Test("is restored by the next push")
     func push() async throws {
         let world = try World()
         for (point, image) in try Self.images() {
@@ -32,7 +32,7 @@ struct JournalModeTests {
         }
     }
 
-    @Test("is put back by the next pull, whether or not that replaces the store", arguments: ["old", "newer"])
+    @Test("is restored by the next pull, whether or not that replaces the store", arguments: ["old", "newer"])
     func pull(content: String) async throws {
         let world = try World()
         let source = try TestStore()

@@ -6,13 +6,13 @@ import Testing
 
 @Suite("A store with a long name", .timeLimit(.minutes(60)))
 struct LongNameTests {
-    /// A name of so many bytes, with characters of two bytes as far as they fit.
+    /// A name of `byteCount` bytes, with as many two-byte characters as fit.
     private static func name(_ byteCount: Int, end: String = "") -> String {
         let count = byteCount - end.utf8.count
         return (count % 2 == 0 ? "" : "n") + String(repeating: "é", count: count / 2) + end
     }
 
-    @Test("is replaced, and arrives where no store was", arguments: [198, 199, 200, 208, 247])
+    @Test("is replaced, and is created if it doesn't exist", arguments: [198, 199, 200, 208, 247])
     func replacement(byteCount: Int) throws {
         let store = try TestStore(Self.name(byteCount))
         #expect(store.url.lastPathComponent.utf8.count == byteCount)
@@ -40,7 +40,7 @@ struct LongNameTests {
         #expect(try Store.notes(in: urls[1]) == ["one", "two"])
     }
 
-    @Test("is refused, naming the length, where SQLite's journal could not lie beside it")
+    @Test("is refused, naming the length, if the name of SQLite's journal would be too long")
     func tooLong() throws {
         let store = try TestStore(Self.name(248))
         let error = #expect(throws: StoreSyncError.self) { try LocalStore(store.url) }
@@ -53,7 +53,7 @@ struct LongNameTests {
         )
     }
 
-    @Test("has leftovers that are removed for this store and for no other")
+    @Test("has its own leftovers removed, and those of no other store")
     func leftovers() throws {
         let folder = try TestStore()
         let id = UUID().uuidString
@@ -61,12 +61,12 @@ struct LongNameTests {
             Self.name(198), Self.name(247), Self.name(247, end: "x"), "a", "a.storesync-b", "a.storesync-\(id)",
         ]
         #if os(Linux)
-        // Swift says that these are equal; the file system says that they are not.
+        // These names are equal in Swift, and different in the file system.
         names += ["\u{e9}", "e\u{301}"]
         #endif
         let stores = try names.map { try LocalStore(folder.file($0)) }
         let shortened = StoreReplacement.temporaryURL(for: stores[1]).lastPathComponent
-        // A store that has the name of what a long name becomes.
+        // A store whose name equals the shortened form of a long name.
         let impostor = String(shortened.dropFirst().prefix { $0 != "." })
         for store in try stores + [LocalStore(folder.file(impostor))] {
             let others = stores.filter { $0.path.utf8.elementsEqual(store.path.utf8) == false }

@@ -30,7 +30,7 @@ struct OpenStoreTests {
         #expect(throws: StoreSyncError.self) { try body() }?.code
     }
 
-    @Test("shows every open connection the new rows, and leaves the journal mode", arguments: ["DELETE", "WAL"])
+    @Test("shows every open connection the new rows, and keeps the journal mode", arguments: ["DELETE", "WAL"])
     func openConnection(mode: String) throws {
         let root = try store.root()
         let program = try SQLProgram(opening: store.url, mode: mode)
@@ -44,7 +44,7 @@ struct OpenStoreTests {
         #expect(try store.content() == "newer")
     }
 
-    @Test("makes a store that has the digest of what was written", arguments: ["DELETE", "WAL"])
+    @Test("gives the store the digest of the written content", arguments: ["DELETE", "WAL"])
     func root(mode: String) throws {
         let other = try TestStore()
         try other.make("new")
@@ -79,7 +79,7 @@ struct OpenStoreTests {
                 try? program.sql("UPDATE item SET value = 'mine'")
             }
         }
-        // With a rollback journal the lock keeps the program out; with a log its commit is noticed.
+        // With a rollback journal, the lock keeps the program out. With a log, the program's commit is detected.
         if mode == "WAL" {
             #expect(code { try result.get() } == .localChanges)
             #expect(try store.content() == "mine")
@@ -89,7 +89,7 @@ struct OpenStoreTests {
         }
     }
 
-    @Test("is cancelled, not busy, where that cut the wait for a program short", arguments: ["copy", "write"])
+    @Test("is cancelled, not busy, if a cancellation ends the wait for a program", arguments: ["copy", "write"])
     func cancelledWait(what: String) async throws {
         let program = try SQLProgram(opening: store.url)
         try program.sql("BEGIN EXCLUSIVE")
@@ -108,7 +108,7 @@ struct OpenStoreTests {
         #expect(try store.content() == "old")
     }
 
-    @Test("waits for a program until the time is over, or the task is cancelled")
+    @Test("waits for a program until the timeout, or until the task is cancelled")
     func busyMode() async throws {
         let database = try #require(try LocalStore(store.url).openDatabase(timeout: 10))
         guard case .callback(let waits) = database.configuration.busyMode else {
@@ -116,7 +116,7 @@ struct OpenStoreTests {
             return
         }
         #expect(waits(0))
-        #expect(!waits(500), "of 20 milliseconds each")
+        #expect(!waits(500), "500 waits of 20 milliseconds each")
         let cancelled = Task {
             withUnsafeCurrentTask { $0?.cancel() }
             return waits(0)
@@ -133,7 +133,7 @@ struct OpenStoreTests {
         #expect(try store.content() == "new")
     }
 
-    @Test("is for SQLite stores only, and fills an empty place like a rename")
+    @Test("is for SQLite stores only, and creates a missing store like a rename")
     func otherKinds() throws {
         try FileManager.default.removeItem(at: store.url)
         try write(.absent)

@@ -13,7 +13,7 @@ struct ReadOnlyDirectoryTests {
     }
 
     #if os(Linux)
-    /// Whether root's rights have to be, and can be, taken away by a mount.
+    /// Whether this process is root, which only a read-only mount keeps from writing; ``canForbid`` tests for mounts.
     private static let mounts = geteuid() == 0
     private static let canForbid: Bool = {
         guard mounts else { return true }
@@ -46,7 +46,7 @@ struct ReadOnlyDirectoryTests {
     }
 
     @Test(
-        "is copied where SQLite can read it, or the file is all there is of it",
+        "is copied if SQLite can read it, or if the file alone is the whole store",
         .enabled(if: canForbid),
         arguments: [TestStore.State.closedInRollbackMode, .closedInWALMode, .killedInWALMode]
     )
@@ -61,7 +61,7 @@ struct ReadOnlyDirectoryTests {
         }
     }
 
-    @Test("is refused, naming permissions, where what a program left can't be put in order", .enabled(if: canForbid))
+    @Test("is refused, naming permissions, if a killed program's journal can't be recovered", .enabled(if: canForbid))
     func refuses() throws {
         for state in [TestStore.State.killedInWALMode, .killedInTransaction] {
             try whileReadOnly {

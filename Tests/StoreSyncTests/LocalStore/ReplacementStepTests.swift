@@ -9,7 +9,7 @@ import ThreadSupport
 struct ReplacementStepTests {
     struct Cut: Error {}
 
-    /// A way to replace a store, and the store that is replaced.
+    /// A way to replace a store, and the state of the replaced store.
     struct Case: CustomTestStringConvertible, Sendable {
         let state: TestStore.State
         let mode: StoreReplacement.Mode
@@ -24,7 +24,7 @@ struct ReplacementStepTests {
             }
         }
 
-        /// Makes the store in a new folder and replaces it.
+        /// Creates the store in a new folder and replaces it.
         func run(
             _ faultPoint: @escaping @Sendable (String, TestStore) throws -> Void
         ) throws -> (TestStore, (any Error)?) {
@@ -41,7 +41,7 @@ struct ReplacementStepTests {
         }
     }
 
-    @Test("a crash at any of them leaves the old store or the new, and the next run goes through", arguments: Case.all)
+    @Test("A crash at any step leaves the old store or the new one, and the next run succeeds", arguments: Case.all)
     func crash(_ test: Case) throws {
         let images = Locked<[(point: String, store: TestStore)]>([])
         let (store, error) = try test.run { point, store in
@@ -63,7 +63,7 @@ struct ReplacementStepTests {
         }
     }
 
-    @Test("an error at any of them leaves the old store, in its journal mode", arguments: Case.all)
+    @Test("An error at any step leaves the old store, in its journal mode", arguments: Case.all)
     func error(_ test: Case) throws {
         let points = Locked<[String]>([])
         _ = try test.run { point, _ in points.withLock { $0.append(point) } }
@@ -76,7 +76,7 @@ struct ReplacementStepTests {
     }
 
     @Test(
-        "programs are kept out from the comparison until the new store has the name",
+        "Programs are locked out from the comparison until the new store has the old one's name",
         arguments: TestStore.State.allCases
     )
     func keepsProgramsOut(state: TestStore.State) throws {
@@ -94,7 +94,7 @@ struct ReplacementStepTests {
         #expect(try store.journalMode() == state.journalMode)
     }
 
-    @Test("an idle connection with a rollback journal stays with the old store, where SQLite lets it write nothing")
+    @Test("An idle connection with a rollback journal keeps the old store, and SQLite doesn't let it write")
     func idleConnection() throws {
         let store = try TestStore()
         try store.make("old")
@@ -106,7 +106,7 @@ struct ReplacementStepTests {
         #expect(try store.content() == "new")
     }
 
-    @Test("a store that appears in an empty place at the last moment is never overwritten")
+    @Test("A store that is created at the last moment is never overwritten")
     func appearing() throws {
         let store = try TestStore()
         for expectation in [StoreReplacement.Expectation.absent, .unchanged(acceptable: []), .anything] {
@@ -122,7 +122,7 @@ struct ReplacementStepTests {
         #expect(try store.names().isEmpty)
     }
 
-    @Test("the new store has the owner of the old one", .enabled(if: geteuid() == 0, "only root may give files away"))
+    @Test("The new store has the owner of the old one", .enabled(if: geteuid() == 0, "only root may change owners"))
     func owner() throws {
         let store = try TestStore()
         try store.make("old")
@@ -133,7 +133,7 @@ struct ReplacementStepTests {
         #expect(attributes[.groupOwnerAccountID] as? Int == 1234)
     }
 
-    @Test("a cancellation in the middle of a copy is noticed, and nothing of the destination has changed")
+    @Test("A cancellation in the middle of a copy is noticed, and the destination is unchanged")
     func cancellation() async throws {
         let store = try TestStore()
         // More pages than are copied in one step.

@@ -1,8 +1,8 @@
 import Foundation
 
-/// Another program that uses a store: Python's sqlite3, told over a pipe what to do, and waited for.
+/// Another program that uses a store: Python's sqlite3, which runs code from a pipe while the test waits for it.
 final class SQLProgram: Sendable {
-    /// What Python raised.
+    /// The exception that Python raised.
     struct Failure: Error {
         let reply: String
     }
@@ -34,7 +34,7 @@ final class SQLProgram: Sendable {
 
     deinit { kill() }
 
-    /// Runs Python and returns when it has.
+    /// Runs Python code and waits until it has finished.
     func run(_ code: String) throws {
         try input.fileHandleForWriting.write(contentsOf: JSONEncoder().encode([code]) + Data("\n".utf8))
         var reply = Data()
@@ -50,7 +50,7 @@ final class SQLProgram: Sendable {
         try run("store.execute(\"\(statement)\").fetchall()")
     }
 
-    /// Kills it, so that it puts nothing in order.
+    /// Kills the program, so that it can't clean up.
     func kill() {
         guard process.isRunning else { return }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)

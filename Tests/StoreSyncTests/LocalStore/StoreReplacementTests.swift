@@ -18,7 +18,7 @@ struct StoreReplacementTests {
         url = world.folder.appending(path: "store.sqlite")
     }
 
-    /// A download beside the store, as a pull would put it there.
+    /// Creates a download next to the store, as a pull does.
     private func download() throws -> URL {
         let download = StoreReplacement.temporaryURL(for: try LocalStore(url))
         let source = world.folder.appending(path: "source-\(UUID().uuidString)")
@@ -65,7 +65,7 @@ struct StoreReplacementTests {
         get throws { try LocalStore(url).sideFiles }
     }
 
-    /// Another process that leaves the store in a state that only a death leaves.
+    /// Runs a script in another process and kills it, which leaves the store as a crash would.
     private func leave(_ script: String) async throws {
         let writer = try PythonProcess(
             """
@@ -81,7 +81,7 @@ struct StoreReplacementTests {
         try await writer.kill9()
     }
 
-    @Test("F11: a closed store is replaced, keeps its permissions, and leaves nothing beside it")
+    @Test("F11: a closed store is replaced, keeps its permissions, and leaves no other file behind")
     func closed() throws {
         try Store.write(old.sorted(), to: url)
         chmod(url.path, 0o640)
@@ -91,7 +91,7 @@ struct StoreReplacementTests {
         #expect(try sideFiles.isEmpty)
     }
 
-    @Test("where nothing was, the store takes the mask's permissions; what came meanwhile isn't replaced")
+    @Test("A new store gets the umask's permissions, and a store that appeared meanwhile isn't replaced")
     func absent() throws {
         try replace(.absent)
         #expect(try Store.notes(in: url) == new)
@@ -99,7 +99,7 @@ struct StoreReplacementTests {
         #expect(code(.absent) == .localChanges)
     }
 
-    @Test("a log with pages that were never checkpointed, left by a process that died, is counted and doesn't survive")
+    @Test("A dead process's log with pages that were never checkpointed is compared, and removed by the replacement")
     func deadWriterWithLog() async throws {
         try Store.write(old.sorted(), to: url)
         let before = try root()
@@ -113,7 +113,7 @@ struct StoreReplacementTests {
         #expect(try sideFiles.isEmpty)
     }
 
-    @Test("the hot journal of a writer that was killed is rolled back, never mixed with the new store")
+    @Test("The hot journal of a killed writer is rolled back, never mixed with the new store")
     func hotJournal() async throws {
         try Store.write(old.sorted(), to: url)
         let before = try root()
@@ -126,7 +126,7 @@ struct StoreReplacementTests {
     }
 
     @Test(
-        "a store that another process has open in WAL mode, or writes to, is busy and stays as it is",
+        "A store that another process has open in WAL mode, or writes to, is busy and remains unchanged",
         arguments: ["wal", "delete"]
     )
     func openElsewhere(journalMode: String) async throws {
@@ -155,7 +155,7 @@ struct StoreReplacementTests {
         #expect(try Store.notes(in: url) == new)
     }
 
-    @Test("a store that others keep open is written into, in one transaction")
+    @Test("A store that another program keeps open is written into, in one transaction")
     func writtenInto() async throws {
         try Store.write(old.sorted(), to: url)
         let before = try root()
@@ -183,7 +183,7 @@ struct StoreReplacementTests {
         #expect(try Store.notes(in: url) == new.union(["later"]))
     }
 
-    @Test("a connection that knows the old tables reads the new ones", arguments: ["wal", "delete"])
+    @Test("A connection that knows the old tables reads the new ones", arguments: ["wal", "delete"])
     func cachedSchema(journalMode: String) throws {
         try Store.write(old.sorted(), to: url)
         let queue = try DatabaseQueue(path: url.path)
@@ -197,7 +197,7 @@ struct StoreReplacementTests {
             try db.execute(sql: "CREATE TABLE note (other TEXT DEFAULT 'other', text TEXT NOT NULL)")
             for note in new { try db.execute(sql: "INSERT INTO note (text) VALUES (?)", arguments: [note]) }
         }
-        // Snapshots all have the same counters: it takes SQLite to raise those of the store that is written into.
+        // All snapshots have the same counters. Only SQLite raises the counters of the store that is written into.
         let download = StoreReplacement.temporaryURL(for: try LocalStore(url))
         _ = try StoreSnapshot.take(of: LocalStore(source), at: download)
         try StoreReplacement.replace(LocalStore(url), with: download, expecting: .anything, mode: .writeIntoOpenStore)
@@ -205,7 +205,7 @@ struct StoreReplacementTests {
         #expect(try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA integrity_check") } == "ok")
     }
 
-    @Test("one row changed since is told, and the store keeps it and its journal mode", arguments: ["wal", "delete"])
+    @Test("One changed row is reported, and the store keeps it and its journal mode", arguments: ["wal", "delete"])
     func changed(journalMode: String) throws {
         try Store.write(old.sorted(), to: url)
         let queue = try DatabaseQueue(path: url.path)
@@ -219,7 +219,7 @@ struct StoreReplacementTests {
         #expect(try reopened.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") } == journalMode)
     }
 
-    @Test("side files without a store are told, since the new store would take them for its own")
+    @Test("Side files without a store are reported, since SQLite would take them for the new store's")
     func orphans() throws {
         try Data(repeating: 1, count: 100).write(to: URL(fileURLWithPath: url.path + "-wal"))
         #expect(code(.absent) == .localChanges)
@@ -227,7 +227,7 @@ struct StoreReplacementTests {
         #expect(try Store.notes(in: url) == new)
     }
 
-    @Test("a store that isn't SQLite's is compared and replaced as a file")
+    @Test("A store that isn't SQLite's is compared and replaced as a file")
     func otherFile() throws {
         try Data("old".utf8).write(to: url)
         let before = try root()
@@ -237,7 +237,7 @@ struct StoreReplacementTests {
         #expect(try Store.notes(in: url) == new)
     }
 
-    @Test("downloads that a process left when it died are removed, and nothing else")
+    @Test("Downloads that a dead process left behind are removed, and nothing else")
     func leftovers() throws {
         try Store.write(["one"], to: url)
         let store = try LocalStore(url)

@@ -20,7 +20,7 @@ struct StoreSnapshotTests {
     }
 
     @Test(
-        "two snapshots of an unchanged store, and a snapshot of a snapshot, are the same bytes",
+        "Two snapshots of an unchanged store, and a snapshot of a snapshot, have the same bytes",
         arguments: ["delete", "wal"]
     )
     func stable(journalMode: String) throws {
@@ -34,19 +34,19 @@ struct StoreSnapshotTests {
         #expect(try snapshot(store).contentRoot == first.contentRoot)
         let second = try snapshot(first.url)
         #expect(try second.contentRoot == first.contentRoot)
-        // Opened and read by somebody, as after a pull.
+        // Opened and read by a program, as after a pull.
         #expect(try Store.notes(in: second.url).count == 500)
         #expect(try snapshot(second.url).contentRoot == first.contentRoot)
         try Store.write(["another"], to: store)
         #expect(try snapshot(store).contentRoot != first.contentRoot)
     }
 
-    @Test("two stores of equal content have one root, whatever their headers say of counters, SQLite and journal")
+    @Test("Two stores of equal content have one root, whatever counters, SQLite version and journal mode they record")
     func headers() throws {
         let (one, other) = (place("one.sqlite"), place("other.sqlite"))
         try Store.write((0..<500).map { "note \($0)" }, to: one)
         var bytes = try Data(contentsOf: one)
-        // Change counter, cookie of the schema, count at which the version was written, version.
+        // The change counter, the schema cookie, the “version-valid-for” number, and SQLite's version.
         for (offset, field) in [24: [9, 8, 7, 6], 40: [0, 0, 4, 2], 92: [9, 8, 7, 6], 96: [0, 0x2E, 0x2E, 0x2E]] {
             bytes.replaceSubrange(offset..<offset + 4, with: field.map { UInt8($0) })
         }
@@ -58,7 +58,7 @@ struct StoreSnapshotTests {
             #expect(try snapshot(other).contentRoot == first.contentRoot)
         }
         #expect(try Store.notes(in: first.url).count == 500)
-        // A version before 3.7.0 left the file's length in the header outdated, and the count that says so.
+        // Before 3.7.0, SQLite left an outdated file length in the header, and the “version-valid-for” number shows it.
         bytes.replaceSubrange(28..<32, with: [0, 0, 0, 1])
         bytes.replaceSubrange(92..<96, with: [0, 0, 0, 0])
         try bytes.write(to: other)
@@ -68,7 +68,7 @@ struct StoreSnapshotTests {
         #expect(length * 4096 == copy.byteCount)
     }
 
-    @Test("pages that are in the write-ahead log alone are in it, and the log stays where it is")
+    @Test("includes pages that are only in the write-ahead log, and leaves the log unchanged")
     func uncheckpointed() throws {
         let store = place("store.sqlite")
         let pool = try DatabasePool(path: store.path)
@@ -83,7 +83,7 @@ struct StoreSnapshotTests {
         try pool.close()
     }
 
-    @Test("while another process writes throughout, it is one consistent state")
+    @Test("is one consistent state while another process keeps writing")
     func besideWriter() async throws {
         let store = place("store.sqlite")
         let writer = try PythonProcess(
@@ -97,7 +97,7 @@ struct StoreSnapshotTests {
             db.execute("CREATE TABLE b (x INTEGER, pad TEXT)")
             print("ready")
             x = 0
-            # However long the reader takes, the disk doesn't fill; and whoever dies takes the writer along.
+            # The deletions keep the disk from filling up, and the writer ends when its parent process does.
             while os.getppid() == parent:
                 db.execute("BEGIN IMMEDIATE")
                 db.execute("INSERT INTO a VALUES (?)", (x,))
@@ -111,7 +111,7 @@ struct StoreSnapshotTests {
         )
         #expect(try await writer.line() == "ready")
         var newest: [Int] = []
-        // At least twenty, and until the writer has written meanwhile.
+        // At least twenty snapshots, and until the writer has written between them.
         while newest.count < 20 || newest.last == newest.first {
             let copy = try await runBlocking { try snapshot(store) }
             let queue = try DatabaseQueue(path: copy.url.path)
@@ -131,7 +131,7 @@ struct StoreSnapshotTests {
         #expect(newest == newest.sorted())
     }
 
-    @Test("of a file that isn't SQLite's is a copy; with a log or journal beside it, it is refused")
+    @Test("of a file that isn't SQLite's is a copy, and is refused if a log or a journal is next to the file")
     func otherFiles() throws {
         let store = place("store.xml")
         try Data("<store/>".utf8).write(to: store)
@@ -151,7 +151,7 @@ struct StoreSnapshotTests {
         }
     }
 
-    @Test("of what isn't there, a directory or a damaged database is an error that names the store")
+    @Test("of a missing file, a directory or a damaged database is an error that names the store")
     func refusals() throws {
         try FileManager.default.createDirectory(at: place("folder"), withIntermediateDirectories: true)
         var damaged = Data("SQLite format 3\0".utf8)
@@ -167,7 +167,7 @@ struct StoreSnapshotTests {
                 return error?.code == code && error?.message.contains(name.components(separatedBy: "/")[0]) == true
             }
         }
-        // Whether SQLite says "corrupt" or "not a database", a copy of such a file must not pass for a store's snapshot.
+        // Whether SQLite reports "corrupt" or "not a database", a copy of such a file must not count as a store's snapshot.
         do {
             let copy = try snapshot(place("damaged"))
             #expect(try Data(contentsOf: copy.url) == damaged, "a file that isn't SQLite's is copied as it is")
@@ -176,7 +176,7 @@ struct StoreSnapshotTests {
         }
     }
 
-    @Test("of a store behind a symbolic link is that of the file it leads to")
+    @Test("of a symbolic link is the snapshot of the linked store")
     func symbolicLink() throws {
         try Store.write(["one"], to: place("real.sqlite"))
         try FileManager.default.createSymbolicLink(at: place("link.sqlite"), withDestinationURL: place("real.sqlite"))

@@ -4,11 +4,11 @@ import SyncCryptography
 
 @testable import StoreSync
 
-/// A folder with a store whose 3,000 rows all say the same, so that a mixture of two stores shows.
+/// A folder with a store whose 3,000 rows all have the same value, so that a mixture of two stores is detected.
 final class TestStore: Sendable {
     static let rowCount = 3000
 
-    /// The state that a store is in when somebody wants to copy or replace it.
+    /// The state of a store before it is copied or replaced.
     enum State: String, CaseIterable, Sendable {
         case closedInRollbackMode, closedInWALMode
         /// Killed with commits in the log that the database file doesn't have.
@@ -23,7 +23,7 @@ final class TestStore: Sendable {
     let url: URL
 
     init(_ name: String = "store") throws {
-        // Resolved, as the store's own path is.
+        // Symbolic links are resolved, as in the store's own path.
         folder = FileManager.default.temporaryDirectory.resolvingSymlinksInPath()
             .appending(path: "store-\(UUID().uuidString)", directoryHint: .isDirectory)
         url = folder.appending(path: name)
@@ -36,7 +36,7 @@ final class TestStore: Sendable {
 
     func names() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted() }
 
-    /// Makes the store, with `value` in all rows.
+    /// Creates the store, with `value` in all rows.
     func make(_ value: String, in state: State = .closedInRollbackMode) throws {
         try Self.make(url, state == .killedInWALMode ? "before" : value)
         switch state {
@@ -48,7 +48,7 @@ final class TestStore: Sendable {
             program.kill()
         case .killedInTransaction:
             let program = try SQLProgram(opening: url)
-            // With so small a cache the changed pages go to the file long before the commit.
+            // With such a small cache, the changed pages are written to the file long before the commit.
             try program.sql("PRAGMA cache_size = 2")
             try program.sql("BEGIN")
             try program.sql("UPDATE item SET value = 'never committed'")
@@ -71,7 +71,7 @@ final class TestStore: Sendable {
         }
     }
 
-    /// A downloaded store beside the store, as a snapshot of another device has it.
+    /// Creates a downloaded store next to the store, as a snapshot of another device's store.
     func download(_ value: String = "new", pageSize: Int = 4096) throws -> URL {
         let other = try TestStore()
         try Self.make(other.url, value, pageSize: pageSize)
@@ -96,9 +96,9 @@ final class TestStore: Sendable {
         )
     }
 
-    /// The folder as it stands, as a crash would leave it.
+    /// Returns a copy of the folder, as a crash would leave it now.
     ///
-    /// Another process copies it: a descriptor that this one closed would drop the locks of its connections.
+    /// Another process copies it: closing a descriptor in this process would drop the locks of its connections.
     func image() throws -> TestStore {
         let image = try TestStore(url.lastPathComponent)
         let copy = Process()
@@ -110,7 +110,7 @@ final class TestStore: Sendable {
         return image
     }
 
-    /// The store's digest, found without a touch of the store, which would put its journals in order.
+    /// The store's digest, computed from a copy: opening the store itself would recover its journals.
     func root() throws -> ContentRoot {
         let image = try image()
         return try StoreSnapshot.take(of: LocalStore(image.url), at: image.file("copy")).contentRoot
@@ -122,7 +122,7 @@ final class TestStore: Sendable {
         return try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
     }
 
-    /// What all rows of a store say; a description of the damage if they don't say one thing.
+    /// The value of all rows of a store; a description of the damage if they differ.
     func content(of url: URL? = nil) throws -> String {
         let queue = try DatabaseQueue(path: (url ?? self.url).path)
         defer { try? queue.close() }

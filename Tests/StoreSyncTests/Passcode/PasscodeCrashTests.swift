@@ -6,23 +6,23 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Dying while an application is made anew", .serialized, .timeLimit(.minutes(60)))
+@Suite("A crash while an application is created again", .serialized, .timeLimit(.minutes(60)))
 struct PasscodeCrashTests {
     @Test(
-        "B12, F1, D10, D13: at every request: never unencrypted, never two keys, and who comes next completes or begins again",
+        "B12, F1, D10, D13: at any request leaves it encrypted with one key, and the next device completes or restarts",
         arguments: [PasscodePlace.folder, .memoryWithoutDirectoryMoves]
     )
     func everyRequest(place: PasscodePlace) async throws {
         let scene = try await PasscodeScene(place)
         let requests = try await requests(of: scene)
         #expect(requests.count > 20)
-        // A request that changes nothing leaves what the one before it left.
+        // A crash at a request that changes nothing leaves the same state as at the previous request.
         let isLong = ProcessInfo.processInfo.environment["STORESYNC_PASSCODE_SEEDS"] != nil
         let changes = requests.indices.filter { requests[$0].isChange }
         let deaths =
             (isLong ? Array(requests.indices) : changes).map { DyingBackend.Death(request: $0, isAfter: false) }
             + changes.map { DyingBackend.Death(request: $0, isAfter: true) }
-        print("deaths while an application is made anew, \(place): \(deaths.count)")
+        print("crashes while an application is created again, \(place): \(deaths.count)")
         for (number, death) in deaths.enumerated() {
             let backend = try await scene.restore()
             try await die(death, scene, backend)
@@ -32,7 +32,7 @@ struct PasscodeCrashTests {
         }
     }
 
-    /// What a whole run asks of the storage.
+    /// Returns the requests of a complete run.
     private func requests(of scene: PasscodeScene) async throws -> [(name: String, isChange: Bool)] {
         let dying = DyingBackend(try await scene.restore())
         let setup = try scene.world.device("a", backend: dying).passcodeSetup()
@@ -52,8 +52,10 @@ struct PasscodeCrashTests {
         #expect(await dying.isDead)
     }
 
-    /// The device that died, another that was set up, or one that comes for the first time; with whichever passcode opens
-    /// what there is, or with one for new data.
+    /// Sets up the next device, and expects success.
+    ///
+    /// It's the device that died, another device that was set up, or a new device. Its passcode opens the existing
+    /// data, or protects new data.
     private func comeNext(
         _ number: Int,
         _ scene: PasscodeScene,
@@ -76,7 +78,7 @@ struct PasscodeCrashTests {
                         : SyncStartMessage(passcode: passcode, action: .existing)
                 )
             } catch let error as StoreSyncError where [.tampered, .deregistered].contains(error.code) {
-                // The keys were behind the registration: the way out is new data.
+                // The keys are older than the registration, so only new data helps.
                 try await setup.start(SyncStartMessage(passcode: "third", action: .new))
             }
         }

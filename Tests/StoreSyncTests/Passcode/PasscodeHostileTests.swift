@@ -6,22 +6,22 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("A storage that plays tricks with passcodes", .timeLimit(.minutes(60)))
+@Suite("Passcodes on untrusted storage", .timeLimit(.minutes(60)))
 struct PasscodeHostileTests {
-    /// What a storage can put in an application's place.
+    /// The applications that an attacker can put in an application's place.
     enum Forgery: CaseIterable {
-        /// An application of its own, with its own keys.
+        /// An application with the attacker's own keys, without a proof.
         case withoutProof
-        /// And a proof that it made with its own keys.
+        /// The same, with a proof made with the attacker's own keys.
         case ownProof
-        /// And a genuine proof, of another successor.
+        /// The same, with a genuine proof for another successor.
         case borrowedProof
-        /// And a genuine proof under its own epoch's name, with a byte changed.
+        /// The same, with a genuine proof for its own epoch, in which a byte is changed.
         case damagedProof
     }
 
     @Test(
-        "B12, D19: an application that the storage put there is told from one that a device made",
+        "B12, D19: a forged application is distinguished from the successor that a device created",
         arguments: Forgery.allCases
     )
     func forgedSuccessor(forgery: Forgery) async throws {
@@ -33,7 +33,7 @@ struct PasscodeHostileTests {
         let master = try #require(try await a.state.masterKey(for: a.key, epoch: former.uuidString, on: nil))
         let key = EpochKey(master: master, epoch: former)
 
-        // Somebody with another state directory, who had no keys.
+        // The forger has another state directory, and not the keys.
         try FileManager.default.removeItem(at: world.share.appending(path: world.application.rawValue))
         let forger = try world.device("forger")
         try await forger.setUp("anything", .new)
@@ -68,14 +68,14 @@ struct PasscodeHostileTests {
             #expect(error.message.contains("nothing proves"))
         }
         #expect(await setup.status.description == "syncRequired, existing, deregistered")
-        // The passcode of this device isn't the forger's: it isn't let in by it, and learns nothing.
+        // The passcode of this device isn't the forger's: it's refused, and the forger learns nothing.
         #expect(
             await code { try await setup.start(SyncStartMessage(passcode: "correct horse", action: .existing)) }
                 == .wrongPassword
         )
         #expect(try await contents(of: a.backend) == before)
 
-        // The same with a proof by the keys is believed.
+        // The same application with a proof made with the former keys is accepted.
         let genuine = SuccessorProof(former: key, successor: epoch, registration: registration).bytes
         try await a.backend.write(genuine, to: hierarchy.successor(epoch), when: .always)
         do {
@@ -86,7 +86,7 @@ struct PasscodeHostileTests {
         }
     }
 
-    @Test("F1: encryption that is switched off from outside is no reason to begin without it")
+    @Test("F1: if an attacker switches encryption off, a setup doesn't continue without it")
     func downgraded() async throws {
         let world = try World()
         let a = try world.device("a")
@@ -106,7 +106,7 @@ struct PasscodeHostileTests {
         #expect(try await a.status().value.isEncrypted)
     }
 
-    @Test("what isn't ours isn't deleted: a tree of TICoreDataSync stays, whatever the passcode is for")
+    @Test("a tree of TICoreDataSync isn't deleted, whichever action the passcode is for")
     func foreignTree() async throws {
         let world = try World()
         let a = try world.device("a")
@@ -126,7 +126,7 @@ struct PasscodeHostileTests {
         #expect(try await contents(of: a.backend) == before)
     }
 
-    @Test("a storage that can't be exchanged safely is refused before anything is written")
+    @Test("a storage on which an application can't be replaced safely is refused before anything is written")
     func unsupported() async throws {
         let world = try World()
         let backend = InMemoryBackend(capabilities: [.exclusiveCreate, .atomicReplace])

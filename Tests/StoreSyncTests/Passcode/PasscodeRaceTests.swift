@@ -7,14 +7,14 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Passcodes of several devices at once", .serialized, .timeLimit(.minutes(60)))
+@Suite("Passcodes of concurrent devices", .serialized, .timeLimit(.minutes(60)))
 struct PasscodeRaceTests {
-    /// How many orders are tried, as the environment says; then cancellations come at every step.
+    /// The number of orders to try, from the environment, which also enables cancellations at every step.
     private static let wanted = ProcessInfo.processInfo.environment["STORESYNC_PASSCODE_SEEDS"].flatMap(UInt64.init)
     private static let seeds = wanted ?? 6
     private static let places: [PasscodePlace] = [.folder, .memoryWithoutDirectoryMoves]
 
-    /// Gives a passcode; what's thrown is a clear reason.
+    /// Starts a setup, checks that a failure has a clear reason, and returns whether it succeeded.
     private static func start(
         _ setup: PasscodeSetup,
         _ passcode: String,
@@ -37,7 +37,7 @@ struct PasscodeRaceTests {
     }
 
     @Test(
-        "B12: two devices that begin anew at once: one wins, the other is told, and takes the winner's passcode",
+        "B12: if two devices start over concurrently, one wins, and the other is told and joins by its passcode",
         arguments: places
     )
     func twoBeginAnew(place: PasscodePlace) async throws {
@@ -58,8 +58,8 @@ struct PasscodeRaceTests {
                 #expect(won != [false, false], "\(comment)")
                 try await scene.expectSound(backend, comment)
 
-                // Whoever stands now has one passcode, and the other device gets in by it; or by another new one, where it lost
-                // after the winner was through.
+                // The remaining application has one passcode, by which the other device joins. That device has lost the
+                // race, or has succeeded first and was replaced by the winner.
                 let standing = try await devices[0].epoch()
                 let winners = try zip(devices, setups).filter { device, _ in
                     try device.state.pin(for: device.key)?.epoch == standing
@@ -76,10 +76,10 @@ struct PasscodeRaceTests {
             }
             wins[won == [true, true] ? 2 : won[0] ? 0 : 1] += 1
         }
-        print("begun anew at once, \(place): a \(wins[0]), b \(wins[1]), one after the other \(wins[2])")
+        print("started over concurrently, \(place): a \(wins[0]), b \(wins[1]), one after the other \(wins[2])")
     }
 
-    @Test("B7: two devices that find nothing and make data at once: one does, the other is told", arguments: places)
+    @Test("B7: if two devices create data concurrently, one succeeds and the other is told", arguments: places)
     func twoMakeData(place: PasscodePlace) async throws {
         for seed in 0..<Self.seeds / 2 {
             try await Simulation.run(seed: seed) { simulation in
@@ -102,7 +102,7 @@ struct PasscodeRaceTests {
     }
 
     @Test(
-        "F17, D1, B11: cancelled at every suspension point, an attempt ends once, and the next one succeeds",
+        "F17, D1, B11: an attempt that is cancelled at any suspension point ends once, and the next one succeeds",
         arguments: places
     )
     func cancelledAnywhere(place: PasscodePlace) async throws {
@@ -135,10 +135,10 @@ struct PasscodeRaceTests {
                 try await scene.expectDone(device, backend, comment)
             }
             wasReached = point.wasReached
-            // A prime, so that repetitions in the order hide nothing.
+            // A prime, so that steps that recur at regular intervals aren't all skipped.
             step += Self.wanted == nil ? 7 : 1
         }
         #expect(step > 20)
-        print("cancelled while an application is made anew, \(place): \(step) steps")
+        print("cancelled while an application is created again, \(place): \(step) steps")
     }
 }

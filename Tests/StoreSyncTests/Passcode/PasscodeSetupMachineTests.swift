@@ -2,7 +2,7 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("What a setup decides")
+@Suite("The decisions of a setup")
 struct PasscodeSetupMachineTests {
     private static func machine(_ finding: PasscodeExamination.Finding, _ registration: [UInt8]? = nil) throws
         -> PasscodeSetupMachine
@@ -22,7 +22,7 @@ struct PasscodeSetupMachineTests {
         }
     }
 
-    @Test("B5–B8: what was found decides what a passcode is needed for")
+    @Test("B5–B8: the content of the remote decides which passcode is required")
     func findings() throws {
         let expected: [(PasscodeExamination.Finding, String)] = [
             (.nothing, "syncRequired, new"), (.missing, "syncRequired, none"), (.existing, "syncRequired, existing"),
@@ -31,7 +31,7 @@ struct PasscodeSetupMachineTests {
         for (finding, words) in expected { #expect(try Self.machine(finding).status.description == words) }
     }
 
-    @Test("B6, B9: a passcode is taken where one is required and it's known for what, and by nobody twice")
+    @Test("B6, B9: a passcode is accepted only if one is required and its purpose is known, and never twice")
     func whoMayStart() throws {
         let allowed: [PasscodeExamination.Finding: [SyncStartMessage.Action]] = [
             .nothing: [.new, .existing], .missing: [.new], .existing: [.new, .existing], .current: [.new],
@@ -59,7 +59,7 @@ struct PasscodeSetupMachineTests {
         #expect(Self.failure { try fresh.start(.existing) } == .notExpected)
     }
 
-    @Test("B11: what is done is done to what was decided about, and to nothing that has come since")
+    @Test("B11: a decision applies to the application that was found, and to no other that appeared since")
     func decisions() throws {
         let cases: [(PasscodeExamination.Finding, [UInt8]?, PasscodeExamination.Finding, [UInt8]?, Bool)] = [
             (.nothing, nil, .nothing, nil, true), (.nothing, nil, .existing, [1], false),
@@ -76,7 +76,7 @@ struct PasscodeSetupMachineTests {
                 try machine.examined(PasscodeExamination(finding: found, registration: now), for: .new)
             }
             #expect(refusal == (holds ? nil : .applicationChanged), "\(seen) \(found)")
-            // The next decision is about what there is.
+            // The next decision applies to the application that exists now.
             machine.failed(nil, now: nil)
             guard machine.status.syncPasscodeState != .none else { continue }
             try machine.start(.new)
@@ -84,7 +84,7 @@ struct PasscodeSetupMachineTests {
         }
     }
 
-    @Test("B12: a deregistration counts on a device that is set up; who is looking or trying finds out by that")
+    @Test("B12: a deregistration counts on a device that is set up, and is ignored while an attempt is in progress")
     func deregistration() throws {
         let error = StoreSyncError.deregistered("for a test")
         var machine = try Self.machine(.current, [1])
@@ -93,12 +93,12 @@ struct PasscodeSetupMachineTests {
         try machine.start(.existing)
         machine.deregistered(error)
         #expect(machine.status.description == "syncStarted, existing")
-        // An examination that was under way says nothing any more.
+        // The result of an examination that was in progress is ignored.
         machine.examined(PasscodeExamination(finding: .nothing))
         #expect(machine.status.description == "syncStarted, existing")
         machine.succeeded()
         #expect(machine.status.description == "ongoing, existing")
-        // Who was told nothing since begins anew in place of what this device is set up for, and of nothing else.
+        // Without another examination, starting over replaces the application of this device, and no other.
         try machine.start(.new)
         let other = PasscodeExamination(finding: .existing, registration: [2])
         #expect(Self.failure { try machine.examined(other, for: .new) } == .applicationChanged)

@@ -7,13 +7,13 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("Setting a device up by a passcode", .timeLimit(.minutes(60)))
+@Suite("Setting up a device by a passcode", .timeLimit(.minutes(60)))
 struct PasscodeSetupTests {
     private static let passcode = "correct horse"
 
     private static func words(_ status: PasscodeSetup.Status) -> String { "\(status)" }
 
-    /// What a reader of the states saw, once the setup has ended.
+    /// Ends the setup, and returns the states that a reader of the stream saw.
     private static func states(_ setup: PasscodeSetup, _ stream: AsyncStream<PasscodeSetup.Status>) async -> [String] {
         await setup.end()
         var words: [String] = []
@@ -21,7 +21,9 @@ struct PasscodeSetupTests {
         return words
     }
 
-    @Test("B5, B7, B9, B10, B13: nothing there: new is asked for, a passcode makes the data, and every state is seen")
+    @Test(
+        "B5, B7, B9, B10, B13: on an empty remote a setup asks for a new passcode, creates data and reports its states"
+    )
     func first() async throws {
         let world = try World()
         let device = try world.device("a")
@@ -41,17 +43,17 @@ struct PasscodeSetupTests {
                 "ongoing, existing",
             ]
         )
-        // Protected by the passcode, and uploaded.
+        // The data is protected by the passcode, and uploaded.
         let other = try world.device("b")
         let registration = other.registration { _ in .encrypted(try Password(Self.passcode)) }
         #expect(try await other.supervisor.add(registration).value.isEncrypted)
-        // Set up it stays, without a passcode.
+        // The device stays set up, without a passcode.
         let again = device.passcodeSetup()
         try await again.begin()
         #expect(await again.setupState == .ongoing)
     }
 
-    @Test("B8, B9, B10: data there: its passcode unprotects it")
+    @Test("B8, B9, B10: the passcode of existing data unprotects it")
     func existing() async throws {
         let world = try World()
         try await world.device("a").setUp(Self.passcode, .new)
@@ -70,7 +72,7 @@ struct PasscodeSetupTests {
         #expect(try await b.status().value.clients.count == 2)
     }
 
-    @Test("B11, B14: after a failure it's required again, with the reason, and either action may be taken")
+    @Test("B11, B14: after a failure a passcode is required again, with the reason, and either action is possible")
     func failures() async throws {
         let world = try World()
         try await world.device("a").setUp(Self.passcode, .new)
@@ -89,7 +91,7 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "ongoing, existing")
     }
 
-    @Test("B6: as long as the storage can't be reached the state is none, with the reason; then it changes by itself")
+    @Test("B6: while the storage can't be reached the state is none, with the reason, and then it changes by itself")
     func offline() async throws {
         let world = try World()
         let failures = Locked(3)
@@ -120,7 +122,7 @@ struct PasscodeSetupTests {
         #expect(try await contents(of: world.device("b").backend).isEmpty)
     }
 
-    @Test("B14: the storage fails while new data is made: it's required again, and the next attempt succeeds")
+    @Test("B14: if the storage fails while data is created, a passcode is required again and the next attempt succeeds")
     func newFails() async throws {
         let world = try World()
         let isOffline = Locked(false)
@@ -139,7 +141,7 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "ongoing, existing")
     }
 
-    @Test("B4: an application that isn't encrypted has no passcode; only new data in its place has one")
+    @Test("B4: an application that isn't encrypted accepts no passcode, and only new data in its place has one")
     func unencrypted() async throws {
         let world = try World()
         let plain = try world.device("plain")
@@ -162,7 +164,7 @@ struct PasscodeSetupTests {
     }
 
     @Test(
-        "B12, B13: new over data makes another epoch and other keys, deletes all, and deregisters every other device",
+        "B12, B13: new data over existing data deletes it, has a new epoch and keys, and deregisters all other devices",
         arguments: PasscodePlace.allCases,
         [true, false]
     )
@@ -178,7 +180,7 @@ struct PasscodeSetupTests {
         let former = try await contents(of: backend)
         let oldEpoch = try await a.epoch()
 
-        // Who has lost everything, or a device that is set up.
+        // The device that starts over is set up, or new and without keys.
         let resetter = hasKeys ? a : try world.device("c", backend: backend)
         let setup = hasKeys ? first : resetter.passcodeSetup()
         if !hasKeys { try await setup.begin() }
@@ -187,7 +189,7 @@ struct PasscodeSetupTests {
         #expect(await Self.states(setup, states).suffix(2) == ["syncStarted, existing", "ongoing, existing"])
         let epoch = try await a.epoch()
         #expect(epoch != nil && epoch != oldEpoch)
-        // Nothing of the former one is left, but the text that tells what the directory is for.
+        // No file of the former application is left, except the read-me, which explains the directory.
         let now = try await contents(of: backend)
         for (path, bytes) in former where bytes != nil && !path.hasSuffix("ReadMe.txt") {
             #expect(now[path] == nil || now[path] != bytes, "\(path)")
@@ -195,7 +197,7 @@ struct PasscodeSetupTests {
         #expect(!now.keys.contains { $0.contains(".replaced") || $0.contains(".removing") }, "\(now.keys)")
         #expect(try await resetter.status().value.clients.map(\.description) == [resetter.name])
 
-        // The others are told on their next operation, and whether it's proven.
+        // The other device is told by its next operation, and also whether the successor is proven.
         let told = await second.states
         do {
             _ = try await b.push().value
@@ -206,7 +208,7 @@ struct PasscodeSetupTests {
         }
         #expect(await second.status.description == "syncRequired, existing, deregistered")
         #expect(await second.syncError?.isSuccessorProven == hasKeys)
-        // The former passcode doesn't help; the new one does.
+        // The former passcode is refused, and the new one accepted.
         #expect(
             await code { try await second.start(SyncStartMessage(passcode: Self.passcode, action: .existing)) }
                 == .wrongPassword
@@ -216,14 +218,14 @@ struct PasscodeSetupTests {
         let report = try await b.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
 
-        // The device that made it anew goes on with its store; the other takes it over.
+        // The device that started over pushes its store, and the other device pulls it.
         try resetter.write("two")
         _ = try await resetter.push().value
         _ = try await b.pull(overwrite: true).value
         #expect(try b.notes() == (hasKeys ? ["one", "two"] : ["two"]))
     }
 
-    @Test("F9: new over data that can't be opened any more, or says that it isn't encrypted, is the way out")
+    @Test("F9: new data can replace data that can't be opened any more, or that claims to be unencrypted")
     func damaged() async throws {
         for damage in ["Encryption/test.ticdsync", "Information/registration.plist"] {
             let world = try World()
@@ -251,7 +253,7 @@ struct PasscodeSetupTests {
         }
     }
 
-    @Test("D16: a known application that can't be seen is no reason to make another, unless somebody says so")
+    @Test("D16: if a known application is missing, another one is created only if the user says so")
     func missing() async throws {
         let world = try World()
         let a = try world.device("a")
@@ -266,7 +268,7 @@ struct PasscodeSetupTests {
             await code { try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing)) }
                 == .notExpected
         )
-        // Mounted again.
+        // The storage is mounted again.
         try FileManager.default.moveItem(at: aside, to: root)
         #expect(
             await code { try await setup.start(SyncStartMessage(passcode: "battery staple", action: .new)) }
@@ -281,7 +283,7 @@ struct PasscodeSetupTests {
         #expect(try await a.status().value.clients.count == 1)
     }
 
-    @Test("B11: what somebody decided about is what's done about: data that has come meanwhile isn't deleted")
+    @Test("B11: a decision applies only to what the user decided about: data that appeared meanwhile isn't deleted")
     func changedMeanwhile() async throws {
         let world = try World()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -294,13 +296,13 @@ struct PasscodeSetupTests {
         #expect(await code { try await second.start(message) } == .applicationChanged)
         #expect(await second.status.description == "syncRequired, existing, applicationChanged")
         #expect(try await contents(of: a.backend) == before)
-        // Now it has been seen.
+        // Now the new data has been seen.
         try await second.start(message)
         #expect(await second.status.description == "ongoing, existing")
         #expect(await code { try await a.status().value } == .deregistered)
     }
 
-    @Test("a passcode is changed on a device that is set up: nobody is deregistered, and one file changes")
+    @Test("changing the passcode on a device that is set up deregisters no device, and changes one file")
     func passcodeChange() async throws {
         let world = try World()
         let (a, b) = (try world.device("a"), try world.device("b"))
@@ -323,7 +325,7 @@ struct PasscodeSetupTests {
         #expect(await third.setupState == .ongoing)
     }
 
-    @Test("a client that was removed gives the passcode, which is tried although the keys are there")
+    @Test("a client that was removed must give the passcode, which is checked although the device has the keys")
     func removedClient() async throws {
         let world = try World()
         let a = try world.device("a")
@@ -343,7 +345,7 @@ struct PasscodeSetupTests {
         #expect(try await a.register().value.client.rawValue != client)
     }
 
-    @Test("states end with the setup and with its end; a slow reader has the last one")
+    @Test("the stream of states ends when the setup is released or ended, and a slow reader gets the last state")
     func sequences() async throws {
         let world = try World()
         let device = try world.device("a")

@@ -6,9 +6,9 @@ import Testing
 
 @testable import StoreSync
 
-@Suite("Applications that are moved aside, and what is left of them", .timeLimit(.minutes(60)))
+@Suite("Applications that are moved aside, and their remains", .timeLimit(.minutes(60)))
 struct ReplacementTests {
-    @Test("a name aside says whose it is and what was meant; nothing else is taken for one")
+    @Test("the name of an application moved aside states application and epoch, and no other name is taken for one")
     func names() throws {
         let application = try RemoteIdentifier("org.example-notes.x")
         for epoch in [UUID(), nil] {
@@ -19,12 +19,12 @@ struct ReplacementTests {
             for count in 0..<80 { #expect(AsideName(String(name.name.prefix(count))) == nil) }
         }
         #expect(AsideName(".registering-\(UUID().uuidString)") == nil)
-        // The longest is still one path component.
+        // The longest name is still one path component.
         let longest = try RemoteIdentifier(String(repeating: "a", count: 128))
         _ = try RemotePath.root.appending(AsideName(application: longest, epoch: UUID()).name)
     }
 
-    @Test("D13: of two that lie aside, the one that nobody meant to move comes back, and the other goes")
+    @Test("D13: of two applications moved aside, the one moved by mistake is restored, and the other is removed")
     func unmeant() async throws {
         let scene = try await PasscodeScene(.folder)
         let backend = try await scene.restore()
@@ -36,7 +36,7 @@ struct ReplacementTests {
         try await setup.begin()
         try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
         let epoch = try await a.epoch()
-        // What was meant comes first by its name.
+        // The name of the application that was meant to be moved sorts first.
         var (meant, unmeant) = (
             AsideName(application: scene.world.application, epoch: UUID(uuidString: scene.epoch)),
             AsideName(application: scene.world.application, epoch: UUID(uuidString: scene.epoch))
@@ -56,7 +56,7 @@ struct ReplacementTests {
         #expect(try await a.status().value.clients.count == 2)
     }
 
-    @Test("what is left of a former epoch goes, and nothing of those who are working already")
+    @Test("files of a former epoch are removed, and files of devices that work in the current epoch stay")
     func formerFiles() async throws {
         let backend = InMemoryBackend()
         let hierarchy = ApplicationHierarchy(try RemoteIdentifier("org.example.notes"))
@@ -72,7 +72,7 @@ struct ReplacementTests {
         let keys = [former, nil, now]
         var (gone, kept): ([RemotePath], [RemotePath]) = ([], [hierarchy.registration, hierarchy.readMe])
         for (client, key) in zip(clients, keys) {
-            // Documents are named as the clients here.
+            // The documents have the same names as the clients here.
             let document = hierarchy.document(client)
             var paths = [hierarchy.deviceInfo(client), document.documentInfo, hierarchy.deletedDocument(client)]
             paths.append(document.root.appending(client).appending(client))
@@ -86,7 +86,7 @@ struct ReplacementTests {
             if isKept { kept.append(path) } else { gone.append(path) }
         }
         try await write(nil, hierarchy.readMe)
-        // Whose proof comes before the registration.
+        // The proof of the next epoch is written before its registration.
         let next = UUID()
         let proof = SuccessorProof(former: now, successor: next, registration: [])
         try await backend.write(proof.bytes, to: hierarchy.successor(next), when: .always)
@@ -95,7 +95,7 @@ struct ReplacementTests {
         try await backend.createDirectory(at: joining)
         let files = FormerFiles(backend: backend, hierarchy: hierarchy, epoch: now.epoch)
         #expect(try await files.clients().map(\.rawValue) == ["former", "plain"])
-        // Made anew once more meanwhile: then what isn't of this epoch may be the next one's.
+        // If the application is created again meanwhile, files of another epoch may be of the next one, and stay.
         for epoch in [next, now.epoch] {
             let info = RegistrationInfo(epoch: epoch.uuidString, encryption: RegistrationInfo.sealed)
             try await backend.write(info.xml, to: hierarchy.registration, when: .always)

@@ -21,7 +21,7 @@ struct SyncStartMessageTests {
         }
     }
 
-    @Test("B1: made with a passcode; its data and its dictionary are the message's JSON, and are read again")
+    @Test("B1: a message's data and dictionary are its JSON, and are read back as the same message")
     func json() throws {
         var message = try SyncStartMessage(passcode: "correct horse", action: .new)
         #expect(message.requestDict == ["syncStart": ["action": "New", "passcode": "correct horse"]])
@@ -34,7 +34,7 @@ struct SyncStartMessageTests {
     }
 
     @Test(
-        "B2, B3: the passcode is what it was made with, the action can be changed, and unless it's said nothing is deleted"
+        "B2, B3: a message keeps its passcode, its action can be changed, and the default action deletes nothing"
     )
     func fields() throws {
         var message = try SyncStartMessage(passcode: "a")
@@ -44,14 +44,14 @@ struct SyncStartMessageTests {
         #expect(SyncStartMessage.Action.allCases.map(\.rawValue) == ["New", "Existing"])
     }
 
-    @Test("B15: a message of before there were actions has none, and deletes nothing")
+    @Test("B15: a message without an action, from before actions existed, deletes nothing")
     func withoutAction() throws {
         let message = try SyncStartMessage(requestData: #" { "syncStart" : { "passcode" : "a" } } "#)
         #expect(try message == SyncStartMessage(passcode: "a", action: .existing))
     }
 
     @Test(
-        "every passcode comes back as it was",
+        "every passcode is read back unchanged",
         arguments: [
             "a", " a ", "\"\\/", "\u{1}\u{1F}\t\n", "line\n\n", "line\r\n\n", "line\r", "Ä\u{10FFFF}🐎",
             "\u{7F}\u{85}\u{2028}",
@@ -65,7 +65,7 @@ struct SyncStartMessageTests {
         #expect(try SyncStartMessage(requestData: encoded) == message)
     }
 
-    @Test("what isn't a message is refused in words, which quote nothing of it")
+    @Test("an invalid message is refused with an error that quotes nothing of it")
     func refused() throws {
         let secret = Self.secret
         let corpus = [

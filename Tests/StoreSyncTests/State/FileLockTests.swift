@@ -39,7 +39,7 @@ struct FileLockTests {
         next.release()
     }
 
-    @Test("is released when nobody refers to it any more")
+    @Test("is released with its last reference")
     func releasedByDeinit() throws {
         var lock: FileLock? = try state.lock(diary, .exclusive)
         #expect(lock != nil)
@@ -47,7 +47,7 @@ struct FileLockTests {
         #expect(try isFree(diary))
     }
 
-    @Test("shared, admits those who share and nobody else")
+    @Test("admits only shared locks while it's shared")
     func shared() throws {
         let application = FileLock.Subject.application(StateFixture.notes)
         let one = try state.lock(application, .shared)
@@ -62,7 +62,7 @@ struct FileLockTests {
         exclusive.release()
     }
 
-    @Test("refused, names what is locked and what to do")
+    @Test("names the locked item and what to do when it's refused")
     func refusal() throws {
         let subjects: [(FileLock.Subject, String)] = [
             (.application(StateFixture.notes), "registration with notes"),
@@ -79,7 +79,7 @@ struct FileLockTests {
         }
     }
 
-    @Test("of one subject is no other's, however alike their names and hostile their characters are")
+    @Test("locks no other subject, however similar their names and hostile their characters are")
     func noCollisions() throws {
         func document(_ remote: String, _ application: String, _ document: String) -> FileLock.Subject {
             .document(
@@ -102,7 +102,7 @@ struct FileLockTests {
         for lock in locks { lock.release() }
     }
 
-    @Test("is given to one of many that ask at once")
+    @Test("is granted to one of many concurrent callers")
     func oneWinner() async throws {
         let (state, subject) = (state, diary)
         let locks = await withTaskGroup(of: FileLock?.self) { group in
@@ -115,7 +115,7 @@ struct FileLockTests {
         for lock in locks { lock.release() }
     }
 
-    @Test("D12: of a killed process is gone with it")
+    @Test("D12: is released when the process that holds it is killed")
     func killedHolder() async throws {
         try state.lock(diary, .exclusive).release()
         let folder = fixture.url.appendingPathComponent("locks")

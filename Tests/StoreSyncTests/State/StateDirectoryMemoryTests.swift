@@ -5,7 +5,7 @@ import ThreadSupport
 
 @testable import StoreSync
 
-@Suite("What a state directory remembers")
+@Suite("The memory of a state directory")
 struct StateDirectoryMemoryTests {
     private let fixture: StateFixture
     private let state: StateDirectory
@@ -20,7 +20,7 @@ struct StateDirectoryMemoryTests {
         state = try fixture.open()
     }
 
-    @Test("a client identifier is made once for each application and remote, and looking for one makes none")
+    @Test("a client identifier is created once for each application and remote, and peeking creates none")
     func clientIdentifier() throws {
         #expect(try state.peekClientIdentifier(for: notes) == nil)
         let identifier = try state.clientIdentifier(for: notes)
@@ -30,7 +30,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.replaceClientIdentifier(for: notes) != identifier)
     }
 
-    @Test("F8: each application on each remote keeps its own key, and gives it up for the next epoch's")
+    @Test("F8: each application on each remote keeps its own key, which the next epoch's key replaces")
     func masterKeys() async throws {
         let applications = [notes, tasks, elsewhere]
         let keys = applications.map { _ in MasterKey() }
@@ -106,11 +106,11 @@ struct StateDirectoryMemoryTests {
         try state.adoptInterruptedUploads([StateFixture.manifest(of: uploads[0])], document: diary)
         #expect(try state.uploads(for: diary, client: client).filter(\.isPublished).map(\.name.generation) == [9])
         #expect(try state.store(at: store.path, document: diary) == store)
-        #expect(try state.openUploads(of: store).isEmpty, "the store has gone on since")
+        #expect(try state.openUploads(of: store).isEmpty, "the store's new record settles them")
         #expect(try state.uploads(for: diary).map(\.name.generation) == [2, 4, 9, 10])
     }
 
-    @Test("an interrupted upload that shows up after its store was pulled over changes nothing but itself")
+    @Test("an interrupted upload that appears after a pull has replaced its store changes only its own record")
     func lateUpload() throws {
         let upload = StateFixture.record(2)
         try state.recordUpload(upload)
@@ -123,7 +123,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.uploads(for: diary).map(\.isPublished) == [true])
     }
 
-    @Test("a mark for replacement reaches every store of the document and no other, and a push doesn't take it away")
+    @Test("a mark for replacement reaches every store of the document and no other, and a push doesn't remove it")
     func marking() throws {
         for store in [StateFixture.store("/a"), StateFixture.store("/b"), StateFixture.store("/a", of: recipes)] {
             try state.commitPull(store)
@@ -140,7 +140,7 @@ struct StateDirectoryMemoryTests {
         #expect(try state.store(at: "/a", document: diary)?.mustReplace == false)
     }
 
-    @Test("a pull that was cut off after it had replaced the store is recognised by what the store is")
+    @Test("a pull that was cut off after it had replaced the store is recognized by the store's content")
     func pendingPull() throws {
         try state.commitPull(StateFixture.store("/a"))
         var future = StateFixture.store("/a")
@@ -153,13 +153,13 @@ struct StateDirectoryMemoryTests {
         #expect(record.settled(for: "c0ffee") == StateFixture.store("/a"))
         #expect(
             record.settled(for: "other").contained.isEmpty,
-            "what it descends from, the former store or the new one"
+            "the edited store may descend from the former store or the new one"
         )
         #expect(record.settled(for: "beef").base == future.base)
     }
 
     @Test(
-        "an upload with another content, or one that hadn't come as far as its manifest, isn't adopted"
+        "an upload with other content, or whose manifest was never sent, isn't adopted"
     )
     func anothersUpload() throws {
         let (upload, other) = (StateFixture.record(2), String(repeating: "deadbeef", count: 8))

@@ -16,7 +16,7 @@ struct StateDirectoryTests {
 
     // MARK: - Opening
 
-    @Test("is made with its parents, for its owner alone")
+    @Test("is created with its parents, accessible only to its owner")
     func modes() throws {
         let url = fixture.url.appendingPathComponent("deep/er")
         let state = try StateDirectory(url: url)
@@ -31,7 +31,7 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("takes the rights of others away when it is opened")
+    @Test("removes other users' permissions when it is opened")
     func tightens() throws {
         _ = try fixture.open()
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: fixture.url.path)
@@ -50,19 +50,19 @@ struct StateDirectoryTests {
         #expect(try mode(fixture.url) == 0o755)
     }
 
-    @Test("is refused where a file stands in its place")
+    @Test("is refused if a file exists at its path")
     func notAFolder() throws {
         try Data().write(to: fixture.url)
         expect(.cannotWrite, "Choose another")
     }
 
-    @Test("is refused where the database can't be opened")
+    @Test("is refused if the database can't be opened")
     func notADatabaseFile() throws {
         try FileManager.default.createDirectory(at: fixture.database, withIntermediateDirectories: true)
         expect(.cannotWrite, "Check its permissions")
     }
 
-    @Test("says of a damaged database what deleting it costs")
+    @Test("reports a damaged database, and what is lost by deleting it")
     func damaged() throws {
         try FileManager.default.createDirectory(at: fixture.url, withIntermediateDirectories: true)
         try Data(repeating: 0x2A, count: 8_192).write(to: fixture.database)
@@ -71,7 +71,7 @@ struct StateDirectoryTests {
         _ = try fixture.open().clientIdentifier(for: StateFixture.notes)
     }
 
-    @Test("says of a damaged row that the database is damaged")
+    @Test("reports a damaged row as a damaged database")
     func damagedRow() throws {
         let state = try fixture.open()
         try state.recordUpload(StateFixture.record(1))
@@ -85,7 +85,7 @@ struct StateDirectoryTests {
         }
     }
 
-    @Test("of a newer version is left alone")
+    @Test("is refused and left unchanged if a newer version has written it")
     func newerVersion() throws {
         _ = try fixture.open()
         try DatabaseQueue(path: fixture.database.path).write {
@@ -94,7 +94,7 @@ struct StateDirectoryTests {
         expect(.unsupportedFormat, "newer version")
     }
 
-    @Test("writes into one file; its journal stays, emptied, since its deletion could be undone")
+    @Test("writes into one file, and empties its journal instead of deleting it, since a deletion could be undone")
     func journal() throws {
         let state = try fixture.open()
         _ = try state.clientIdentifier(for: StateFixture.notes)
@@ -107,7 +107,7 @@ struct StateDirectoryTests {
 
     // MARK: - Several at once
 
-    @Test("opened by many at once for the first time, gives all the same client identifier")
+    @Test("gives the same client identifier to all concurrent callers that open it for the first time")
     func concurrentFirstUse() async throws {
         let url = fixture.url
         let identifiers = try await withThrowingTaskGroup(of: String.self) { group in
@@ -121,14 +121,14 @@ struct StateDirectoryTests {
         #expect(identifiers.count == 1)
     }
 
-    @Test("what one instance writes, another that is open sees")
+    @Test("an open instance sees what another instance writes")
     func twoInstances() throws {
         let (one, other) = try (fixture.open(), fixture.open())
         try one.setIntegrityKey("key", for: StateFixture.diary)
         #expect(try other.integrityKey(for: StateFixture.diary) == "key")
     }
 
-    @Test("opened again, leaves the locks of this process on the database alone")
+    @Test("keeps this process's locks on the database when it is opened again")
     func keepsLocks() async throws {
         _ = try fixture.open()
         var configuration = Configuration()
@@ -152,7 +152,7 @@ struct StateDirectoryTests {
         try queue.inDatabase { try $0.execute(sql: "COMMIT") }
     }
 
-    @Test("a copy is the same device, and from then on a state of its own")
+    @Test("a copy starts as the same device, and is independent from then on")
     func copied() throws {
         let state = try fixture.open()
         let identifier = try state.clientIdentifier(for: StateFixture.notes)

@@ -6,7 +6,7 @@ import SyncCryptography
 
 /// A folder for the state of one test, removed with the fixture.
 final class StateFixture {
-    /// The state directory's place; nothing is there at first.
+    /// The path of the state directory, which doesn't exist at first.
     let url: URL
 
     private let parent: URL
@@ -33,7 +33,7 @@ final class StateFixture {
     static let diary = DocumentKey(application: notes, document: "diary")
     static let recipes = DocumentKey(application: notes, document: "recipes")
 
-    /// The upload that a number and a letter stand for, always the same.
+    /// Returns the upload that a number and a letter stand for, which is always the same.
     static func upload(_ generation: Int, _ letter: Character = "A") -> UploadReference {
         let digits = String(generation)
         let tail = String(repeating: "0", count: 12 - digits.count) + digits
@@ -41,7 +41,7 @@ final class StateFixture {
         return UploadReference(generation: generation, upload: "\(head)-0000-4000-8000-\(tail)")
     }
 
-    /// The same as an upload of a client, "phone" unless another is named.
+    /// Returns the name of that upload of a client, "phone" by default.
     static func name(_ generation: Int, _ letter: Character = "A", of client: String = "phone") -> UploadName {
         guard let client = try? RemoteIdentifier(client) else { preconditionFailure("\(client) isn't an identifier") }
         return UploadName(client: client, upload(generation, letter))
@@ -66,10 +66,10 @@ final class StateFixture {
         return upload
     }
 
-    /// Digest of what ``record(_:of:client:)`` publishes.
+    /// The digest of the content that ``record(_:of:client:)`` publishes.
     static let contentRoot = String(repeating: "c0ffee00", count: 8)
 
-    /// What publishes an upload, with the content that it was to have unless another is given.
+    /// Returns the manifest that publishes an upload, with its recorded content unless another is given.
     static func manifest(of upload: UploadRecord, contentRoot: String = contentRoot) throws -> StoreManifest {
         guard let root = ContentRoot(hex: contentRoot) else { preconditionFailure("\(contentRoot) isn't a digest") }
         let store = StoreManifest.File(file: .store, size: 1, storedSize: 1, contentRoot: root)

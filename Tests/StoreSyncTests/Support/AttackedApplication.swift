@@ -8,11 +8,12 @@ import ThreadSupport
 
 @testable import StoreSync
 
-/// A small encrypted application on disk with a file of every kind, and a device that has seen the newest of each.
+/// A small encrypted application on disk with a file of every kind, and a device that has read the newest of each.
 ///
-/// Its document was made anew, its password changed, and its store pushed twice since.
+/// Its document was deleted and created again. Since then its store was pushed, its password changed, and its store
+/// pushed again.
 struct AttackedApplication {
-    /// What a file on the remote is.
+    /// The kind of a file on the remote.
     enum Kind: String, Sendable, CaseIterable, CustomTestStringConvertible {
         case registration, salt, test, deviceInfo, documentInfo, integrityKey, manifest, store, appliedSets
         case deletedClient, deletedDocument
@@ -39,25 +40,25 @@ struct AttackedApplication {
     }
 
     let world: World
-    /// Pushed everything.
+    /// The device that pushed everything.
     let writer: Device
-    /// Has pulled everything, and looks at what was done.
+    /// The device that has pulled everything, and runs commands during each attack.
     let reader: Device
-    /// What stands on the remote now, but for the file that is for people.
+    /// The current files on the remote, except the read-me.
     let files: [String: Data]
-    /// Every error that was thrown while the reader looked.
+    /// Every error that the reader's commands threw.
     let errors = Locked<[StoreSyncError]>([])
 
     var sorted: [(key: String, value: Data)] { files.sorted { $0.key < $1.key } }
-    /// What stood there before: in another epoch, in the document's former life, before the password was changed, and
-    /// before the last push.
+    /// Former files of the remote: of another epoch, of the document before its deletion, from before the password
+    /// change, and from before the last push.
     let former: [[String: Data]]
 
     static let password = "canary battery staple"
     static let secondPassword = "canary for another time"
     static let notes: Set<String> = ["one", "two"]
 
-    /// Makes the application, with a store that has `padding` bytes of noise in it.
+    /// Creates the application, with `padding` bytes of noise in its store.
     init(padding: Int = 0) async throws {
         let epoch = try World(password: Self.password)
         let stranger = try epoch.device("writer")
@@ -101,24 +102,24 @@ struct AttackedApplication {
         former = [try epoch.files(), life, password, push]
     }
 
-    /// What the reader says to what was done to the remote.
+    /// The reports of the reader's commands during an attack.
     struct Outcome: Hashable, Sendable, CustomStringConvertible {
         /// The codes of the problems that verifying found, or of its error.
         var verify: Set<String>
         var warns = false
-        /// The error's code, or what was pulled.
+        /// The code of the error that the pull threw, or ``unharmed``.
         var pull: String
 
         static let unharmed = "unharmed"
 
-        /// Whether anything was said.
+        /// Whether any command reported anything.
         var isNoticed: Bool { !verify.isEmpty || warns || pull != Self.unharmed }
         var description: String { "verify \(verify.sorted())\(warns ? " warns" : ""), pull \(pull)" }
     }
 
-    /// Changes files on the remote, lets the reader look, and makes them what they were.
+    /// Changes files on the remote, runs the reader's commands, and restores the files.
     ///
-    /// Anything but an error of ours, and a store that isn't the newest, is an issue.
+    /// Rethrows every error that isn't a ``StoreSyncError``. Records an issue if the reader's store isn't the newest.
     func outcome(of what: @autoclosure () -> String, _ changes: [String: Data?], pulls: Bool = true) async throws
         -> Outcome
     {

@@ -2,7 +2,7 @@ import Foundation
 import OperationsTesting
 import RemoteStorage
 
-/// A store that isn't a database, of chunks that can't be compressed and differ from each other.
+/// A store that isn't a database, whose chunks can't be compressed and differ from each other.
 struct ChunkedStore {
     static let chunk = RemoteContent.chunkSize
     private static let noise: [UInt8] = {
@@ -12,7 +12,7 @@ struct ChunkedStore {
 
     let url: URL
 
-    /// Makes the store.
+    /// Creates the store.
     func make(chunks: Int, version: Int) throws {
         try Data().write(to: url)
         let handle = try FileHandle(forWritingTo: url)

@@ -1,6 +1,6 @@
 import SyncCryptography
 
-/// A digest where any will do.
+/// A digest for tests that don't depend on its value.
 enum ContentRootFixture {
     static let root = ContentRoot(hex: String(repeating: "ab", count: 32))
 }

@@ -1,26 +1,26 @@
 import RemoteStorage
 import ThreadSupport
 
-/// A folder with a line to it that is cut after so many bytes of large files.
+/// A folder whose connection is cut after a number of bytes of large files.
 actor CuttingBackend: RemoteBackend {
     private let folder: LocalFolderBackend
     private let condition = Locked<(left: Int64?, error: any Error)>((nil, RemoteError(.unavailable, "cut off")))
     /// The name of a file that can't be reached.
     private let unreachable = Locked<String?>(nil)
-    /// How many bytes of large files have passed, either way.
+    /// The number of bytes of large files that were transferred, in either direction.
     private let passed = Locked<Int64>(0)
 
     nonisolated var identity: String { folder.identity }
 
     init(_ folder: LocalFolderBackend) { self.folder = folder }
 
-    /// Begins to count, and cuts the line after `count` bytes.
+    /// Starts counting, and cuts the connection after `count` bytes, or never if it's `nil`.
     func cut(after count: Int64?, by error: any Error = RemoteError(.unavailable, "cut off")) {
         condition.withLock { $0 = (count, error) }
         passed.withLock { $0 = 0 }
     }
 
-    /// From now on a file of that name can't be reached; where it's `nil` all can.
+    /// Makes files of that name unreachable from now on, or none if it's `nil`.
     func hide(_ name: String?) { unreachable.withLock { $0 = name } }
 
     var passedBytes: Int64 { passed.withLock { $0 } }

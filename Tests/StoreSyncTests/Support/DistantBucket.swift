@@ -7,10 +7,11 @@ import ThreadSupport
 
 @testable import RemoteStorageS3
 
-/// A bucket in memory, at which every request takes a second of simulated time, so that the time that passes is the longest
-/// chain of requests that waited for each other.
+/// A bucket in memory at which every request takes a second of simulated time.
+///
+/// The seconds that pass are therefore the length of the longest chain of requests that waited for each other.
 struct DistantBucket: HTTPSending {
-    /// What a bucket holds, which several connections may share.
+    /// The content of a bucket, which several connections may share.
     struct Objects {
         var bytes: [String: [UInt8]] = [:]
         var requests = 0

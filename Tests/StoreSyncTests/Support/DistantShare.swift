@@ -7,10 +7,11 @@ import ThreadSupport
 
 @testable import RemoteStorageWebDAV
 
-/// A WebDAV share in memory that answers as a server does, at which every request takes a second of simulated time, as at a
-/// ``DistantBucket``.
+/// A WebDAV share in memory that answers like a real server.
+///
+/// Every request takes a second of simulated time, as at a ``DistantBucket``.
 struct DistantShare: HTTPSending {
-    /// Whom it answers as.
+    /// The server that it imitates.
     enum Kind: CaseIterable {
         case apache, lighttpd, wsgiDAV
 
@@ -33,10 +34,10 @@ struct DistantShare: HTTPSending {
         }
     }
 
-    /// What a share holds, which several connections may share.
+    /// The content of a share, which several connections may use.
     struct Contents {
         var entries: [String: Entry] = ["": .directory]
-        /// Of a file whose name begins like this, the next time only half arrives, and nobody is told.
+        /// The beginning of a file name: of the next such file, only half is stored, and the server reports success.
         var cut: String?
         var requests = 0
     }
@@ -46,7 +47,7 @@ struct DistantShare: HTTPSending {
     let clock: SimulatedClock
 
     static func configuration() throws -> WebDAVConfiguration {
-        guard let url = URL(string: "https://share.example/") else { preconditionFailure("a URL of ours") }
+        guard let url = URL(string: "https://share.example/") else { preconditionFailure("the URL isn't valid") }
         return try WebDAVConfiguration(url: url)
     }
 

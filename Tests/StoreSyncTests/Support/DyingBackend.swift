@@ -1,9 +1,10 @@
 import RemoteStorage
 
-/// A place to which a device has no way any more from a certain request on, as if it had died: the request isn't sent, or its
-/// answer doesn't come.
+/// A storage that a device can't reach any more from a certain request on, as if the device had died.
+///
+/// That request isn't sent, or its response is lost. No later request is sent.
 actor DyingBackend: RemoteBackend {
-    /// When it dies.
+    /// The moment at which the device dies.
     struct Death: Sendable, Hashable, CustomStringConvertible {
         /// The number of the request, from 0.
         var request: Int
@@ -22,7 +23,7 @@ actor DyingBackend: RemoteBackend {
 
     init(_ base: any RemoteBackend) { self.base = base }
 
-    /// Begins to count, and dies then.
+    /// Starts counting requests, and dies at `death`, or never if it's `nil`.
     func die(_ death: Death?) {
         requests = []
         self.death = death

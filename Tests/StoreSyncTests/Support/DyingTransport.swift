@@ -5,13 +5,13 @@ import ThreadSupport
 
 /// The connection of a device to a bucket, on which the device dies while it sends the parts of a file.
 ///
-/// Parts before the deadly one arrive and are acknowledged. The deadly one and those that follow are carried out without an
-/// answer, as far as they are in flight; no other request is sent from then on.
+/// The parts before ``part`` arrive and are acknowledged. From ``part`` on, the server receives ``partsInFlight``
+/// parts, but the device gets no response. No other request is sent from then on.
 struct DyingTransport: HTTPSending {
     let base: any HTTPSending
     /// The number of the first part that isn't acknowledged.
     let part: Int
-    /// How many parts from that one on the server receives.
+    /// The number of parts from ``part`` on that the server still receives.
     let partsInFlight: Int
     private let isDead = Locked(false)
 

@@ -1,6 +1,6 @@
 import RemoteStorage
 
-/// A backend that passes on to another one whatever it doesn't do itself.
+/// A backend that forwards every request that it doesn't implement itself to another backend.
 protocol ForwardingBackend: RemoteBackend {
     nonisolated var base: any RemoteBackend { get }
 }

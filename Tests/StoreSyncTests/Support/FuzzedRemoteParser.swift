@@ -4,14 +4,14 @@ import RemoteStorage
 @testable import StoreSync
 @testable import SyncCryptography
 
-/// The parsers of what stands on the remote, besides those of seals and keys, that are fuzzed, by `Tests/Fuzz`, which has
-/// this file too.
+/// The parsers of files on the remote that are fuzzed, except the parsers of seals and keys.
 ///
-/// What is found is kept in `Resources/Corpus`, and parsed again by the tests.
+/// `Tests/Fuzz`, which shares this file, fuzzes them. The inputs that it finds are kept in `Resources/Corpus`, and the
+/// tests parse them again.
 enum FuzzedRemoteParser: String, CaseIterable, Sendable {
     case manifest, manifestFields, message, names, propertyList, records, sealedManifest
 
-    /// What they all use; nothing is random.
+    /// The values that all parsers use, none of which are random.
     private enum Fixed {
         static let path = RemotePath.root.appending(identifier)
         static let identifier: RemoteIdentifier = {
@@ -42,9 +42,10 @@ enum FuzzedRemoteParser: String, CaseIterable, Sendable {
         )
     }
 
-    /// Parses `bytes`, as whatever they are.
+    /// Parses arbitrary `bytes`.
     ///
-    /// It may fail in words, and must neither crash nor give what isn't as the format says.
+    /// A parser may throw ``StoreSyncError`` or ``PropertyListValue/Malformed``. It must neither crash nor return a
+    /// value that violates the format.
     func parse(_ bytes: [UInt8]) {
         do {
             switch self {
@@ -142,7 +143,9 @@ extension StoreManifest {
     }
 }
 
-/// Makes property lists of any bytes, of the names and values that a manifest has: what mutated text seldom gets to.
+/// Builds property lists from any bytes, with the names and values of a manifest.
+///
+/// Mutated text seldom reaches them.
 private struct FuzzedFields {
     private var rest: ArraySlice<UInt8>
 
@@ -158,7 +161,7 @@ private struct FuzzedFields {
 
     private mutating func byte() -> Int { rest.popFirst().map(Int.init) ?? 0 }
 
-    /// Replaces values of a dictionary, until the bytes end.
+    /// Replaces values of a dictionary, until the bytes are used up.
     mutating func changing(_ values: [String: PropertyListValue]) -> [String: PropertyListValue] {
         var values = values
         while !rest.isEmpty {

@@ -1,7 +1,7 @@
 import RemoteStorage
 import ThreadSupport
 
-/// A folder that calls a hook before and after every request that changes something, and before every other one.
+/// A folder that calls a hook before and after every request that changes something, and before every other request.
 actor ObservedBackend: RemoteBackend {
     private let folder: LocalFolderBackend
     private let allowed: RemoteCapabilities?
@@ -12,7 +12,7 @@ actor ObservedBackend: RemoteBackend {
 
     nonisolated var identity: String { folder.identity }
 
-    /// - Parameters: `allowed` are the capabilities it admits to; all that the folder has where this is `nil`.
+    /// - Parameters: `allowed` are the capabilities that it reports, or all of the folder's if this is `nil`.
     init(
         _ folder: LocalFolderBackend,
         _ allowed: RemoteCapabilities?,

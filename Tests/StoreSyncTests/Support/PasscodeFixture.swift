@@ -7,7 +7,7 @@ import Testing
 @testable import StoreSync
 
 extension Device {
-    /// A setup of this device, whose hashes are the cheapest.
+    /// Creates a setup of this device that uses the cheapest password hashes.
     func passcodeSetup() -> PasscodeSetup {
         PasscodeSetup(
             ApplicationRegistrationRequest(
@@ -21,7 +21,7 @@ extension Device {
         )
     }
 
-    /// Sets this device up, whatever there is.
+    /// Sets this device up, whatever the remote holds.
     @discardableResult
     func setUp(_ passcode: String, _ action: SyncStartMessage.Action) async throws -> PasscodeSetup {
         let setup = passcodeSetup()
@@ -32,14 +32,14 @@ extension Device {
 
     var key: ApplicationKey { ApplicationKey(remote: backend.identity, application: application.rawValue) }
 
-    /// The epoch of the application that stands on the remote.
+    /// Returns the epoch of the application on the remote.
     func epoch() async throws -> String? {
         let path = ApplicationHierarchy(application).registration
         return try await backend.smallFile(at: path).map { try RegistrationInfo($0, at: path).epoch }
     }
 }
 
-/// The storage of a test, by what it can do.
+/// The kinds of storage that a test runs on, by their capabilities.
 enum PasscodePlace: String, Sendable, CaseIterable, CustomTestStringConvertible {
     case folder, memory, memoryWithoutDirectoryMoves
 
@@ -54,7 +54,7 @@ enum PasscodePlace: String, Sendable, CaseIterable, CustomTestStringConvertible 
     }
 }
 
-/// Everything below a path: files with their bytes, directories without.
+/// Returns everything below a path: files with their bytes, directories with `nil`.
 func contents(of backend: any RemoteBackend, at root: RemotePath = .root) async throws -> [String: [UInt8]?] {
     var found: [String: [UInt8]?] = [:]
     var pending = [root]
@@ -72,7 +72,9 @@ func contents(of backend: any RemoteBackend, at root: RemotePath = .root) async 
     return found
 }
 
-/// Two devices, "a" and "b", that are set up and have pushed, as they are put back for every run of a test.
+/// Two devices, "a" and "b", that are set up, with a store that "a" has pushed.
+///
+/// Every run of a test starts with this state restored.
 final class PasscodeScene: Sendable {
     static let passcode = "correct horse"
     static let newPasscode = "battery staple"
@@ -101,7 +103,9 @@ final class PasscodeScene: Sendable {
         }
     }
 
-    /// Puts everything back as it was; no device of before may be used any more.
+    /// Restores the devices and the remote.
+    ///
+    /// Devices that were created before must not be used any more.
     func restore(_ executor: (any TaskExecutor)? = nil) async throws -> any RemoteBackend {
         let files = FileManager.default
         for name in try files.contentsOfDirectory(atPath: world.folder.path) where name != "image" {
@@ -125,8 +129,9 @@ final class PasscodeScene: Sendable {
         return backend
     }
 
-    /// What is on the remote is one whole application, the former or a new one, or says that it isn't: never two keys, never
-    /// a part that is taken for unencrypted.
+    /// Expects one complete application on the remote, or an application that is recognized as incomplete.
+    ///
+    /// It's the former application or a new one. There are never two keys, and no part of it is taken for unencrypted.
     func expectSound(_ backend: any RemoteBackend, _ comment: String) async throws {
         let hierarchy = ApplicationHierarchy(world.application)
         let before = try await contents(of: backend)
@@ -142,13 +147,13 @@ final class PasscodeScene: Sendable {
         #expect(info.isEncrypted, "\(comment)")
         let keyFile = try #require(try await backend.smallFile(at: hierarchy.passwordTest), "\(comment)")
         let isWhole = try KeyFile(keyFile).epoch.uuidString == info.epoch
-        // Only where the registration is exchanged in its place, the keys may be behind it.
+        // Only without exclusive directory moves, the registration is replaced at its path, so the keys may be older.
         #expect(isWhole == (try KeyFile(keyFile).binds(registration: bytes)), "\(comment)")
         #expect(isWhole || place == .memoryWithoutDirectoryMoves, "\(comment)")
         try await expectRefusal(backend, before, comment)
     }
 
-    /// A device that wants no encryption doesn't get in, and writes nothing.
+    /// Expects that a device that wants no encryption is refused, and writes nothing.
     private func expectRefusal(
         _ backend: any RemoteBackend,
         _ before: [String: [UInt8]?],
@@ -161,10 +166,10 @@ final class PasscodeScene: Sendable {
         #expect(try await contents(of: backend) == before, "\(comment)")
     }
 
-    /// All is well: one application, of which nothing is wrong and nothing lies beside it.
+    /// Expects one sound application on the remote, and nothing beside it.
     func expectDone(_ device: Device, _ backend: any RemoteBackend, _ comment: String) async throws {
         let names = try await backend.list(.root)?.map(\.name)
-            // What another device put together and couldn't remove is that device's.
+            // A staging directory that another device couldn't remove belongs to that device.
             .filter { !$0.hasPrefix(".registering-") }
         #expect(names == [world.application.rawValue], "\(comment): \(names ?? [])")
         let report = try await device.verify().value

@@ -1,9 +1,9 @@
 import Foundation
 import ThreadSupport
 
-/// Another process, driven by lines over its standard input and output: a Python script.
+/// A Python script in another process, driven by lines over its standard input and output.
 ///
-/// Whoever waits for it blocks, so every wait is on an executor made for that.
+/// Waiting for it blocks a thread, so every wait runs on an executor for blocking calls.
 final class PythonProcess: Sendable {
     private let process = Process()
     private let input = Pipe()
@@ -22,7 +22,7 @@ final class PythonProcess: Sendable {
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
     }
 
-    /// The next line that it prints; what there is of one if it has ended.
+    /// Returns the next line that it prints, or the incomplete last line if it has ended.
     func line() async throws -> String {
         let descriptor = output.fileHandleForReading.fileDescriptor
         return try await runBlocking {
@@ -33,15 +33,15 @@ final class PythonProcess: Sendable {
         }
     }
 
-    /// Lets it go on.
+    /// Sends it a line, so that it continues.
     func send(_ line: String = "") throws {
         try input.fileHandleForWriting.write(contentsOf: Data("\(line)\n".utf8))
     }
 
-    /// Kills it as a power cut would, and returns when it's gone.
+    /// Kills it without warning, as a power cut would, and returns when it has ended.
     func kill9() async throws {
         kill(process.processIdentifier, SIGKILL)
-        // It holds the only other end of its output, so the end of that is its own.
+        // It holds the only write end of its output, so the output ends when the process ends.
         while try await !line().isEmpty {}
     }
 }

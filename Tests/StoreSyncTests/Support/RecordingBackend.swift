@@ -3,7 +3,7 @@ import RemoteStorage
 
 @testable import StoreSync
 
-/// A place in memory that overrides the hooks of registration: it notes every call, and fails the one it's told to.
+/// A storage in memory that overrides the hooks of registration, records every call, and can make a call fail.
 actor RecordingBackend: RemoteBackend, ApplicationRegistrationHooks {
     /// A hook of ``ApplicationRegistrationHooks`` that registration calls.
     enum Hook: String, Sendable, CaseIterable {
@@ -29,7 +29,7 @@ actor RecordingBackend: RemoteBackend, ApplicationRegistrationHooks {
     /// Makes the next call of a hook fail.
     func failOnce(_ hook: Hook) { failing = hook }
 
-    /// Forgets what was noted.
+    /// Forgets the recorded calls and changes.
     func forget() { (calls, changes) = ([], 0) }
 
     private func note(_ hook: Hook) throws {

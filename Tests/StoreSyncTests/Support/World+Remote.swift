@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreSync
 
-/// What stands in the shared folder, for tests that play the storage.
+/// Access to the files in the shared folder, for tests that act as the storage.
 extension World {
     var hierarchy: ApplicationHierarchy { ApplicationHierarchy(application) }
 
@@ -24,7 +24,7 @@ extension World {
         return files
     }
 
-    /// Puts a file on the remote, with the directories that it's in; takes one away where `bytes` is `nil`.
+    /// Writes a file to the remote and creates its directories, or removes the file if `bytes` is `nil`.
     func put(_ bytes: Data?, at name: String) throws {
         let url = share.appending(path: name)
         guard let bytes else {
@@ -35,13 +35,13 @@ extension World {
         try bytes.write(to: url)
     }
 
-    /// Makes the remote exactly these files again.
+    /// Restores the remote to exactly these files.
     func restore(_ files: [String: Data]) throws {
         for name in try self.files().keys where files[name] == nil { try put(nil, at: name) }
         for (name, bytes) in files { try put(bytes, at: name) }
     }
 
-    /// Deletes the document as a device that is registered, leaving the note that it was deleted.
+    /// Deletes the document in the name of a registered device, and leaves the note on its deletion.
     func deleteDocument(by device: Device) async throws {
         let seal = try await device.register().value.seal
         let document = hierarchy.document(document)

@@ -2,7 +2,9 @@ import OperationsTesting
 import RemoteStorage
 
 extension World {
-    /// How many requests waited for each other while `body` ran on a device, at a backend at which each takes a second.
+    /// Returns the length of the longest chain of requests that waited for each other while `body` ran on a device.
+    ///
+    /// Every request at `backend` takes a second of simulated time.
     func depth(
         of name: String,
         at backend: @escaping @Sendable (SimulatedClock) throws -> any RemoteBackend,

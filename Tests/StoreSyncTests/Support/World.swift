@@ -11,22 +11,24 @@ import Testing
 
 typealias Operation = Operations.Operation
 
-/// A folder for one test, with a share and devices in it; gone with the last reference.
+/// A folder for one test, with a share and devices in it.
+///
+/// It's removed with the last reference.
 final class World: Sendable {
     let folder: URL
     let application: RemoteIdentifier
     let document: RemoteIdentifier
-    /// Where its devices meet instead of in the shared folder.
+    /// The storage that its devices share instead of the shared folder.
     private let place: InMemoryBackend?
-    /// In which its devices live.
+    /// The simulation in which its devices run.
     private let simulation: Simulation?
-    /// What its devices give when they're asked for a password; without one, they want no encryption.
+    /// The password that its devices answer with, or `nil` if they want no encryption.
     let password: Password?
 
-    /// Makes a folder.
+    /// Creates the folder.
     ///
-    /// One that is volatile lies in memory where the system has such a place: what syncs to the disk is hundreds of times
-    /// faster there.
+    /// A volatile folder is in memory if the system supports that: syncing to the disk is hundreds of times faster
+    /// there.
     init(
         application: String = "org.example.notes",
         document: String = "notes",
@@ -50,7 +52,7 @@ final class World: Sendable {
         try? FileManager.default.removeItem(at: folder)
     }
 
-    /// A place in memory, where the system has one with room enough for the tests.
+    /// A folder in memory, if the system has one with enough space for the tests.
     private static let memory: URL? = {
         let place = URL(fileURLWithPath: "/dev/shm", isDirectory: true)
         let free = try? FileManager.default.attributesOfFileSystem(forPath: place.path)[.systemFreeSize] as? Int64
@@ -58,19 +60,19 @@ final class World: Sendable {
         return isLarge && FileManager.default.isWritableFile(atPath: place.path) ? place : nil
     }()
 
-    /// Where operations have their temporary directories.
+    /// The folder of the operations' temporary directories.
     var temporary: URL { folder.appending(path: "temporary", directoryHint: .isDirectory) }
 
     /// The shared folder.
     var share: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
 
-    /// Where its devices meet, without anything between.
+    /// The storage that its devices share, without hooks or faults.
     var remote: any RemoteBackend { place ?? LocalFolderBackend(root: share) }
 
-    /// A device with a state directory and a store path of its own; the same name is the same device.
+    /// Returns the device of a name, with a state directory and a store path of its own.
     ///
-    /// `hook` is called around every request to the shared folder, every change of the device's memory, and every step in
-    /// which its store is replaced.
+    /// The same name is the same device. `hook` is called around every request to the shared folder, every change of
+    /// the device's memory, and every step in which its store is replaced.
     func device(
         _ name: String,
         backend: (any RemoteBackend)? = nil,
@@ -162,7 +164,7 @@ struct Device: Sendable {
         }
     }
 
-    /// Registers what isn't registered and pushes the store.
+    /// Registers application and document if necessary, and pushes the store.
     func push(
         _ url: URL? = nil,
         recreates: Bool = false,
@@ -175,7 +177,7 @@ struct Device: Sendable {
         }
     }
 
-    /// Registers what isn't registered and pulls into the store.
+    /// Registers application and document if necessary, and pulls into the store.
     func pull(
         _ url: URL? = nil,
         from client: RemoteIdentifier? = nil,
@@ -248,12 +250,12 @@ struct Device: Sendable {
 
     // MARK: The store
 
-    /// Adds notes to the store, which is made if it isn't there.
+    /// Adds notes to the store, which is created if it doesn't exist.
     func write(_ notes: String...) throws {
         try Store.write(notes, to: store)
     }
 
-    /// The notes in the store, after a check that the database is whole.
+    /// Returns the notes in the store, after a check that the database is intact.
     func notes() throws -> Set<String> {
         try Store.notes(in: store)
     }
@@ -261,7 +263,9 @@ struct Device: Sendable {
 
 /// A store of notes.
 enum Store {
-    /// A new store keeps a write-ahead log, as those of most apps do; one that was pulled doesn't.
+    /// Adds notes to a store.
+    ///
+    /// A new store uses a write-ahead log, as the stores of most apps do. A pulled store doesn't.
     static func write(_ notes: [String], to url: URL) throws {
         let isNew = !FileManager.default.fileExists(atPath: url.path)
         let queue = try DatabaseQueue(path: url.path)
@@ -284,7 +288,7 @@ enum Store {
     }
 }
 
-/// The code of the ``StoreSyncError`` that `body` throws; any other outcome is recorded as an issue.
+/// Returns the code of the ``StoreSyncError`` that `body` throws, and records any other outcome as an issue.
 func code(
     _ sourceLocation: SourceLocation = #_sourceLocation,
     of body: () async throws -> some Any
@@ -310,9 +314,9 @@ extension Store {
 }
 
 extension Password {
-    /// A password that is hashed at next to no cost.
+    /// Returns a password that is hashed at next to no cost.
     ///
-    /// It opens what was made with one of its kind.
+    /// It opens only files that were created with such a password.
     static func cheap(_ text: String) throws -> Password {
         var password = try Password(text)
         password.cost = PasswordParameters(passes: 1, memoryKibibytes: 8)

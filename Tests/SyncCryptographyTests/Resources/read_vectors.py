@@ -1,4 +1,4 @@
-"""Opens the files in Vectors/, written by nothing but the article “The formats, byte by byte”.
+"""Opens the files in Vectors/. This reader was written only from the article “The formats, byte by byte”.
 
 Prints the master key, and for each sealed file the BLAKE2b digest of its content.
 """

@@ -2,7 +2,7 @@ import OperationsTesting
 
 @testable import SyncCryptography
 
-/// Bytes from hexadecimal digits.
+/// Returns bytes from hexadecimal digits.
 func bytes(hex: String) -> [UInt8] {
     let digits = Array(hex.utf8)
     return stride(from: 0, to: digits.count, by: 2).compactMap {
@@ -10,19 +10,19 @@ func bytes(hex: String) -> [UInt8] {
     }
 }
 
-/// Hexadecimal digits of bytes.
+/// Returns the hexadecimal digits of bytes.
 func hex(_ bytes: some Sequence<UInt8>) -> String {
     bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
 }
 
 extension [UInt8] {
-    /// Bytes that no one can compress, the same for the same seed.
+    /// Returns bytes that can't be compressed, the same for the same seed.
     static func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
         var generator = SplitMix64(seed: seed)
         return (0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
     }
 
-    /// Bytes that become much smaller, different ones in every kibibyte.
+    /// Returns bytes that compress well, and differ in every kibibyte.
     static func text(_ count: Int) -> [UInt8] {
         (0..<count).map { UInt8(truncatingIfNeeded: $0 / 64 &+ $0 % 3) }
     }
@@ -53,7 +53,7 @@ struct Pieces: AsyncSequence, Sendable {
     }
 }
 
-/// Adds up all pieces.
+/// Concatenates all pieces.
 func collect<Source: AsyncSequence>(_ source: Source) async throws -> [UInt8] where Source.Element == [UInt8] {
     var bytes: [UInt8] = []
     for try await piece in source { bytes += piece }

@@ -25,7 +25,7 @@ enum Fixture {
         upload: "5B1F"
     )
 
-    /// Each differs from ``context`` in one field, or moves a character from one to another.
+    /// Contexts that differ from ``context`` in one field, or by a character that moved to another field.
     static var otherContexts: [SealedContext] {
         var contexts = [SealedContext](repeating: context, count: 12)
         contexts[0].application = "org.example.note"
@@ -48,7 +48,7 @@ enum Fixture {
     static let smallChunks = SealingOptions(chunkSize: 4096, compression: .zstd)
     static let smallRawChunks = SealingOptions(chunkSize: 4096, compression: .none)
 
-    /// The offsets at which the chunks of a sealed file begin, and where the last one ends.
+    /// Returns the offsets at which the chunks of a sealed file begin, and the end of the last chunk.
     static func chunkOffsets(of sealed: [UInt8], with codec: ChunkCodec) throws -> [Int] {
         var offsets = [SealedHeader.byteCount]
         while let offset = offsets.last, offset < sealed.count {
@@ -58,7 +58,7 @@ enum Fixture {
     }
 }
 
-/// What a call throws, where that is one of our errors.
+/// Returns the error of a call if it's a `CryptographyError`.
 func failure(_ body: () throws -> some Any) -> CryptographyError? {
     do {
         _ = try body()

@@ -2,9 +2,9 @@ import Foundation
 
 @testable import SyncCryptography
 
-/// The files in `Resources/Vectors`: how they are made, so that they can be made again.
+/// The files in `Resources/Vectors`, and how to create them again.
 ///
-/// `Resources/read_vectors.py` opens them by nothing but the formats' article and `vectors.json`.
+/// `Resources/read_vectors.py` opens them, written only from the formats' article and `vectors.json`.
 enum FormatVectors {
     static let resources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Resources")
@@ -15,7 +15,7 @@ enum FormatVectors {
 
     static let masterKey: [UInt8] = (0..<32).map { UInt8($0) }
     static let epoch = UUID(bytes: (0xA0..<0xB0).map { UInt8($0) })
-    /// Decomposed, with a line end.
+    /// A decomposed password with a line end.
     static let password = "Zu\u{308}rich \u{1F511}\n"
     static let registration = "<plist>the registration of the vectors</plist>\n"
     static let salt: [UInt8] = (0x40..<0x50).map { UInt8($0) }
@@ -63,7 +63,7 @@ enum FormatVectors {
         ),
     ]
 
-    /// Seals with salts and nonces that are known.
+    /// Seals with fixed salts and nonces.
     static func make(_ vector: Sealed) throws -> [UInt8] {
         let codec = ChunkCodec(
             sealing: vector.context,

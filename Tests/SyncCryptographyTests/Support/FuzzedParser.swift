@@ -2,13 +2,13 @@ import Foundation
 
 @testable import SyncCryptography
 
-/// The parsers that are fuzzed, by `Tests/Fuzz`, which has this file too.
+/// The parsers that `Tests/Fuzz` fuzzes, which shares this file.
 ///
-/// What is found is kept in `Resources/Corpus`, and parsed again by the tests.
+/// The inputs that fuzzing finds are kept in `Resources/Corpus`, and the tests parse them again.
 enum FuzzedParser: String, CaseIterable, Sendable {
     case chunk, chunks, keyFile, keyFileFields, password, saltFile, sealedFile, successorProof
 
-    /// What they all use; nothing is random.
+    /// The fixed values that all parsers use; nothing is random.
     private enum Fixed {
         static let epoch = UUID(uuid: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16))
         static let secret = SecretBytes(copying: [UInt8](repeating: 3, count: 32))
@@ -27,9 +27,9 @@ enum FuzzedParser: String, CaseIterable, Sendable {
         }
     }
 
-    /// Parses `bytes`, as whatever they are.
+    /// Parses `bytes`, which may be anything.
     ///
-    /// It may fail in words, and must neither crash nor give what isn't as the format says.
+    /// It may throw a typed error, but must neither crash nor return a value that violates the format.
     func parse(_ bytes: [UInt8]) {
         do {
             switch self {
@@ -48,7 +48,7 @@ enum FuzzedParser: String, CaseIterable, Sendable {
             case .password:
                 let password = try Password(utf8: bytes)
                 precondition((1...Password.mostBytes).contains(password.bytes.count))
-                // Once normalized it stays as it is, and a line end after it is dropped.
+                // A normalized password doesn't change again, and a line end after it is dropped.
                 let again = try password.bytes.withBytes { $0.last == 13 ? password : try Password(utf8: $0 + [10]) }
                 precondition(again == password)
             }
@@ -71,7 +71,7 @@ enum FuzzedParser: String, CaseIterable, Sendable {
         precondition((2...20).contains(file.parameters.passes) && file.parameters.memory <= 1 << 30)
     }
 
-    /// As a key file whose checksum somebody has mended.
+    /// Parses the fields of a key file with a corrected checksum.
     private static func parseFields(_ bytes: [UInt8]) throws {
         var file = FileMagic.key.bytes + UInt16(1).littleEndianBytes + bytes.prefix(214)
         file += [UInt8](repeating: 0, count: 232 - file.count)
@@ -79,7 +79,7 @@ enum FuzzedParser: String, CaseIterable, Sendable {
         try check(KeyFile(file), file)
     }
 
-    /// As what a holder of the key sealed: first a byte of flags and the index, then the body.
+    /// Parses a chunk that a writer with the key sealed: first a byte of flags and the index, then the body.
     private static func parseChunk(_ bytes: [UInt8]) throws {
         guard let flags = bytes.first else { return }
         let body = Array(bytes.dropFirst().prefix(4096))
@@ -95,7 +95,7 @@ enum FuzzedParser: String, CaseIterable, Sendable {
 }
 
 extension ChunkCodec {
-    /// Seals a body that no writer of ours would write.
+    /// Seals a body that this module's writer wouldn't produce.
     func sealBody(_ body: [UInt8], _ record: ChunkRecord, index: UInt64) -> [UInt8] {
         let nonce = [UInt8](repeating: 9, count: 24)
         var sealed = [UInt8](repeating: 0, count: body.count + 16)

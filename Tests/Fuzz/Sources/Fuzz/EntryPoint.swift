@@ -1,6 +1,6 @@
 import Foundation
 
-/// libFuzzer's own loop; SwiftPM wants the program's `main` to be ours.
+/// Runs libFuzzer's loop: SwiftPM requires the program to define its own `main`.
 @_silgen_name("LLVMFuzzerRunDriver")
 private func runFuzzer(
     _ count: UnsafeMutablePointer<CInt>,
@@ -8,7 +8,7 @@ private func runFuzzer(
     _ testOneInput: @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt
 ) -> CInt
 
-/// What libFuzzer calls with each input.
+/// Parses an input, as libFuzzer's callback.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     Fuzz.parse(Array(UnsafeBufferPointer(start: start, count: count)))
@@ -26,7 +26,7 @@ enum Fuzz {
         let names =
             FuzzedParser.allCases.map(\.rawValue) + FuzzedKeychainParser.allCases.map(\.rawValue)
             + FuzzedRemoteParser.allCases.map(\.rawValue)
-        fatalError("set FUZZ_PARSER to one of \(names)")
+        fatalError("FUZZ_PARSER names no parser. Set it to one of \(names).")
     }()
 
     static func main() {
