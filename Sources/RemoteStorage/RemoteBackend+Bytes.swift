@@ -6,7 +6,7 @@ extension RemoteBackend {
 }
 
 /// The maximum number of readings of a file that other clients keep replacing.
-private let mostReadings = 100
+private let maximumReadings = 100
 
 /// Short forms for small files and for whole files.
 extension RemoteBackend {
@@ -31,7 +31,7 @@ extension RemoteBackend {
     /// - Throws: ``RemoteError/Code/wrongLength`` if there are more, and what ``RemoteBackend/read(_:range:)`` throws.
     public func bytes(at path: RemotePath, upTo limit: Int = 4 << 20) async throws -> [UInt8]? {
         do {
-            for _ in 0..<mostReadings {
+            for _ in 0..<maximumReadings {
                 guard let content = try await read(path) else { return nil }
                 if try await knownCapabilities()?.contains(.consistentRead) ?? false {
                     return try await content.bytes(upTo: limit)

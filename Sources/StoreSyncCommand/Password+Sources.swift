@@ -9,7 +9,7 @@ extension Password {
         do {
             let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
             defer { try? handle.close() }
-            data = try handle.read(upToCount: Self.mostBytes + 1) ?? Data()
+            data = try handle.read(upToCount: Self.maximumBytes + 1) ?? Data()
         } catch {
             throw UsageError("The password file \(path) can't be read. Check the path and its permissions.")
         }

@@ -26,7 +26,7 @@ struct Register: AsyncParsableCommand {
     func run() async throws {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, encryption: encryption, interruption: interruption)
-            let handle = session.manager.register(startsAnew: again)
+            let handle = session.manager.register(registersAgain: again)
             let keychain = session.manager.synchronizeKeychain(after: handle)
             let registration = try await session.value(of: handle)
             await session.finish(keychain)

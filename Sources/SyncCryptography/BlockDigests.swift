@@ -24,7 +24,7 @@ package struct BlockDigests: Hashable, Sendable {
     init(blockSize: Int, comparableWith former: BlockDigests?) {
         self.init(blockSize: blockSize)
         guard blockSize == ContentRoot.pageSize else { return }
-        fingerprints = former?.fingerprints?.begunAnew ?? Fingerprints()
+        fingerprints = former?.fingerprints?.restarted ?? Fingerprints()
     }
 
     /// Restores the digests of a file from the values of ``bytes`` and ``fingerprints``.

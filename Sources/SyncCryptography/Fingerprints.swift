@@ -37,7 +37,7 @@ package struct Fingerprints: Hashable, Sendable {
     }
 
     /// The fingerprints of an empty file, with the same key.
-    var begunAnew: Fingerprints { Fingerprints(key: key) }
+    var restarted: Fingerprints { Fingerprints(key: key) }
 
     mutating func append(_ fingerprints: [UInt8]) { bytes += fingerprints }
 }

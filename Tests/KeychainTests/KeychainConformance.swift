@@ -35,7 +35,7 @@ struct KeychainConformance {
         let item = item("Full Name")
         let query = KeychainQuery(item)
         await expect(.itemNotFound) { _ = try await keychain.copyMatching(query) }
-        await expect(.itemNotFound) { try await keychain.update(query, to: SecretBytes("nobody")) }
+        await expect(.itemNotFound) { try await keychain.update(query, to: SecretBytes("missing")) }
         await expect(.itemNotFound) { try await keychain.delete(query) }
         #expect(try await keychain.add(SecretBytes("Steve Jobs"), as: item) == item)
         #expect(try await keychain.secret(matching: query).text == "Steve Jobs")

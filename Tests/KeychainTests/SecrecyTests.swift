@@ -34,7 +34,7 @@ struct SecrecyTests {
         ]
         let attempts: [() async throws -> Void] = [
             { try await keychain.add(secret, as: item) },
-            { try await keychain.update(KeychainQuery(service: "nobody"), to: secret) },
+            { try await keychain.update(KeychainQuery(service: "missing"), to: secret) },
             { try await keychain.add(secret, as: KeychainItem(service: "", account: "a")) },
             { try await keychain.add(secret, as: KeychainItem(service: "a", account: "a", accessGroup: "OTHER")) },
             { try await keychain.add(SecretBytes(String(repeating: Self.canary, count: 9_999)), as: item) },

@@ -129,9 +129,9 @@ struct SynchronizationTests {
             try await devices.keychains[0].add(SecretBytes(account), as: Self.item(account))
         }
         try await devices.synchronizeAll(2)
-        let anew = try await devices.fixture.open("anew.sqlite")
-        try await anew.add(SecretBytes("d"), as: Self.item("d"))
-        let next = try await anew.merge(try await devices.files(), as: "client0", registered: ["client0", "client1"])
+        let new = try await devices.fixture.open("new.sqlite")
+        try await new.add(SecretBytes("d"), as: Self.item("d"))
+        let next = try await new.merge(try await devices.files(), as: "client0", registered: ["client0", "client1"])
         await devices.publish(try #require(next), of: 0)
         try await devices.synchronize(1)
         #expect(try await devices.items(1) == ["a": "a", "b": "b", "c": "c", "d": "d"])

@@ -82,7 +82,7 @@ struct AdoptionTests {
     }
 
     @Test("Task {} in an actor, and tasks that are never awaited, are adopted")
-    func nobodyWaits() async throws {
+    func withoutWaiter() async throws {
         _ = try await explore { _ in
             let counter = Counter()
             Task { await counter.increment() }

@@ -137,9 +137,9 @@ struct SupervisorProgram {
         case 14..<19: for _ in 0..<Int.random(in: 1...20, using: &generator) { await Task.yield() }
         case 19..<22:
             try await world.simulation.clock.sleep(for: .milliseconds(Int.random(in: 1...100, using: &generator)))
-        case 22, 23: supervisor.width = Int.random(in: 0...world.mostWidth, using: &generator)
+        case 22, 23: supervisor.width = Int.random(in: 0...world.maximumWidth, using: &generator)
         case 24, 25: supervisor.isSuspended.toggle()
-        case 26, 27: cancelSomebody()
+        case 26, 27: cancelOne()
         case 28 where generator.oneIn(4):
             world.willCancelAll(of: number)
             supervisor.cancelAll()
@@ -147,7 +147,7 @@ struct SupervisorProgram {
         }
     }
 
-    private mutating func cancelSomebody() {
+    private mutating func cancelOne() {
         guard let entry = world.anyEntries(1, using: &generator).first else { return }
         world.willCancel(entry.addition.number)
         entry.handle.cancel()

@@ -65,8 +65,12 @@ extension S3Tests {
             )
             configuration.retries = .none
             try await expect(.unavailable, S3Backend(configuration), "no bucket no-such-bucket")
-            let nobody = try #require(URL(string: "http://127.0.0.1:\(freePort())"))
-            configuration = try S3Configuration(bucket: "bucket", endpoint: nobody, credentials: S3Server.credentials)
+            let unreachable = try #require(URL(string: "http://127.0.0.1:\(freePort())"))
+            configuration = try S3Configuration(
+                bucket: "bucket",
+                endpoint: unreachable,
+                credentials: S3Server.credentials
+            )
             configuration.retries = .none
             try await expect(.unavailable, S3Backend(configuration), "can't be reached")
         }

@@ -140,8 +140,8 @@ extension WebDAVTests {
                 }
             }
             #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
-            let nobody = try freePort()
-            configuration = try WebDAVConfiguration(url: try #require(URL(string: "http://127.0.0.1:\(nobody)/")))
+            let closedPort = try freePort()
+            configuration = try WebDAVConfiguration(url: try #require(URL(string: "http://127.0.0.1:\(closedPort)/")))
             configuration.retries = .none
             let unreachable = WebDAVBackend(configuration)
             for request in Self.requests {

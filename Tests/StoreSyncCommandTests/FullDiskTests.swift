@@ -45,10 +45,10 @@ extension CommandTests {
         }
 
         /// Two devices of an encrypted application.
-        private func devices(in world: World) async throws -> (Device, Device) {
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+        private func devices(in fixture: Fixture) async throws -> (Device, Device) {
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             for (device, arguments) in [(laptop, ["register", "--encrypt"]), (desktop, ["register"])] {
-                let result = try await world.run(
+                let result = try await fixture.run(
                     arguments + device.options + ["--json"],
                     environment: Self.password
                 )
@@ -59,20 +59,20 @@ extension CommandTests {
 
         @Test("at the remote: nothing is published before all files are stored, and the former generation stays")
         func remote() async throws {
-            let world = try World()
-            let mount = try await Mount(at: world.share, options: "size=20m")
-            let (laptop, desktop) = try await devices(in: world)
+            let fixture = try Fixture()
+            let mount = try await Mount(at: fixture.share, options: "size=20m")
+            let (laptop, desktop) = try await devices(in: fixture)
             try laptop.write("one")
             #expect(try await push(laptop).status == 0)
             #expect(try await pull(desktop).status == 0)
-            let manifests = try world.manifests()
+            let manifests = try fixture.manifests()
             try laptop.write("two", bytes: 1_500_000)
             let before = try Listing(of: laptop.home).withoutState
-            let failures = try await grow(mount, from: used(world.share)) { size in
+            let failures = try await grow(mount, from: used(fixture.share)) { size in
                 let result = try await push(laptop)
                 if result.status == 0 { return true }
                 try expectFull(result, "on the remote", size)
-                #expect(try world.manifests() == manifests)
+                #expect(try fixture.manifests() == manifests)
                 #expect(try Listing(of: laptop.home).withoutState == before)
                 #expect(try await pull(desktop).status == 0)
                 #expect(try desktop.notes() == ["one"])
@@ -89,26 +89,26 @@ extension CommandTests {
 
         @Test("at a pulling device: its store stays unchanged until it's replaced as a whole")
         func pulling() async throws {
-            let world = try World()
-            let (laptop, _) = try await devices(in: world)
+            let fixture = try Fixture()
+            let (laptop, _) = try await devices(in: fixture)
             try laptop.write("one")
             #expect(try await push(laptop).status == 0)
             // State and store on the small disk.
-            let desktop = try world.device("small")
+            let desktop = try fixture.device("small")
             let mount = try await Mount(at: desktop.home, options: "size=20m")
             let registered = try await desktop.run("register", environment: Self.password)
             #expect(registered.status == 0, "\(registered)")
             #expect(try await pull(desktop).status == 0)
             try laptop.write("two", bytes: 1_500_000)
             #expect(try await push(laptop).status == 0)
-            let share = try Listing(of: world.share)
+            let share = try Listing(of: fixture.share)
             let before = try Data(contentsOf: desktop.store)
             let failures = try await grow(mount, from: used(mount.directory)) { size in
                 let result = try await pull(desktop)
                 if result.status == 0 { return true }
                 try expectFull(result, "on this device", size)
                 #expect(try Data(contentsOf: desktop.store) == before)
-                #expect(try Listing(of: world.share) == share)
+                #expect(try Listing(of: fixture.share) == share)
                 return false
             }
             print("a pulling device was full \(failures) times")
@@ -119,22 +119,22 @@ extension CommandTests {
 
         @Test("at a pushing device: nothing is published before it's recorded, and its store stays unchanged")
         func pushing() async throws {
-            let world = try World()
-            let (_, desktop) = try await devices(in: world)
-            let small = try world.device("small")
+            let fixture = try Fixture()
+            let (_, desktop) = try await devices(in: fixture)
+            let small = try fixture.device("small")
             let mount = try await Mount(at: small.home, options: "size=20m")
             let registered = try await small.run("register", environment: Self.password)
             #expect(registered.status == 0, "\(registered)")
             try small.write("one")
             #expect(try await push(small).status == 0)
             try small.write("two", bytes: 1_500_000)
-            let manifests = try world.manifests()
+            let manifests = try fixture.manifests()
             let before = try Data(contentsOf: small.store)
             let failures = try await grow(mount, from: used(mount.directory), by: 4) { size in
                 let result = try await push(small)
                 if result.status == 0 { return true }
                 try expectFull(result, "on this device", size)
-                #expect(try world.manifests() == manifests)
+                #expect(try fixture.manifests() == manifests)
                 #expect(try Data(contentsOf: small.store) == before)
                 return false
             }

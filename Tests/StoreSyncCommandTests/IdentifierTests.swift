@@ -10,63 +10,63 @@ extension CommandTests {
             "a\n",
         ]
 
-        private func expectRefusal(_ arguments: [String], _ world: World) async throws {
-            let before = try Listing(of: world.folder)
-            let result = try await world.run(arguments)
+        private func expectRefusal(_ arguments: [String], _ fixture: Fixture) async throws {
+            let before = try Listing(of: fixture.folder)
+            let result = try await fixture.run(arguments)
             #expect(result.status == 64, "\(result)")
             #expect(try result.errorCode() == "invalidIdentifier")
             #expect(try !result.errorMessage().isEmpty)
-            #expect(try Listing(of: world.folder) == before)
+            #expect(try Listing(of: fixture.folder) == before)
         }
 
         @Test("--app", arguments: bad)
         func application(identifier: String) async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try device.write("one")
-            let options = ["--remote", "file://\(world.share.path)", "--state", device.state.path, "--json"]
-            try await expectRefusal(device.pushArguments + options + ["--app", identifier], world)
-            try await expectRefusal(device.pullArguments + options + ["--app", identifier], world)
-            try await expectRefusal(["register", "--no-encrypt", "--app", identifier] + options, world)
-            try await expectRefusal(["status", "--app", identifier] + options, world)
-            try await expectRefusal(["verify", "--repair", "--app", identifier] + options, world)
+            let options = ["--remote", "file://\(fixture.share.path)", "--state", device.state.path, "--json"]
+            try await expectRefusal(device.pushArguments + options + ["--app", identifier], fixture)
+            try await expectRefusal(device.pullArguments + options + ["--app", identifier], fixture)
+            try await expectRefusal(["register", "--no-encrypt", "--app", identifier] + options, fixture)
+            try await expectRefusal(["status", "--app", identifier] + options, fixture)
+            try await expectRefusal(["verify", "--repair", "--app", identifier] + options, fixture)
         }
 
         @Test("--document", arguments: bad)
         func document(identifier: String) async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try device.write("one")
             let arguments = [device.store.path, "--document", identifier, "--no-encrypt", "--json"] + device.options
-            try await expectRefusal(["push"] + arguments, world)
-            try await expectRefusal(["pull"] + arguments, world)
+            try await expectRefusal(["push"] + arguments, fixture)
+            try await expectRefusal(["pull"] + arguments, fixture)
         }
 
         @Test("--from", arguments: bad)
         func from(identifier: String) async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             let arguments = device.pullArguments + device.options + ["--from", identifier, "--json"]
-            try await expectRefusal(arguments, world)
+            try await expectRefusal(arguments, fixture)
         }
 
         @Test("Names that differ only in case are refused, and the share stays as it was")
         func differentCase() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try device.write("one")
             #expect(try await device.push().status == 0)
-            let before = try Listing(of: world.share)
+            let before = try Listing(of: fixture.share)
             let document = try await device.run("push", device.store.path, "--document", "NOTES", "--no-encrypt")
             #expect(document.status == 64)
             #expect(try document.errorCode() == "invalidIdentifier")
-            let application = try await world.run(
-                ["register", "--no-encrypt", "--json", "--remote", "file://\(world.share.path)"]
+            let application = try await fixture.run(
+                ["register", "--no-encrypt", "--json", "--remote", "file://\(fixture.share.path)"]
                     + ["--state", device.state.path, "--app", "org.example.Notes"]
             )
             #expect(application.status == 64)
             #expect(try application.errorCode() == "invalidIdentifier")
-            #expect(try Listing(of: world.share) == before)
+            #expect(try Listing(of: fixture.share) == before)
         }
     }
 }

@@ -29,18 +29,18 @@ extension CommandTests {
 
         @Test("A push that is interrupted at any moment publishes all or nothing", arguments: signals)
         func push(signal: Int32) async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             for attempt in 1...8 {
                 try laptop.write("note \(attempt)", bytes: 400_000 * attempt)
-                let before = try world.manifests()
-                let child = try world.start(laptop.pushArguments + laptop.options + ["--json"])
+                let before = try fixture.manifests()
+                let child = try fixture.start(laptop.pushArguments + laptop.options + ["--json"])
                 // Each attempt interrupts later, after more work, since connecting to the file system takes some time.
-                for _ in 1..<attempt { _ = try await world.run(["--version"]) }
+                for _ in 1..<attempt { _ = try await fixture.run(["--version"]) }
                 child.signal(signal)
                 let result = await child.finish()
                 try expectStatus(result, signal)
-                if result.status != 0 { #expect(try world.manifests() == before) }
+                if result.status != 0 { #expect(try fixture.manifests() == before) }
                 try await expectSound(laptop)
             }
             #expect(try await laptop.push().status == 0)
@@ -51,8 +51,8 @@ extension CommandTests {
 
         @Test("A pull that is interrupted at any moment replaces the store or keeps it", arguments: signals)
         func pull(signal: Int32) async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("old")
             #expect(try await laptop.push().status == 0)
             #expect(try await desktop.pull().status == 0)
@@ -60,8 +60,8 @@ extension CommandTests {
                 try laptop.write("note \(attempt)", bytes: 400_000 * attempt)
                 #expect(try await laptop.push().status == 0)
                 let before = try desktop.notes()
-                let child = try world.start(desktop.pullArguments + desktop.options + ["--json"])
-                for _ in 1..<attempt { _ = try await world.run(["--version"]) }
+                let child = try fixture.start(desktop.pullArguments + desktop.options + ["--json"])
+                for _ in 1..<attempt { _ = try await fixture.run(["--version"]) }
                 child.signal(signal)
                 let result = await child.finish()
                 try expectStatus(result, signal)
@@ -78,35 +78,35 @@ extension CommandTests {
             arguments: signals
         )
         func uploading(signal: Int32) async throws {
-            let world = try World()
-            let laptop = try world.device("laptop")
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
             try laptop.write("big", bytes: Self.megabytes << 20)
-            let before = try world.manifests()
-            let child = try world.start(
+            let before = try fixture.manifests()
+            let child = try fixture.start(
                 laptop.pushArguments + laptop.options + ["--json"],
                 onTerminal: true,
                 reactions: [ChildProcess.Reaction(text: "uploading") { $0.signal(signal) }]
             )
             let result = await child.finish()
             try expectStatus(result, signal)
-            if result.status != 0 { #expect(try world.manifests() == before) }
-            #expect(try Listing(of: world.temporary).isEmpty)
+            if result.status != 0 { #expect(try fixture.manifests() == before) }
+            #expect(try Listing(of: fixture.temporary).isEmpty)
             try await expectSound(laptop)
             #expect(try await laptop.push().status == 0)
         }
 
         @Test("A pull that is interrupted during a transfer leaves only the store", arguments: signals)
         func downloading(signal: Int32) async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try desktop.write("before")
             try laptop.write("big", bytes: Self.megabytes << 20)
             #expect(try await laptop.push().status == 0)
             let before = try Listing(of: desktop.home).withoutState
             let arguments = desktop.pullArguments + desktop.options + ["--overwrite", "--json"]
-            let child = try world.start(
+            let child = try fixture.start(
                 arguments,
                 onTerminal: true,
                 reactions: [ChildProcess.Reaction(text: "downloading") { $0.signal(signal) }]
@@ -115,15 +115,15 @@ extension CommandTests {
             try expectStatus(result, signal)
             if result.status != 0 { #expect(try Listing(of: desktop.home).withoutState == before) }
             #expect(try Listing(of: desktop.home).withoutState.paths == ["store.sqlite"])
-            #expect(try Listing(of: world.temporary).isEmpty)
+            #expect(try Listing(of: fixture.temporary).isEmpty)
             #expect(try await desktop.pull("--overwrite").status == 0)
         }
 
         @Test("A signal ends an unanswered question too, and nothing is created", arguments: signals)
         func question(signal: Int32) async throws {
-            let world = try World()
-            let device = try world.device("laptop")
-            let child = try world.start(
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let child = try fixture.start(
                 ["register"] + device.options + ["--json"],
                 onTerminal: true,
                 reactions: [ChildProcess.Reaction(text: "[y/n]") { $0.signal(signal) }]
@@ -131,7 +131,7 @@ extension CommandTests {
             let result = await child.finish()
             #expect(result.status == 128 + signal, "\(result)")
             #expect(try result.errorCode() == "interrupted")
-            #expect(try Listing(of: world.share).isEmpty)
+            #expect(try Listing(of: fixture.share).isEmpty)
         }
     }
 }

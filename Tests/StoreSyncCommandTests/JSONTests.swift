@@ -11,8 +11,8 @@ extension CommandTests {
 
         @Test("Push and pull report what they transferred, and an unchanged push keeps its generation")
         func transfer() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
 
             let push = try await laptop.push()
@@ -41,25 +41,25 @@ extension CommandTests {
             #expect(pulled["from"] == pushed["client"])
             #expect(pulled["client"] != pushed["client"])
             #expect(try desktop.notes() == ["one"])
-            #expect(try Listing(of: world.temporary).isEmpty)
+            #expect(try Listing(of: fixture.temporary).isEmpty)
         }
 
         @Test("Register says whether this client created the application")
         func register() async throws {
-            let world = try World()
-            let first = try await world.device("laptop").run("register", "--no-encrypt").json()
+            let fixture = try Fixture()
+            let first = try await fixture.device("laptop").run("register", "--no-encrypt").json()
             #expect(first.keys == ["command", "application", "client", "encrypted", "created"])
             #expect(first["command"]?.string == "register")
             #expect(first["created"]?.boolean == true)
-            let second = try await world.device("desktop").run("register", "--no-encrypt").json()
+            let second = try await fixture.device("desktop").run("register", "--no-encrypt").json()
             #expect(second["created"]?.boolean == false)
             #expect(second["client"] != first["client"])
         }
 
         @Test("Status lists clients, documents and stores, with times in ISO 8601 and UTC")
         func status() async throws {
-            let world = try World()
-            let laptop = try world.device("laptop")
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
             try laptop.write("one")
             _ = try await laptop.push("--description", "a laptop")
 
@@ -87,15 +87,15 @@ extension CommandTests {
             let time = try #require(store["modified"]?.string)
             #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/) != nil, "\(time)")
 
-            let stranger = try await world.device("stranger").run("status").json()
+            let stranger = try await fixture.device("stranger").run("status").json()
             #expect(stranger.keys == statusKeys)
             #expect(stranger["client"] == .null)
         }
 
         @Test("Status says what an encrypted application is encrypted with, and whether this device has the keys")
         func encryption() async throws {
-            let world = try World()
-            let (laptop, stranger) = (try world.device("laptop"), try world.device("stranger"))
+            let fixture = try Fixture()
+            let (laptop, stranger) = (try fixture.device("laptop"), try fixture.device("stranger"))
             let password = ["STORESYNC_PASSWORD": "correct horse"]
             #expect(try await laptop.run("register", environment: password).status == 0)
             let status = try await laptop.run("status").json()
@@ -113,7 +113,7 @@ extension CommandTests {
             #expect(other["encryption"]?["hasKeys"]?.boolean == false)
             #expect(other["encryption"]?["passwordVersion"]?.number == 2)
             #expect(other["encryption"]?["epoch"]?.string == epoch)
-            let text = try await world.run(["status"] + laptop.options).output
+            let text = try await fixture.run(["status"] + laptop.options).output
             for words in [
                 "argon2id-xchacha20poly1305-blake2b", epoch, "password 2", "3 passes over 262144 KiB", "has the keys",
             ] {
@@ -123,15 +123,15 @@ extension CommandTests {
 
         @Test("Status names files that it can't read: as objects in JSON, as warnings in text")
         func unreadable() async throws {
-            let world = try World()
-            let laptop = try world.device("laptop")
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
             try laptop.write("one")
             _ = try await laptop.push()
-            let names = try Listing(of: world.share).paths.filter {
+            let names = try Listing(of: fixture.share).paths.filter {
                 $0.contains("manifest-") || $0.hasSuffix("Info.plist")
             }
             #expect(names.count == 3)
-            for name in names { try Data("<plist".utf8).write(to: world.share.appending(path: name)) }
+            for name in names { try Data("<plist".utf8).write(to: fixture.share.appending(path: name)) }
             let status = try await laptop.run("status")
             #expect(status.status == 0 && status.errorOutput.isEmpty, "\(status)")
             let unreadable = try #require(try status.json()["unreadable"]?.array)
@@ -139,15 +139,15 @@ extension CommandTests {
             #expect(
                 unreadable.allSatisfy { $0.keys == ["path", "code", "message"] && $0["code"]?.string == "corrupt" }
             )
-            let text = try await world.run(["status"] + laptop.options)
+            let text = try await fixture.run(["status"] + laptop.options)
             #expect(text.status == 0)
             for name in names { #expect(text.errorOutput.contains("warning:") && text.errorOutput.contains(name)) }
         }
 
         @Test("Verify counts files and bytes")
         func verify() async throws {
-            let world = try World()
-            let laptop = try world.device("laptop")
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
             try laptop.write("one")
             _ = try await laptop.push()
             let result = try await laptop.run("verify")
@@ -163,8 +163,8 @@ extension CommandTests {
 
         @Test("The demo prints one object too")
         func demo() async throws {
-            let world = try World()
-            let result = try await world.run(["demo", "--json"])
+            let fixture = try Fixture()
+            let result = try await fixture.run(["demo", "--json"])
             #expect(result.status == 0, "\(result)")
             #expect(try result.json()["command"]?.string == "demo")
         }
@@ -178,8 +178,8 @@ extension CommandTests {
             ]
         )
         func usage(arguments: [String]) async throws {
-            let world = try World()
-            let result = try await world.run(arguments + ["--json"])
+            let fixture = try Fixture()
+            let result = try await fixture.run(arguments + ["--json"])
             #expect(result.status == 64, "\(result)")
             #expect(try result.errorCode() == "usage")
             #expect(try !result.errorMessage().isEmpty)
@@ -193,20 +193,20 @@ extension CommandTests {
             ]
         )
         func remote(url: String) async throws {
-            let world = try World()
-            let result = try await world.run(
+            let fixture = try Fixture()
+            let result = try await fixture.run(
                 ["register", "--no-encrypt", "--app", "org.example.notes", "--remote", url, "--json"]
             )
             #expect(result.status == 64, "\(result)")
             #expect(try result.errorCode() == "usage")
-            #expect(try Listing(of: world.folder).paths == ["home", "share", "temporary"])
+            #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
         }
 
         @Test("Without --json, an error is a sentence on standard error, and standard output stays empty")
         func sentences() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
-            let result = try await world.run(device.pushArguments + device.options)
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let result = try await fixture.run(device.pushArguments + device.options)
             #expect(result.status == 66)
             #expect(result.output.isEmpty)
             #expect(result.errorOutput.contains("[storeNotFound]"))
@@ -214,8 +214,8 @@ extension CommandTests {
 
         @Test("Warnings go to standard error, beside the one object")
         func warnings() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             _ = try await laptop.push()
             _ = try await desktop.pull()

@@ -22,7 +22,7 @@ extension CommandTests {
             let manager = try ApplicationSyncManager(
                 application: RemoteIdentifier("org.example.notes"),
                 clientDescription: "",
-                backend: LocalFolderBackend(root: device.world.share),
+                backend: LocalFolderBackend(root: device.fixture.share),
                 state: StateDirectory(url: device.state),
                 delegate: Silent()
             )
@@ -32,16 +32,16 @@ extension CommandTests {
 
         @Test("K8, K9: an item added before a push exists after a pull, and register synchronizes it too")
         func travels() async throws {
-            let world = try World()
+            let fixture = try Fixture()
             let password = ["STORESYNC_PASSWORD": "correct horse"]
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             try await keychain(of: laptop).add(SecretBytes(copying: Array("1".utf8)), as: Self.item)
             let push = ["push", laptop.store.path, "--document", "notes"] + laptop.options + ["--json"]
-            let pushed = try await world.run(push, environment: password)
+            let pushed = try await fixture.run(push, environment: password)
             #expect(pushed.status == 0 && pushed.errorOutput.isEmpty, "\(pushed)")
             let pull = ["pull", desktop.store.path, "--document", "notes"] + desktop.options + ["--json"]
-            let pulled = try await world.run(pull, environment: password)
+            let pulled = try await fixture.run(pull, environment: password)
             #expect(pulled.status == 0 && pulled.errorOutput.isEmpty, "\(pulled)")
             let query = KeychainQuery(Self.item)
             #expect(
@@ -57,8 +57,8 @@ extension CommandTests {
 
         @Test("A push succeeds with a warning if the keychain fails, or if unencrypted items stay on the device")
         func warnings() async throws {
-            let world = try World()
-            let laptop = try world.device("laptop")
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
             try laptop.write("one")
             try await keychain(of: laptop).add(SecretBytes(copying: [1]), as: Self.item)
             let push = try await laptop.push()

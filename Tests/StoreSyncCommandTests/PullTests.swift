@@ -16,21 +16,23 @@ extension CommandTests {
 
         @Test("Pull creates neither application nor document, and fails without an uploaded store")
         func createsNothing() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try expectFailure(try await desktop.pull(), 66, "applicationMissing")
-            #expect(try Listing(of: world.share).isEmpty)
+            #expect(try Listing(of: fixture.share).isEmpty)
             #expect(try await laptop.run("register", "--no-encrypt").status == 0)
             try expectFailure(try await desktop.pull(), 66, "documentNotFound")
-            #expect(try Listing(of: world.share).paths.filter { $0.contains("Documents/") }.isEmpty)
+            #expect(try Listing(of: fixture.share).paths.filter { $0.contains("Documents/") }.isEmpty)
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
             let client = try #require(try await desktop.run("register").json()["client"]?.string)
             try expectFailure(try await desktop.pull("--from", client), 66, "noUploadedStore")
-            try FileManager.default.removeItem(at: world.share.appending(path: try #require(world.manifests().first)))
+            try FileManager.default.removeItem(
+                at: fixture.share.appending(path: try #require(fixture.manifests().first))
+            )
             for name in ["WholeStore.ticdsync"] {
-                for path in try Listing(of: world.share).paths where path.hasSuffix("/\(name)") {
-                    try FileManager.default.removeItem(at: world.share.appending(path: path))
+                for path in try Listing(of: fixture.share).paths where path.hasSuffix("/\(name)") {
+                    try FileManager.default.removeItem(at: fixture.share.appending(path: path))
                 }
             }
             try expectFailure(try await desktop.pull(), 66, "noUploadedStore")
@@ -40,16 +42,16 @@ extension CommandTests {
 
         @Test("Status and verify register no client and create nothing", arguments: ["status", "verify"])
         func looking(command: String) async throws {
-            let world = try World()
-            let (laptop, stranger) = (try world.device("laptop"), try world.device("stranger"))
+            let fixture = try Fixture()
+            let (laptop, stranger) = (try fixture.device("laptop"), try fixture.device("stranger"))
             try expectFailure(try await stranger.run(command), 66, "applicationMissing")
-            #expect(try Listing(of: world.share).isEmpty)
+            #expect(try Listing(of: fixture.share).isEmpty)
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
-            let before = try Listing(of: world.share)
+            let before = try Listing(of: fixture.share)
             #expect(try await stranger.run(command).status == 0)
             #expect(try await laptop.run(command).status == 0)
-            #expect(try Listing(of: world.share) == before)
+            #expect(try Listing(of: fixture.share) == before)
             let status = try await stranger.run("status").json()
             #expect(status["client"] == .null)
             #expect(status["clients"]?.array?.count == 1)
@@ -57,8 +59,8 @@ extension CommandTests {
 
         @Test("Local changes are kept unless --overwrite discards them")
         func localChanges() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
             try desktop.write("never synchronized")
@@ -78,9 +80,9 @@ extension CommandTests {
 
         @Test("Diverged stores are named with their clients, and --from selects one")
         func diverged() async throws {
-            let world = try World()
+            let fixture = try Fixture()
             let (laptop, desktop, phone) = (
-                try world.device("laptop"), try world.device("desktop"), try world.device("phone")
+                try fixture.device("laptop"), try fixture.device("desktop"), try fixture.device("phone")
             )
             try laptop.write("both")
             let first = try #require(try await laptop.push().json()["client"]?.string)
@@ -108,8 +110,8 @@ extension CommandTests {
 
         @Test("A generation is selected by its number, and a wrong number is an error")
         func generations() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             let client = try #require(try await laptop.push().json()["client"]?.string)
             try laptop.write("two")
@@ -127,36 +129,36 @@ extension CommandTests {
 
         @Test("A store that descends from no upload is refused with 65, and a missing document with 66")
         func strangersAndVanished() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
             try desktop.write("other")
             let refused = try await desktop.push()
             try expectFailure(refused, 65, "unrelatedStore")
             #expect(try refused.errorMessage().contains("--resolves"))
-            let info = world.share.appending(path: "org.example.notes/Documents/notes/documentInfo.plist")
+            let info = fixture.share.appending(path: "org.example.notes/Documents/notes/documentInfo.plist")
             try FileManager.default.removeItem(at: info)
-            let before = try Listing(of: world.share)
+            let before = try Listing(of: fixture.share)
             try laptop.write("two")
             try expectFailure(try await laptop.push(), 66, "documentMissing")
             try expectFailure(try await laptop.pull("--overwrite"), 66, "documentMissing")
-            #expect(try Listing(of: world.share) == before)
+            #expect(try Listing(of: fixture.share) == before)
         }
 
         @Test("A moved store is recognized, and --whole pushes a whole copy")
         func movedAndWhole() async throws {
-            let world = try World()
-            let laptop = try world.device("laptop")
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
             let new = laptop.home.appending(path: "moved.sqlite")
             try FileManager.default.moveItem(at: laptop.store, to: new)
-            let moved = try await world.run(
+            let moved = try await fixture.run(
                 ["push", new.path, "--document", "notes", "--no-encrypt"] + laptop.options + ["--json"]
             )
             #expect(try moved.json()["unchanged"]?.boolean == true, "\(moved)")
-            let whole = try await world.run(
+            let whole = try await fixture.run(
                 ["push", new.path, "--document", "notes", "--no-encrypt", "--whole"] + laptop.options + ["--json"]
             )
             #expect(try whole.json()["generation"]?.number == 2, "\(whole)")
@@ -164,13 +166,13 @@ extension CommandTests {
 
         @Test("A client is removed after a confirmation, and is deregistered then")
         func removeClient() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             let own = try #require(try await laptop.push().json()["client"]?.string)
             let client = try #require(try await desktop.pull().json()["client"]?.string)
             try expectFailure(try await laptop.run("remove", "client", client), 64, "usage")
-            try expectFailure(try await laptop.run("remove", "client", "nobody", "--yes"), 66, "clientNotFound")
+            try expectFailure(try await laptop.run("remove", "client", "missing", "--yes"), 66, "clientNotFound")
             try expectFailure(try await laptop.run("remove", "client", own, "--yes"), 64, "invalidIdentifier")
             let removed = try await laptop.run("remove", "client", client, "--yes")
             #expect(removed.status == 0, "\(removed)")
@@ -182,17 +184,17 @@ extension CommandTests {
 
         @Test("A share that was restored to an older state is refused, and --accept-rollback accepts it")
         func rollback() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
-            let backup = world.folder.appending(path: "backup")
-            try FileManager.default.copyItem(at: world.share, to: backup)
+            let backup = fixture.folder.appending(path: "backup")
+            try FileManager.default.copyItem(at: fixture.share, to: backup)
             try laptop.write("two")
             #expect(try await laptop.push().status == 0)
             #expect(try await desktop.pull().status == 0)
-            try FileManager.default.removeItem(at: world.share)
-            try FileManager.default.moveItem(at: backup, to: world.share)
+            try FileManager.default.removeItem(at: fixture.share)
+            try FileManager.default.moveItem(at: backup, to: fixture.share)
 
             try expectFailure(try await desktop.pull(), 65, "rolledBack")
             #expect(try desktop.notes() == ["one", "two"])
@@ -205,11 +207,11 @@ extension CommandTests {
 
         @Test("A store that was damaged on the remote is refused, and the local side stays unchanged")
         func damaged() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
-            try world.flipByte(at: 100, of: world.uploaded("WholeStore.ticdsync"))
+            try fixture.flipByte(at: 100, of: fixture.uploaded("WholeStore.ticdsync"))
             try expectFailure(try await desktop.pull(), 65, "corrupt")
             #expect(try Listing(of: desktop.home).withoutState.isEmpty)
         }
@@ -219,20 +221,20 @@ extension CommandTests {
     struct VerifyTests {
         @Test("A flipped byte in a store is a problem with its path, and the status is 65")
         func flippedByte() async throws {
-            let world = try World()
-            let laptop = try world.device("laptop")
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
-            let file = try world.uploaded("WholeStore.ticdsync")
-            try world.flipByte(at: 100, of: file)
+            let file = try fixture.uploaded("WholeStore.ticdsync")
+            try fixture.flipByte(at: 100, of: file)
             let result = try await laptop.run("verify")
             #expect(result.status == 65, "\(result)")
             let problems = try #require(try result.json()["problems"]?.array)
-            let path = String(file.path.dropFirst(world.share.path.count + 1))
+            let path = String(file.path.dropFirst(fixture.share.path.count + 1))
             #expect(problems.contains { $0["path"]?.string == path && $0["code"]?.string == "corrupt" }, "\(problems)")
             #expect(problems.allSatisfy { $0.keys == ["path", "code", "message"] })
             // The text output says the same.
-            let text = try await world.run(["verify"] + laptop.options)
+            let text = try await fixture.run(["verify"] + laptop.options)
             #expect(text.status == 65)
             #expect(text.output.contains(path))
             // New pushes repair the application: the second one removes the damaged store.
@@ -245,7 +247,7 @@ extension CommandTests {
 
         @Test("A truncated store or manifest is a problem with its path")
         func damage() async throws {
-            let template = try World()
+            let template = try Fixture()
             let laptop = try template.device("laptop")
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
@@ -265,18 +267,18 @@ extension CommandTests {
 
         @Test("Files of file managers and synchronizing folders are warnings, and clients ignore them")
         func strangers() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
             let files = FileManager.default
-            let directories = try Listing(of: world.share).directories + [""]
+            let directories = try Listing(of: fixture.share).directories + [""]
             for directory in directories {
-                let url = world.share.appending(path: directory)
+                let url = fixture.share.appending(path: directory)
                 try Data("\0\0\0\u{1}Bud1".utf8).write(to: url.appending(path: ".DS_Store"))
                 try files.createDirectory(at: url.appending(path: ".stfolder"), withIntermediateDirectories: false)
             }
-            let manifest = world.share.appending(path: try #require(world.manifests().first))
+            let manifest = fixture.share.appending(path: try #require(fixture.manifests().first))
             let name = manifest.deletingPathExtension().lastPathComponent
             for copy in [
                 "\(name) (laptop's conflicted copy 2026-01-01).plist",
@@ -285,13 +287,13 @@ extension CommandTests {
             ] {
                 try files.copyItem(at: manifest, to: manifest.deletingLastPathComponent().appending(path: copy))
             }
-            let store = try world.uploaded("WholeStore.ticdsync")
+            let store = try fixture.uploaded("WholeStore.ticdsync")
             try files.copyItem(
                 at: store,
                 to: store.deletingLastPathComponent().appending(path: "WholeStore (conflicted copy).ticdsync")
             )
             for arguments in [["verify"], ["verify", "--repair"]] {
-                let result = try await world.run(arguments + laptop.options + ["--json"])
+                let result = try await fixture.run(arguments + laptop.options + ["--json"])
                 #expect(result.status == 0, "\(result)")
                 let report = try result.json()
                 #expect(report["problems"] == .array([]))
@@ -314,12 +316,12 @@ extension CommandTests {
 
         @Test("--repair creates missing parts, and refreshes the fixed names that others read")
         func repair() async throws {
-            let world = try World()
-            let laptop = try world.device("laptop")
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
-            let before = try Listing(of: world.share)
-            let root = world.share.appending(path: "org.example.notes")
+            let before = try Listing(of: fixture.share)
+            let root = fixture.share.appending(path: "org.example.notes")
             let files = FileManager.default
             try files.removeItem(at: root.appending(path: "Information/DeletedClients"))
             try files.removeItem(at: root.appending(path: "Documents/notes/RecentSyncs"))
@@ -331,14 +333,14 @@ extension CommandTests {
             let verify = try await laptop.run("verify")
             #expect(verify.status == 65)
             // Another device reports the problem too, but it doesn't touch another client's files.
-            let damaged = try Listing(of: world.share)
-            #expect(try await world.device("stranger").run("verify", "--repair").status == 65)
-            #expect(try Listing(of: world.share) == damaged)
+            let damaged = try Listing(of: fixture.share)
+            #expect(try await fixture.device("stranger").run("verify", "--repair").status == 65)
+            #expect(try Listing(of: fixture.share) == damaged)
 
             let repair = try await laptop.run("verify", "--repair")
             #expect(repair.status == 0, "\(repair)")
             #expect(try #require(try repair.json()["repaired"]?.array).count == 3)
-            #expect(try Listing(of: world.share) == before)
+            #expect(try Listing(of: fixture.share) == before)
             #expect(try await laptop.run("verify").json()["warnings"] == .array([]))
         }
     }

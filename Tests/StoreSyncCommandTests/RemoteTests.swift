@@ -5,39 +5,39 @@ extension CommandTests {
     @Suite("A remote that can't be used gets a specific error, and both sides stay unchanged")
     struct RemoteTests {
         private func expectFailures(_ device: Device, _ status: Int32, _ code: String, _ side: String) async throws {
-            let before = try Listing(of: device.world.folder).withoutState(of: device)
+            let before = try Listing(of: device.fixture.folder).withoutState(of: device)
             for arguments in [device.pushArguments, device.pullArguments, ["register", "--no-encrypt"]] {
-                let result = try await device.world.run(arguments + device.options + ["--json"])
+                let result = try await device.fixture.run(arguments + device.options + ["--json"])
                 #expect(result.status == status, "\(result)")
                 #expect(try result.errorCode() == code)
                 #expect(try result.errorMessage().contains(side), "\(result)")
-                #expect(try Listing(of: device.world.folder).withoutState(of: device) == before)
+                #expect(try Listing(of: device.fixture.folder).withoutState(of: device) == before)
             }
         }
 
         @Test("A missing folder is an unavailable remote for every command, and isn't created")
         func missing() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try device.write("one")
-            try FileManager.default.removeItem(at: world.share)
-            try await expectFailures(device, 69, "remoteUnavailable", world.share.path)
+            try FileManager.default.removeItem(at: fixture.share)
+            try await expectFailures(device, 69, "remoteUnavailable", fixture.share.path)
             for command in ["status", "verify"] {
                 let result = try await device.run(command)
                 #expect(result.status == 69, "\(result)")
                 #expect(try result.errorCode() == "remoteUnavailable")
             }
-            #expect(!FileManager.default.fileExists(atPath: world.share.path))
+            #expect(!FileManager.default.fileExists(atPath: fixture.share.path))
         }
 
         @Test("A file in place of the folder is an unavailable remote for every command, and stays")
         func file() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try device.write("one")
-            try FileManager.default.removeItem(at: world.share)
-            try Data("a file".utf8).write(to: URL(fileURLWithPath: world.share.path))
-            try await expectFailures(device, 69, "remoteUnavailable", world.share.path)
+            try FileManager.default.removeItem(at: fixture.share)
+            try Data("a file".utf8).write(to: URL(fileURLWithPath: fixture.share.path))
+            try await expectFailures(device, 69, "remoteUnavailable", fixture.share.path)
             for command in ["status", "verify"] {
                 let result = try await device.run(command)
                 #expect(result.status == 69, "\(result)")
@@ -47,29 +47,29 @@ extension CommandTests {
 
         @Test("A share that vanishes isn't mistaken for an empty share")
         func unmounted() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try device.write("one")
             #expect(try await device.push().status == 0)
-            try FileManager.default.moveItem(at: world.share, to: world.folder.appending(path: "unplugged"))
-            try FileManager.default.createDirectory(at: world.share, withIntermediateDirectories: false)
+            try FileManager.default.moveItem(at: fixture.share, to: fixture.folder.appending(path: "unplugged"))
+            try FileManager.default.createDirectory(at: fixture.share, withIntermediateDirectories: false)
             try device.write("two")
             let push = try await device.push()
             #expect(push.status == 66, "\(push)")
             #expect(try push.errorCode() == "applicationMissing")
             #expect(try push.errorMessage().contains("register --again"))
-            #expect(try Listing(of: world.share).isEmpty)
+            #expect(try Listing(of: fixture.share).isEmpty)
         }
 
         @Test("After an application is lost, the device can be set up again as the message says")
         func again() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             let before = try await laptop.push().json()
-            try FileManager.default.removeItem(at: world.share.appending(path: "org.example.notes"))
+            try FileManager.default.removeItem(at: fixture.share.appending(path: "org.example.notes"))
             for arguments in [laptop.pushArguments, laptop.pullArguments, ["register", "--no-encrypt"]] {
-                let result = try await world.run(arguments + laptop.options + ["--json"])
+                let result = try await fixture.run(arguments + laptop.options + ["--json"])
                 #expect(result.status == 66, "\(result)")
                 #expect(try result.errorCode() == "applicationMissing")
                 #expect(try result.errorMessage().contains("register --again"))
@@ -94,20 +94,20 @@ extension CommandTests {
 
         @Test("On a read-only folder, a write fails with cannotWrite", .enabled(if: Mount.isPossible))
         func readOnly() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
-            let mount = try await Mount(at: world.share, options: "ro,size=1m")
+            let mount = try await Mount(at: fixture.share, options: "ro,size=1m")
             // Without an application, pull has nothing to write.
-            let before = try Listing(of: world.folder).withoutState(of: laptop)
+            let before = try Listing(of: fixture.folder).withoutState(of: laptop)
             for arguments in [laptop.pushArguments, ["register", "--no-encrypt"]] {
-                let result = try await world.run(arguments + laptop.options + ["--json"])
+                let result = try await fixture.run(arguments + laptop.options + ["--json"])
                 #expect(result.status == 73, "\(result)")
                 #expect(try result.errorCode() == "cannotWrite")
                 let message = try result.errorMessage()
-                #expect(message.contains("on the remote") && message.contains(world.share.path), "\(message)")
+                #expect(message.contains("on the remote") && message.contains(fixture.share.path), "\(message)")
                 #expect(!message.contains(".registering-"), "\(message)")
-                #expect(try Listing(of: world.folder).withoutState(of: laptop) == before)
+                #expect(try Listing(of: fixture.folder).withoutState(of: laptop) == before)
             }
             try await mount.remount("rw")
             #expect(try await laptop.push().status == 0)
@@ -126,12 +126,12 @@ extension CommandTests {
 
         @Test("On a full folder nothing is published, and the next push works", .enabled(if: Mount.isPossible))
         func full() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
-            let mount = try await Mount(at: world.share, options: "size=1m")
+            let mount = try await Mount(at: fixture.share, options: "size=1m")
             #expect(try await laptop.push().status == 0)
-            let manifests = try world.manifests()
+            let manifests = try fixture.manifests()
             try laptop.write("two", bytes: 2_000_000)
             let before = try Listing(of: laptop.home).withoutState
             for _ in 1...2 {
@@ -139,9 +139,9 @@ extension CommandTests {
                 #expect(push.status == 73, "\(push)")
                 #expect(try push.errorCode() == "cannotWrite")
                 #expect(try push.errorMessage().contains("on the remote"))
-                #expect(try world.manifests() == manifests)
+                #expect(try fixture.manifests() == manifests)
                 #expect(try Listing(of: laptop.home).withoutState == before)
-                #expect(try Listing(of: world.temporary).isEmpty)
+                #expect(try Listing(of: fixture.temporary).isEmpty)
             }
             // Other devices find the complete former store.
             #expect(try await desktop.pull().status == 0)
@@ -163,8 +163,8 @@ extension CommandTests {
             .enabled(if: Mount.isPossible)
         )
         func fullHere() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
             #expect(try await desktop.run("register", "--no-encrypt").status == 0)
@@ -174,18 +174,18 @@ extension CommandTests {
             let mount = try await Mount(at: folder, options: "size=1m")
             let store = folder.appending(path: "store.sqlite").path
             let arguments = ["pull", store, "--document", "notes", "--json"] + desktop.options
-            #expect(try await world.run(arguments).status == 0)
+            #expect(try await fixture.run(arguments).status == 0)
             try laptop.write("two", bytes: 2_000_000)
             #expect(try await laptop.push().status == 0)
-            let (before, share) = (try Listing(of: folder), try Listing(of: world.share))
-            let pull = try await world.run(arguments)
+            let (before, share) = (try Listing(of: folder), try Listing(of: fixture.share))
+            let pull = try await fixture.run(arguments)
             #expect(pull.status == 73, "\(pull)")
             #expect(try pull.errorCode() == "cannotWrite")
             #expect(try pull.errorMessage().contains("on this device"))
             #expect(try Listing(of: folder) == before)
-            #expect(try Listing(of: world.share) == share)
+            #expect(try Listing(of: fixture.share) == share)
 
-            let temporary = try await Mount(at: world.temporary, options: "size=1m")
+            let temporary = try await Mount(at: fixture.temporary, options: "size=1m")
             // A file that isn't a database is copied before it's pushed.
             let file = laptop.home.appending(path: "file")
             try Data(repeating: 1, count: 2_000_000).write(to: file)
@@ -193,22 +193,22 @@ extension CommandTests {
             #expect(push.status == 73, "\(push)")
             #expect(try push.errorCode() == "cannotWrite")
             #expect(try push.errorMessage().contains("this device"))
-            #expect(try Listing(of: world.share) == share)
-            #expect(try Listing(of: world.temporary).isEmpty)
+            #expect(try Listing(of: fixture.share) == share)
+            #expect(try Listing(of: fixture.temporary).isEmpty)
             try await temporary.unmount()
             try await mount.unmount()
         }
 
         @Test("If the state directory can't be created, the error names this device")
         func state() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try Data().write(to: device.state)
             let result = try await device.run("register", "--no-encrypt")
             #expect(result.status == 73, "\(result)")
             #expect(try result.errorCode() == "cannotWrite")
             #expect(try result.errorMessage().contains("on this device"))
-            #expect(try Listing(of: world.share).isEmpty)
+            #expect(try Listing(of: fixture.share).isEmpty)
         }
     }
 }

@@ -27,7 +27,7 @@ extension CommandTests {
             _ arguments: [String],
             environment: [String: String] = environment
         ) async throws -> CommandResult {
-            let result = try await device.world.run(
+            let result = try await device.fixture.run(
                 arguments + [
                     "--remote", place.remote, "--app", "org.example.notes", "--state", device.state.path, "--json",
                     "--verbose",
@@ -45,8 +45,8 @@ extension CommandTests {
         )
         func twoDevices(kind: S3ServerKind) async throws {
             let place = Place(server: try await S3Server.shared(kind))
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             let trusting = kind == .seaweedFSTLS ? ["--certificate", place.server.certificate.path] : []
             let options = place.endpoint + trusting
             // Larger than one request may be, so that it is sent in parts.
@@ -90,10 +90,10 @@ extension CommandTests {
         )
         func naming() async throws {
             let place = Place(server: try await S3Server.shared(.seaweedFS))
-            let world = try World()
+            let fixture = try Fixture()
             let endpoint = place.server.endpoint().absoluteString
             let register = ["register", "--no-encrypt", "--app", "org.example.notes", "--json"]
-            let profile = world.folder.appending(path: "credentials")
+            let profile = fixture.folder.appending(path: "credentials")
             try Data(
                 """
                 [storage]
@@ -112,8 +112,8 @@ extension CommandTests {
                 ),
             ]
             for (number, (arguments, environment)) in ways.enumerated() {
-                let device = try world.device("device \(number)")
-                let result = try await world.run(
+                let device = try fixture.device("device \(number)")
+                let result = try await fixture.run(
                     register + arguments + ["--state", device.state.path],
                     environment: environment
                 )
@@ -129,7 +129,7 @@ extension CommandTests {
         func withoutConditions() async throws {
             let server = try await S3Server.shared(.swift)
             let place = Place(server: server)
-            let device = try World().device("laptop")
+            let device = try Fixture().device("laptop")
             try device.write("a canary")
             let environment = [
                 "AWS_ACCESS_KEY_ID": S3Server.swiftAccessKeyID, "AWS_SECRET_ACCESS_KEY": S3Server.swiftSecret,
@@ -147,8 +147,8 @@ extension CommandTests {
         @Test("A missing or wrong setting is an error that names it", .enabled(if: S3ServerKind.seaweedFS.isInstalled))
         func refusals() async throws {
             let place = Place(server: try await S3Server.shared(.seaweedFS))
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             let register = ["register", "--no-encrypt"]
             let missing = try await run(device, place, register + place.endpoint, environment: [:])
             #expect(missing.status == 77, "\(missing)")
@@ -164,18 +164,18 @@ extension CommandTests {
 
             let keys = Self.environment.filter { $0.key.hasPrefix("AWS_") }
             let options = register + ["--app", "org.example.notes", "--state", device.state.path, "--json"]
-            let clear = try await world.run(
+            let clear = try await fixture.run(
                 options + ["--remote", "s3://bucket/x?endpoint=http://storage.example.invalid"],
                 environment: keys
             )
             #expect(clear.status != 0)
             #expect(try clear.errorMessage().contains("TLS"), "\(clear)")
             for url in ["s3://user:hidden@bucket/x", "s3://bucket/x?secret=hidden", "s3:///x", "s3://bucket/../x"] {
-                let bad = try await world.run(options + ["--remote", url], environment: keys)
+                let bad = try await fixture.run(options + ["--remote", url], environment: keys)
                 #expect(bad.status == 64, "\(bad)")
                 #expect(!"\(bad)".contains("hidden"), "\(bad)")
             }
-            let nowhere = try await world.run(
+            let nowhere = try await fixture.run(
                 options + ["--remote", "s3://no-such-bucket"] + place.endpoint,
                 environment: keys
             )

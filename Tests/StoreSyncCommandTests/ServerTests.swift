@@ -99,8 +99,8 @@ extension CommandTests {
             let place = try await Place(kind)
             let killer = Killer()
             let proxy = try FaultProxy(to: place.port) { _, _ in killer.decide() }
-            let world = try World()
-            let devices = [try world.device("laptop"), try world.device("desktop")]
+            let fixture = try Fixture()
+            let devices = [try fixture.device("laptop"), try fixture.device("desktop")]
 
             func run(
                 _ device: Device,
@@ -111,7 +111,7 @@ extension CommandTests {
                 async throws -> CommandResult
             {
                 killer.arm(request, fault)
-                let child = try world.start(
+                let child = try fixture.start(
                     command + place.options(port: proxy.port) + [
                         "--app", "org.example.notes", "--state", device.state.path, "--json",
                     ],
@@ -180,33 +180,33 @@ extension CommandTests {
                 victim?.signal(SIGKILL)
                 return victim == nil ? .none : .loseRequest
             }
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             let options =
                 place.options(port: proxy.port) + [
                     "--app", "org.example.notes", "--state", device.state.path, "--json",
                 ]
-            let register = try await world.run(["register", "--encrypt"] + options, environment: Place.environment)
+            let register = try await fixture.run(["register", "--encrypt"] + options, environment: Place.environment)
             #expect(register.status == 0, "\(register)")
             // Random bytes, which don't get shorter when they're sealed.
             try device.write("large", bytes: parts * 8 << 20 - 1 << 20)
             let push = ["push", device.store.path, "--document", "notes"] + options
-            let child = try world.start(push, environment: Place.environment)
+            let child = try fixture.start(push, environment: Place.environment)
             plan.withLock { $0.victim = child }
             let killed = await child.finish()
             #expect(killed.signal == SIGKILL, "\(killed)")
-            let next = try await world.run(push, environment: Place.environment)
+            let next = try await fixture.run(push, environment: Place.environment)
             #expect(next.status == 0, "\(next)")
             // Parts that were in progress at the kill are sent again.
             let sent = plan.withLock { $0.sent }
             print("killed at part \(deadly) of \(parts): \(sent) parts sent in all")
             #expect((parts...parts + parallel).contains(sent), "\(sent)")
-            let other = try world.device("desktop")
+            let other = try fixture.device("desktop")
             let pull =
                 ["pull", other.store.path, "--document", "notes"] + place.options(port: place.port) + [
                     "--app", "org.example.notes", "--state", other.state.path,
                 ]
-            let pulled = try await world.run(pull, environment: Place.environment)
+            let pulled = try await fixture.run(pull, environment: Place.environment)
             #expect(pulled.status == 0, "\(pulled)")
             #expect(try other.notes() == ["large"])
         }
@@ -217,14 +217,14 @@ extension CommandTests {
         )
         func races(kind: Kind) async throws {
             let place = try await Place(kind)
-            let world = try World()
+            let fixture = try Fixture()
             for round in 0..<Self.races {
                 let options = place.options(port: place.port) + ["--app", "org.example.round\(round)", "--json"]
                 let results = try await withThrowingTaskGroup(of: CommandResult.self) { group in
                     for number in 0..<8 {
-                        let device = try world.device("device \(number)")
+                        let device = try fixture.device("device \(number)")
                         group.addTask {
-                            try await world.run(
+                            try await fixture.run(
                                 ["register", "--no-encrypt", "--state", device.state.path] + options,
                                 environment: Place.environment.filter { $0.key != "STORESYNC_PASSWORD" }
                             )
@@ -235,8 +235,8 @@ extension CommandTests {
                 for result in results where result.status != 0 { Issue.record("\(kind), round \(round): \(result)") }
                 let winners = try results.filter { try $0.json()["created"]?.boolean == true }
                 #expect(winners.count == 1, "\(kind), round \(round)")
-                let status = try await world.run(
-                    ["status", "--state", world.folder.appending(path: "device 0/state").path] + options,
+                let status = try await fixture.run(
+                    ["status", "--state", fixture.folder.appending(path: "device 0/state").path] + options,
                     environment: Place.environment.filter { $0.key != "STORESYNC_PASSWORD" }
                 )
                 #expect(try status.json()["clients"]?.array?.count == 8, "\(kind), round \(round): \(status)")

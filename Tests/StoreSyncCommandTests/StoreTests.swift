@@ -11,19 +11,19 @@ extension CommandTests {
             sourceLocation: SourceLocation = #_sourceLocation
         ) async throws {
             let before = try Listing(of: device.home).withoutState
-            let remote = try Listing(of: device.world.share)
+            let remote = try Listing(of: device.fixture.share)
             let result = try await device.push()
             #expect(result.status == status, "\(result)", sourceLocation: sourceLocation)
-            #expect(try Listing(of: device.world.share) == remote, sourceLocation: sourceLocation)
+            #expect(try Listing(of: device.fixture.share) == remote, sourceLocation: sourceLocation)
             #expect(try result.errorCode() == code, sourceLocation: sourceLocation)
             #expect(try Listing(of: device.home).withoutState == before, sourceLocation: sourceLocation)
-            #expect(try device.world.manifests().isEmpty, sourceLocation: sourceLocation)
-            #expect(try Listing(of: device.world.temporary).isEmpty, sourceLocation: sourceLocation)
+            #expect(try device.fixture.manifests().isEmpty, sourceLocation: sourceLocation)
+            #expect(try Listing(of: device.fixture.temporary).isEmpty, sourceLocation: sourceLocation)
         }
 
         @Test("A store that doesn't exist, or whose directory doesn't exist, fails with storeNotFound")
         func missing() async throws {
-            let device = try World().device("laptop")
+            let device = try Fixture().device("laptop")
             try await expectFailure(device, 66, "storeNotFound")
             let nowhere = device.home.appending(path: "no/where/store.sqlite").path
             let result = try await device.run("push", nowhere, "--document", "notes", "--no-encrypt")
@@ -33,11 +33,11 @@ extension CommandTests {
 
         @Test("If the temporary directory doesn't exist, the error names it and TMPDIR")
         func noTemporaryDirectory() async throws {
-            let device = try World().device("laptop")
+            let device = try Fixture().device("laptop")
             try device.write("one")
             let missing = device.home.appending(path: "missing").path
             let push = ["push", device.store.path, "--document", "notes", "--no-encrypt"]
-            let result = try await device.world.run(
+            let result = try await device.fixture.run(
                 push + device.options + ["--json"],
                 environment: ["TMPDIR": missing]
             )
@@ -48,7 +48,7 @@ extension CommandTests {
 
         @Test("A directory and a FIFO without a writer fail with storeNotFound")
         func noFile() async throws {
-            let device = try World().device("laptop")
+            let device = try Fixture().device("laptop")
             try FileManager.default.createDirectory(at: device.store, withIntermediateDirectories: false)
             try await expectFailure(device, 66, "storeNotFound")
             try FileManager.default.removeItem(at: device.store)
@@ -58,7 +58,7 @@ extension CommandTests {
 
         @Test("A symbolic link to a missing file or to itself fails with storeNotFound")
         func brokenLink() async throws {
-            let device = try World().device("laptop")
+            let device = try Fixture().device("laptop")
             try FileManager.default.createSymbolicLink(atPath: device.store.path, withDestinationPath: "nowhere")
             try await expectFailure(device, 66, "storeNotFound")
             try FileManager.default.removeItem(at: device.store)
@@ -68,7 +68,7 @@ extension CommandTests {
 
         @Test("A file that the user may not read fails with storeNotFound", .enabled(if: geteuid() != 0))
         func unreadable() async throws {
-            let device = try World().device("laptop")
+            let device = try Fixture().device("laptop")
             try device.write("one")
             try #require(chmod(device.store.path, 0) == 0)
             let result = try await device.push()
@@ -78,7 +78,7 @@ extension CommandTests {
 
         @Test("An SQLite database with a damaged header fails with corrupt, or is pushed as a plain file")
         func corruptHeader() async throws {
-            let device = try World().device("laptop")
+            let device = try Fixture().device("laptop")
             try device.write("one", bytes: 100_000)
             let file = try FileHandle(forWritingTo: device.store)
             // Overwrites the page size, the format's versions and the rest of the header.
@@ -93,14 +93,14 @@ extension CommandTests {
             } else {
                 #expect(result.status == 65, "\(result)")
                 #expect(try result.errorCode() == "corrupt")
-                #expect(try device.world.manifests().isEmpty)
+                #expect(try device.fixture.manifests().isEmpty)
             }
             #expect(try Listing(of: device.home).withoutState == before)
         }
 
         @Test("A truncated SQLite database fails with corrupt")
         func truncated() async throws {
-            let device = try World().device("laptop")
+            let device = try Fixture().device("laptop")
             try device.write("one", bytes: 100_000)
             try #require(truncate(device.store.path, 20_000) == 0)
             try await expectFailure(device, 65, "corrupt")
@@ -109,8 +109,8 @@ extension CommandTests {
         @Test("An empty file and a file that isn't an SQLite database are valid stores")
         func plainFiles() async throws {
             for content in [Data(), Data("SQLite format 3".utf8), Data("notes".utf8)] {
-                let world = try World()
-                let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+                let fixture = try Fixture()
+                let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
                 try content.write(to: laptop.store)
                 let push = try await laptop.push()
                 #expect(push.status == 0, "\(push)")
@@ -124,8 +124,8 @@ extension CommandTests {
 
         @Test("Push and pull follow a symbolic link, which stays a link")
         func link() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             for device in [laptop, desktop] {
                 try FileManager.default.createDirectory(
                     at: device.home.appending(path: "real"),
@@ -147,8 +147,8 @@ extension CommandTests {
 
         @Test("A file that grows while it is copied is refused, or copied as it was at one moment")
         func growing() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             let block = String(repeating: "0123456789abcdef", count: 4096)
             try Data(String(repeating: block, count: 100).utf8).write(to: laptop.store)
             let writer = try ChildProcess(
@@ -176,7 +176,7 @@ extension CommandTests {
             } else {
                 #expect(push.status == 75, "\(push)")
                 #expect(try push.errorCode() == "storeChanged")
-                #expect(try world.manifests().isEmpty)
+                #expect(try fixture.manifests().isEmpty)
             }
             #expect(try await laptop.push().status == 0)
             #expect(try await desktop.pull().status == 0)
@@ -212,19 +212,19 @@ extension CommandTests {
 
         @Test("Push and pull fail with busy, change nothing, and work once the store is unlocked")
         func busy() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
             #expect(try await desktop.pull().status == 0)
             try laptop.write("two")
 
             let pushBlocker = try await hold(laptop, "BEGIN EXCLUSIVE")
-            let before = try Listing(of: world.share)
+            let before = try Listing(of: fixture.share)
             let push = try await laptop.push()
             #expect(push.status == 75, "\(push)")
             #expect(try push.errorCode() == "busy")
-            #expect(try Listing(of: world.share) == before)
+            #expect(try Listing(of: fixture.share) == before)
             pushBlocker.send("\n")
             #expect(await pushBlocker.finish().status == 0)
             #expect(try await laptop.push().status == 0)

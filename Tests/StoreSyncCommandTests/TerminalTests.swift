@@ -4,8 +4,10 @@ import Testing
 extension CommandTests {
     @Suite("On a terminal, the command asks questions and shows its progress")
     struct TerminalTests {
-        private func answer(_ world: World, _ arguments: [String], _ answers: String...) async throws -> CommandResult {
-            let child = try world.start(arguments, onTerminal: true)
+        private func answer(_ fixture: Fixture, _ arguments: [String], _ answers: String...) async throws
+            -> CommandResult
+        {
+            let child = try fixture.start(arguments, onTerminal: true)
             // Typed ahead: the terminal buffers the answers until the command reads them.
             child.send(answers.map { "\($0)\n" }.joined())
             return await child.finish()
@@ -13,21 +15,21 @@ extension CommandTests {
 
         /// Types each answer only after its prompt appears, since input typed before a password prompt is discarded.
         private func converse(
-            _ world: World,
+            _ fixture: Fixture,
             _ arguments: [String],
             _ answers: (prompt: String, text: String)...
         ) async throws -> CommandResult {
             let reactions = answers.map { answer in
                 ChildProcess.Reaction(text: answer.prompt) { $0.send("\(answer.text)\n") }
             }
-            return await (try world.start(arguments, onTerminal: true, reactions: reactions)).finish()
+            return await (try fixture.start(arguments, onTerminal: true, reactions: reactions)).finish()
         }
 
         @Test("For a new application, the command asks whether to encrypt it until the answer is yes or no")
         func newApplication() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
-            let result = try await answer(world, ["register"] + device.options + ["--json"], "perhaps", "", "N")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let result = try await answer(fixture, ["register"] + device.options + ["--json"], "perhaps", "", "N")
             #expect(result.status == 0, "\(result)")
             #expect(try result.json()["encrypted"]?.boolean == false)
             #expect(result.errorOutput.components(separatedBy: "[y/n]").count == 4)
@@ -35,11 +37,11 @@ extension CommandTests {
 
         @Test("After yes, a password is asked for twice without echo, until both entries are the same")
         func encrypted() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             let arguments = ["register"] + device.options + ["--json"]
             let result = try await converse(
-                world,
+                fixture,
                 arguments,
                 ("[y/n]", "y"),
                 ("Password for", "one"),
@@ -50,9 +52,9 @@ extension CommandTests {
             for password in ["one", "two", "three"] { #expect(!result.errorOutput.contains("\(password)\r")) }
             #expect(result.status == 0, "\(result)")
             #expect(try result.json()["encrypted"]?.boolean == true)
-            let desktop = try world.device("desktop")
+            let desktop = try fixture.device("desktop")
             let joined = try await converse(
-                world,
+                fixture,
                 ["register"] + desktop.options + ["--json"],
                 ("Password of", "one"),
                 ("That isn't it", "three")
@@ -63,10 +65,10 @@ extension CommandTests {
 
         @Test("Input typed before a password prompt is visible, so it isn't used as the password")
         func typedAhead() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             let result = try await converse(
-                world,
+                fixture,
                 ["register"] + laptop.options + ["--json"],
                 ("[y/n]", "y\nvisible\nvisible"),
                 ("Password for", "hidden"),
@@ -81,42 +83,42 @@ extension CommandTests {
 
         @Test("The command asks before it joins an unencrypted application; yes joins, no doesn't")
         func joining() async throws {
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             try laptop.write("one")
             #expect(try await laptop.push().status == 0)
-            let before = try Listing(of: world.share)
+            let before = try Listing(of: fixture.share)
             let pull = ["pull", desktop.store.path, "--document", "notes", "--json"] + desktop.options
-            let refused = try await answer(world, pull, "no")
+            let refused = try await answer(fixture, pull, "no")
             #expect(refused.status == 64, "\(refused)")
             #expect(try refused.errorCode() == "encryptionUndecided")
-            #expect(try Listing(of: world.share) == before)
-            let joined = try await answer(world, pull, "yes")
+            #expect(try Listing(of: fixture.share) == before)
+            let joined = try await answer(fixture, pull, "yes")
             #expect(joined.status == 0, "\(joined)")
             #expect(try desktop.notes() == ["one"])
             // The question is asked only once.
-            #expect(try await world.run(pull).status == 0)
+            #expect(try await fixture.run(pull).status == 0)
         }
 
         @Test("A progress bar is drawn only on a terminal, and not with --quiet")
         func progress() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try device.write("one", bytes: 1_000_000)
             let arguments = device.pushArguments + device.options
-            let shown = await (try world.start(arguments, onTerminal: true)).finish()
+            let shown = await (try fixture.start(arguments, onTerminal: true)).finish()
             #expect(shown.status == 0, "\(shown)")
             #expect(shown.errorOutput.contains("█") || shown.errorOutput.contains("░"), "\(shown)")
             #expect(shown.output.contains("Pushed notes, generation 1"))
 
             try device.write("two", bytes: 1_000_000)
-            let quiet = await (try world.start(arguments + ["--quiet"], onTerminal: true)).finish()
+            let quiet = await (try fixture.start(arguments + ["--quiet"], onTerminal: true)).finish()
             #expect(quiet.status == 0, "\(quiet)")
             #expect(quiet.errorOutput.isEmpty)
             #expect(quiet.output.isEmpty)
 
             try device.write("three", bytes: 1_000_000)
-            let piped = try await world.run(arguments)
+            let piped = try await fixture.run(arguments)
             #expect(piped.status == 0)
             #expect(piped.errorOutput.isEmpty)
         }
@@ -126,21 +128,21 @@ extension CommandTests {
     struct OptionsTests {
         @Test("Remote, application and state may be environment variables, which options override")
         func environment() async throws {
-            let world = try World()
-            let device = try world.device("laptop")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
             try device.write("one")
             let environment = [
-                "STORESYNC_REMOTE": "file://\(world.share.path)", "STORESYNC_APP": "org.example.notes",
+                "STORESYNC_REMOTE": "file://\(fixture.share.path)", "STORESYNC_APP": "org.example.notes",
                 "STORESYNC_STATE": device.state.path,
             ]
             let arguments = device.pushArguments + ["--json"]
-            let push = try await world.run(arguments, environment: environment)
+            let push = try await fixture.run(arguments, environment: environment)
             #expect(push.status == 0, "\(push)")
             #expect(try push.json()["application"]?.string == "org.example.notes")
             #expect(FileManager.default.fileExists(atPath: device.state.path))
-            let other = try await world.run(arguments + ["--app", "org.example.other"], environment: environment)
+            let other = try await fixture.run(arguments + ["--app", "org.example.other"], environment: environment)
             #expect(try other.json()["application"]?.string == "org.example.other")
-            let nowhere = try await world.run(
+            let nowhere = try await fixture.run(
                 arguments + ["--remote", "file:///nowhere/at/all"],
                 environment: environment
             )
@@ -149,17 +151,18 @@ extension CommandTests {
 
         @Test("The state directory is below XDG_STATE_HOME, else the home directory, and only its owner can use it")
         func defaultState() async throws {
-            let world = try World()
+            let fixture = try Fixture()
             let arguments = [
                 "register", "--no-encrypt", "--json", "--app", "org.example.notes", "--remote",
-                "file://\(world.share.path)",
+                "file://\(fixture.share.path)",
             ]
-            #expect(try await world.run(arguments).status == 0)
+            #expect(try await fixture.run(arguments).status == 0)
             #expect(
-                try await world.run(arguments, environment: ["XDG_STATE_HOME": ""]).json()["created"]?.boolean == false
+                try await fixture.run(arguments, environment: ["XDG_STATE_HOME": ""]).json()["created"]?.boolean
+                    == false
             )
             for path in ["home/state-home/storesync", "home/.local/state/storesync"] {
-                let directory = world.folder.appending(path: path).path
+                let directory = fixture.folder.appending(path: path).path
                 let mode = try FileManager.default.attributesOfItem(atPath: directory)[.posixPermissions] as? Int
                 #expect(mode == 0o700)
             }
@@ -170,11 +173,11 @@ extension CommandTests {
             arguments: ["--help", "--version", "push --help", "verify -h", "help pull"]
         )
         func help(arguments: String) async throws {
-            let world = try World()
-            let result = try await world.run(arguments.split(separator: " ").map(String.init))
+            let fixture = try Fixture()
+            let result = try await fixture.run(arguments.split(separator: " ").map(String.init))
             #expect(result.status == 0, "\(result)")
             #expect(!result.output.isEmpty)
-            #expect(try Listing(of: world.folder).paths == ["home", "share", "temporary"])
+            #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
         }
     }
 
@@ -182,21 +185,21 @@ extension CommandTests {
     struct DemoTests {
         @Test("It prints each step and leaves nothing behind, neither in the temporary directory nor at home")
         func demo() async throws {
-            let world = try World()
-            let result = try await world.run(["demo"])
+            let fixture = try Fixture()
+            let result = try await fixture.run(["demo"])
             #expect(result.status == 0, "\(result)")
             #expect(result.output.contains("Both devices hold the same"))
             #expect(result.errorOutput.isEmpty)
-            #expect(try Listing(of: world.folder).paths == ["home", "share", "temporary"])
+            #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
         }
 
         @Test("With --keep it leaves everything, and says where")
         func keep() async throws {
-            let world = try World()
-            let result = try await world.run(["demo", "--keep", "--json"])
+            let fixture = try Fixture()
+            let result = try await fixture.run(["demo", "--keep", "--json"])
             #expect(result.status == 0, "\(result)")
             let kept = try #require(try result.json()["kept"]?.string)
-            #expect(kept.hasPrefix(world.temporary.path))
+            #expect(kept.hasPrefix(fixture.temporary.path))
             let paths = try Listing(of: URL(fileURLWithPath: kept, isDirectory: true)).paths
             #expect(paths.contains("laptop/notes.sqlite"))
             #expect(paths.contains("desktop/notes.sqlite"))
@@ -204,7 +207,7 @@ extension CommandTests {
 
         @Test("With --quiet it prints nothing")
         func quiet() async throws {
-            let result = try await World().run(["demo", "--quiet"])
+            let result = try await Fixture().run(["demo", "--quiet"])
             #expect(result.status == 0)
             #expect(result.output.isEmpty)
             #expect(result.errorOutput.isEmpty)
@@ -212,14 +215,14 @@ extension CommandTests {
 
         @Test("An interrupted demo leaves nothing behind either")
         func interrupted() async throws {
-            let world = try World()
+            let fixture = try Fixture()
             for delay in 0...4 {
-                let child = try world.start(["demo", "--json"])
-                for _ in 0..<delay { _ = try await world.run(["--version"]) }
+                let child = try fixture.start(["demo", "--json"])
+                for _ in 0..<delay { _ = try await fixture.run(["--version"]) }
                 child.signal(SIGTERM)
                 let result = await child.finish()
                 #expect([0, 143].contains(result.shellStatus), "\(result)")
-                #expect(try Listing(of: world.folder).paths == ["home", "share", "temporary"])
+                #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
             }
         }
     }

@@ -15,7 +15,7 @@ extension CommandTests {
 
         private func run(_ device: Device, _ server: WebDAVServer, _ arguments: [String]) async throws -> CommandResult
         {
-            let result = try await device.world.run(
+            let result = try await device.fixture.run(
                 arguments + [
                     "--remote", remote(server), "--app", "org.example.notes", "--state", device.state.path, "--json",
                 ],
@@ -31,8 +31,8 @@ extension CommandTests {
         )
         func twoDevices(kind: ServerKind) async throws {
             let server = try await WebDAVServer(kind)
-            let world = try World()
-            let (laptop, desktop) = (try world.device("laptop"), try world.device("desktop"))
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
             let trusting = kind == .apacheTLS ? ["--certificate", server.folder.path + "/certificate.pem"] : []
             try laptop.write("a canary", bytes: 300_000)
             let registered = try await run(laptop, server, ["register", "--encrypt"] + trusting)
@@ -73,35 +73,35 @@ extension CommandTests {
         @Test("The password may come from a file too, and errors name what is missing")
         func passwords() async throws {
             let server = try await WebDAVServer(.apache)
-            let world = try World()
-            let device = try world.device("laptop")
-            let file = world.folder.appending(path: "webdav password")
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let file = fixture.folder.appending(path: "webdav password")
             try Data("\(Self.password)\n".utf8).write(to: file)
             let options = [
                 "register", "--no-encrypt", "--app", "org.example.notes", "--state", device.state.path, "--json",
             ]
-            let found = try await world.run(
+            let found = try await fixture.run(
                 options + ["--remote", remote(server), "--remote-password-file", file.path]
             )
             #expect(found.status == 0, "\(found)")
 
-            let missing = try await world.run(options + ["--remote", remote(server)])
+            let missing = try await fixture.run(options + ["--remote", remote(server)])
             #expect(missing.status == 77, "\(missing)")
             #expect(try missing.errorCode() == "remoteUnauthorized")
             #expect(try missing.errorMessage().contains("STORESYNC_WEBDAV_PASSWORD"))
 
-            let wrong = try await world.run(
-                options + ["--remote", remote(server, user: "somebody")],
+            let wrong = try await fixture.run(
+                options + ["--remote", remote(server, user: "stranger")],
                 environment: ["STORESYNC_WEBDAV_PASSWORD": Self.password]
             )
             #expect(wrong.status == 77, "\(wrong)")
             #expect(try wrong.errorCode() == "remoteUnauthorized")
 
-            let inURL = try await world.run(options + ["--remote", "webdav://user:hidden@localhost:\(server.port)/"])
+            let inURL = try await fixture.run(options + ["--remote", "webdav://user:hidden@localhost:\(server.port)/"])
             #expect(inURL.status == 64, "\(inURL)")
             #expect(!"\(inURL)".contains("hidden"))
 
-            let clear = try await world.run(
+            let clear = try await fixture.run(
                 options + ["--remote", "webdav://user@share.example.invalid/dav"],
                 environment: ["STORESYNC_WEBDAV_PASSWORD": Self.password]
             )

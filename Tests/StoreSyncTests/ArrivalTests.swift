@@ -42,9 +42,9 @@ struct ArrivalTests {
         [true, false]
     )
     func loss(loss: String, isSealed: Bool) async throws {
-        let deltas = try DeltaWorld(isSealed: isSealed)
-        let line = LosingBackend(LocalFolderBackend(root: deltas.world.share))
-        let (a, b) = (try deltas.world.device("a", backend: line), try deltas.world.device("b"))
+        let deltas = try DeltaFixture(isSealed: isSealed)
+        let line = LosingBackend(LocalFolderBackend(root: deltas.fixture.share))
+        let (a, b) = (try deltas.fixture.device("a", backend: line), try deltas.fixture.device("b"))
         let store = ChunkedStore(url: a.store)
         try store.make(chunks: 3, version: 0)
         await line.lose(LosingBackend.Loss(rawValue: loss))

@@ -12,12 +12,12 @@ import Testing
 struct AuthenticityTests {
     private static let password = "correct horse battery staple"
 
-    private static func world(isSealed: Bool = true) throws -> World {
-        try World(password: isSealed ? password : nil)
+    private static func fixture(isSealed: Bool = true) throws -> Fixture {
+        try Fixture(password: isSealed ? password : nil)
     }
 
-    private static func files(_ world: World, _ suffix: String) throws -> [String] {
-        try world.files().keys.filter { $0.hasSuffix(suffix) }.sorted()
+    private static func files(_ fixture: Fixture, _ suffix: String) throws -> [String] {
+        try fixture.files().keys.filter { $0.hasSuffix(suffix) }.sorted()
     }
 
     // MARK: The document's info
@@ -27,58 +27,58 @@ struct AuthenticityTests {
         arguments: [false, true]
     )
     func missingInfo(isSealed: Bool) async throws {
-        let world = try Self.world(isSealed: isSealed)
-        let (a, fresh) = (try world.device("a"), try world.device("fresh"))
+        let fixture = try Self.fixture(isSealed: isSealed)
+        let (a, fresh) = (try fixture.device("a"), try fixture.device("fresh"))
         for round in 1...5 {
             try a.write("round \(round)")
             _ = try await a.push().value
         }
-        let all = try world.files()
-        let info = try #require(try Self.files(world, "documentInfo.plist").first)
-        try world.put(nil, at: info)
-        let before = try world.files()
+        let all = try fixture.files()
+        let info = try #require(try Self.files(fixture, "documentInfo.plist").first)
+        try fixture.put(nil, at: info)
+        let before = try fixture.files()
         for device in [a, fresh] {
             if device.name == "fresh" { try device.write("another") } else { try device.write("more") }
             let error = await #expect(throws: StoreSyncError.self) { try await device.push().value }
             #expect(error?.code == .documentMissing && error?.message.contains("documentInfo.plist") == true)
             #expect(await code { try await device.pull(overwrite: true).value } == .documentMissing)
         }
-        let after = try world.files().filter { !$0.key.contains("/ClientDevices/") }
+        let after = try fixture.files().filter { !$0.key.contains("/ClientDevices/") }
         #expect(after == before.filter { !$0.key.contains("/ClientDevices/") }, "nothing was created")
         // The device has forgotten nothing either: it notices an older state that is put back with the info.
-        try world.restore(all.filter { !$0.key.contains("/5-") && !$0.key.contains("manifest-5-") })
+        try fixture.restore(all.filter { !$0.key.contains("/5-") && !$0.key.contains("manifest-5-") })
         #expect(await code { try await a.pull(overwrite: true).value } == .rolledBack)
-        try world.restore(all)
+        try fixture.restore(all)
         #expect(try await a.push().value.generation == 6)
     }
 
     @Test("a note on a document's deletion counts only if it's authentic, and for the document that the device knows")
     func tombstones() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         _ = try await b.pull().value
-        let info = try #require(try Self.files(world, "documentInfo.plist").first)
-        let sealed = try #require(try world.files()[info])
-        let document = world.hierarchy.document(world.document)
-        let note = "\(world.hierarchy.deletedDocument(world.document))"
-        try world.put(nil, at: info)
+        let info = try #require(try Self.files(fixture, "documentInfo.plist").first)
+        let sealed = try #require(try fixture.files()[info])
+        let document = fixture.hierarchy.document(fixture.document)
+        let note = "\(fixture.hierarchy.deletedDocument(fixture.document))"
+        try fixture.put(nil, at: info)
         // The storage can copy its files, but a copy of the document's info isn't a note on its deletion.
         for planted in [sealed, Data(), Data("<plist/>".utf8)] {
-            try world.put(planted, at: note)
+            try fixture.put(planted, at: note)
             #expect(await code { try await a.push(recreates: true).value } == .documentMissing)
         }
         // An authentic note on a predecessor doesn't apply to its successor.
         let seal = try await a.register().value.seal
-        let opened = try seal.open(Array(sealed), as: .documentInfo(world.document), at: document.documentInfo)
+        let opened = try seal.open(Array(sealed), as: .documentInfo(fixture.document), at: document.documentInfo)
         var former = try DocumentInfo(opened, at: document.documentInfo)
         former.integrityKey = UUID().uuidString
-        try world.put(Data(seal.seal(former.xml, as: .deletedDocument(world.document))), at: note)
+        try fixture.put(Data(seal.seal(former.xml, as: .deletedDocument(fixture.document))), at: note)
         #expect(await code { try await a.push(recreates: true).value } == .documentMissing)
         // A note that isn't authentic, beside an existing document, causes a warning and has no effect.
-        try world.put(sealed, at: info)
-        try world.put(Data("x".utf8), at: note)
+        try fixture.put(sealed, at: info)
+        try fixture.put(Data("x".utf8), at: note)
         try a.write("two")
         let upload = try await a.push().value
         #expect(upload.warnings.contains { $0.contains("isn't authentic") }, "\(upload.warnings)")
@@ -88,23 +88,23 @@ struct AuthenticityTests {
 
     @Test("a document that was deleted and created again names its predecessors, and these are refused")
     func predecessors() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("first life")
         _ = try await a.push().value
-        let first = try world.files()
+        let first = try fixture.files()
         var lives = [first]
         for life in 2...3 {
-            try await world.deleteDocument(by: a)
-            let store = world.folder.appending(path: "life \(life).sqlite")
+            try await fixture.deleteDocument(by: a)
+            let store = fixture.folder.appending(path: "life \(life).sqlite")
             try Store.write(["life \(life)"], to: store)
             _ = try await a.push(store, recreates: true).value
-            lives.append(try world.files())
+            lives.append(try fixture.files())
         }
         // This device has seen only the last document.
         _ = try await b.pull().value
         for life in lives.dropLast() {
-            try world.restore(life.merging(lives[2].filter { $0.key.contains("/ClientDevices/") }) { $1 })
+            try fixture.restore(life.merging(lives[2].filter { $0.key.contains("/ClientDevices/") }) { $1 })
             #expect(await code { try await b.pull(overwrite: true).value } == .rolledBack)
             #expect(await code { try await b.push().value } == .rolledBack)
             #expect(await code { try await a.push().value } == .rolledBack)
@@ -120,24 +120,24 @@ struct AuthenticityTests {
         "a device without memory ignores an authentic note on a former document beside the keys of its successor"
     )
     func formerTombstone() async throws {
-        let world = try Self.world()
-        let (a, fresh) = (try world.device("a"), try world.device("fresh"))
+        let fixture = try Self.fixture()
+        let (a, fresh) = (try fixture.device("a"), try fixture.device("fresh"))
         try a.write("first life")
         _ = try await a.push().value
-        let note = "\(world.hierarchy.deletedDocument(world.document))"
-        try await world.deleteDocument(by: a)
-        let former = try #require(try world.files()[note])
-        let store = world.folder.appending(path: "second life.sqlite")
+        let note = "\(fixture.hierarchy.deletedDocument(fixture.document))"
+        try await fixture.deleteDocument(by: a)
+        let former = try #require(try fixture.files()[note])
+        let store = fixture.folder.appending(path: "second life.sqlite")
         try Store.write(["second life"], to: store)
         _ = try await a.push(store, recreates: true).value
-        let info = try #require(try Self.files(world, "documentInfo.plist").first)
-        let content = try #require(try world.files()[info])
-        try world.put(nil, at: info)
-        try world.put(former, at: note)
+        let info = try #require(try Self.files(fixture, "documentInfo.plist").first)
+        let content = try #require(try fixture.files()[info])
+        try fixture.put(nil, at: info)
+        try fixture.put(former, at: note)
         try fresh.write("another")
         #expect(await code { try await fresh.push(recreates: true).value } == .documentMissing)
-        try world.put(nil, at: note)
-        try world.put(content, at: info)
+        try fixture.put(nil, at: note)
+        try fixture.put(content, at: info)
         _ = try await fresh.pull(overwrite: true).value
         #expect(try fresh.notes() == ["second life"])
     }
@@ -146,14 +146,14 @@ struct AuthenticityTests {
 
     @Test("a note on this client's removal that isn't authentic causes a warning, in the application and the document")
     func plantedRemovals() async throws {
-        let world = try Self.world()
-        let a = try world.device("a")
+        let fixture = try Self.fixture()
+        let a = try fixture.device("a")
         try a.write("one")
         let client = try await a.push().value.client
-        let document = world.hierarchy.document(world.document)
+        let document = fixture.hierarchy.document(fixture.document)
         for content in [Data("planted".utf8), Data(count: 5 << 20)] {
-            for note in [world.hierarchy.deletedClient(client), document.deletedClient(client)] {
-                try world.put(content, at: "\(note)")
+            for note in [fixture.hierarchy.deletedClient(client), document.deletedClient(client)] {
+                try fixture.put(content, at: "\(note)")
             }
             try a.write("more")
             let upload = try await a.push().value
@@ -170,8 +170,8 @@ struct AuthenticityTests {
         arguments: [false, true]
     )
     func removedClient(isSealed: Bool) async throws {
-        let world = try Self.world(isSealed: isSealed)
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture(isSealed: isSealed)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         _ = try await b.pull().value
@@ -179,13 +179,13 @@ struct AuthenticityTests {
         let gone = try await b.push().value.client
         #expect(try await a.remove(gone).value.client == gone)
         #expect(try await a.status().value.clients.map(\.description) == ["a"])
-        #expect(try !Self.files(world, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
+        #expect(try !Self.files(fixture, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
         // Its upload is a head as long as no other upload includes it.
         _ = try await a.pull().value
         #expect(try a.notes() == ["one", "of b"])
         try a.write("two")
         _ = try await a.push().value
-        #expect(try Self.files(world, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
+        #expect(try Self.files(fixture, "").filter { $0.contains("/WholeStore/\(gone)/") }.isEmpty)
         #expect(try await a.verify().value.problems.isEmpty)
         #expect(await code { try await b.push().value } == .deregistered)
         // Removing it again changes nothing.
@@ -196,8 +196,8 @@ struct AuthenticityTests {
     @Test("an upload that a removed client publishes while another device deletes its uploads stays, as a head")
     func removedClientPublishes() async throws {
         let place = InMemoryBackend()
-        let world = try World(place: place)
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture(place: place)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         _ = try await b.pull().value
@@ -215,18 +215,18 @@ struct AuthenticityTests {
             state: b.state
         )
         _ = try await b.supervisor.add(late).value
-        let hierarchy = world.hierarchy.document(world.document)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         let uploads = try await PublishedStores.list(DefaultHooks(backend: place), hierarchy).published
         let newest = try #require(uploads.max())
         #expect(newest.client == gone)
         let veiled = VeiledBackend(place)
         await veiled.hide([hierarchy.manifest(newest), hierarchy.upload(newest)])
-        let blind = try world.device("a", backend: veiled)
+        let blind = try fixture.device("a", backend: veiled)
         try blind.write("two")
         _ = try await blind.push().value
         let left = try await PublishedStores.list(DefaultHooks(backend: place), hierarchy).published
         #expect(left.filter { $0.client == gone } == [newest], "the included upload was deleted, and the late one kept")
-        let reader = try world.device("reader")
+        let reader = try fixture.device("reader")
         #expect(await code { try await reader.pull().value } == .diverged)
         _ = try await reader.pull(from: gone).value
         #expect(try reader.notes() == ["one", "of b", "at the last moment"])
@@ -234,8 +234,8 @@ struct AuthenticityTests {
 
     @Test("a delta that a removed client has just published keeps the uploads that it builds on")
     func removedClientPublishesDelta() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         var generator = SplitMix64(seed: 1)
         try RowStore.insert(40, into: b.store, &generator)
         let gone = try await b.push().value.client
@@ -251,41 +251,41 @@ struct AuthenticityTests {
         )
         let upload = try await b.supervisor.add(late).value
         #expect(upload.storedBytes < upload.bytes / 4, "a delta")
-        let hierarchy = world.hierarchy.document(world.document)
-        let hooks = DefaultHooks(backend: world.remote)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
+        let hooks = DefaultHooks(backend: fixture.remote)
         let newest = try #require(try await PublishedStores.list(hooks, hierarchy).published.max())
         // The upload appears after the other device has listed the uploads, while that device transfers its own.
-        let veiled = VeiledBackend(world.remote)
+        let veiled = VeiledBackend(fixture.remote)
         await veiled.hide([hierarchy.manifest(newest), hierarchy.upload(newest)])
         await veiled.showAllOnWrite()
-        let blind = try world.device("a", backend: veiled)
+        let blind = try fixture.device("a", backend: veiled)
         try RowStore.update(1, in: blind.store, &generator)
         _ = try await blind.push().value
-        let reader = try world.device("reader")
+        let reader = try fixture.device("reader")
         _ = try await reader.pull(from: gone).value
         #expect(try RowStore.rows(in: reader.store) == RowStore.rows(in: b.store))
     }
 
     @Test("a note on a removal that was acted upon and is put back has no effect")
     func formerRemoval() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         let client = try await b.pull().value.client
-        let note = "\(world.hierarchy.document(world.document).deletedClient(client))"
+        let note = "\(fixture.hierarchy.document(fixture.document).deletedClient(client))"
         func remove() async throws -> Data {
-            _ = try await a.remove(client, from: world.document).value
-            return try #require(try world.files()[note])
+            _ = try await a.remove(client, from: fixture.document).value
+            return try #require(try fixture.files()[note])
         }
         let former = try await remove()
         _ = try await b.pull().value
-        #expect(try world.files()[note] == nil)
+        #expect(try fixture.files()[note] == nil)
         for _ in 1...2 {
-            try world.put(former, at: note)
+            try fixture.put(former, at: note)
             try b.write("two")
             #expect(try await b.push().value.warnings.contains { $0.contains("put back") })
-            #expect(try world.files()[note] == nil)
+            #expect(try fixture.files()[note] == nil)
         }
         _ = try await remove()
         try b.write("three")
@@ -294,31 +294,31 @@ struct AuthenticityTests {
 
     @Test("a device without memory removes no client of an application whose registration is hidden")
     func removalWithoutRegistration() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         let client = try await b.pull().value.client
-        let admin = try world.device("admin")
-        let all = try world.files()
+        let admin = try fixture.device("admin")
+        let all = try fixture.files()
         let isKey = { (name: String) in name.hasSuffix("salt.ticdsync") || name.hasSuffix("test.ticdsync") }
         for keepsKeys in [true, false] {
             let shown = all.filter { !$0.key.hasSuffix("registration.plist") && (keepsKeys || !isKey($0.key)) }
             #expect(shown.count == all.count - (keepsKeys ? 1 : 3))
-            try world.restore(shown)
+            try fixture.restore(shown)
             #expect(await code { try await admin.remove(client).value } == .applicationIncomplete)
-            #expect(try world.files() == shown)
+            #expect(try fixture.files() == shown)
         }
     }
 
     @Test("a client that is removed from a document, but not from the application, has to replace its store")
     func removedFromDocument() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         let client = try await b.pull().value.client
-        _ = try await a.remove(client, from: world.document).value
+        _ = try await a.remove(client, from: fixture.document).value
         try b.write("two")
         #expect(await code { try await b.push().value } == .documentReplaced)
         _ = try await b.pull(overwrite: true).value
@@ -330,8 +330,8 @@ struct AuthenticityTests {
         "R4, R15: a removed client that registers again is asked for the password, after its keychain items are deleted"
     )
     func registersAgain() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         _ = try await a.register().value
         let client = try await b.register().value.client
         let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
@@ -340,10 +340,10 @@ struct AuthenticityTests {
         #expect(await code { try await b.register().value } == .deregistered)
         var refusing = b
         refusing.password = try Password.cheap("not the password")
-        let refused = refusing.registration(startsAnew: true)
+        let refused = refusing.registration(registersAgain: true)
         #expect(await code { try await b.supervisor.add(refused).value } == .wrongPassword)
         #expect(try await b.items().isEmpty, "they are deleted although the password is wrong")
-        let again = try await b.supervisor.add(b.registration(startsAnew: true)).value
+        let again = try await b.supervisor.add(b.registration(registersAgain: true)).value
         #expect(again.client != client)
     }
 }

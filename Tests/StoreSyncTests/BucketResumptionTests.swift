@@ -16,13 +16,13 @@ struct BucketResumptionTests {
     private struct Scene {
         /// The number of chunks in a part, which take a little more than the minimum part size if they're sealed.
         private let chunksInPart: Int
-        let deltas: DeltaWorld
+        let deltas: DeltaFixture
         private let configuration: S3Configuration
         private let transport: any HTTPSending
 
         init(_ server: S3Server, isSealed: Bool = true, parallelParts: Int = 1, isDisguised: Bool = false) async throws
         {
-            deltas = try DeltaWorld(isSealed: isSealed)
+            deltas = try DeltaFixture(isSealed: isSealed)
             let direct = try server.configuration()
             var configuration = isDisguised ? try server.disguisedConfiguration(prefix: direct.prefix) : direct
             // moto accepts small parts, the other servers don't.
@@ -37,11 +37,11 @@ struct BucketResumptionTests {
         /// Returns the device that pushes, as a new process that dies at a part.
         func pusher(dyingAt part: Int? = nil, partsInFlight: Int = 0) throws -> Device {
             let line = part.map { DyingTransport(transport, at: $0, partsInFlight: partsInFlight) }
-            return try deltas.world.device("a", backend: S3Backend(configuration, transport: line ?? transport))
+            return try deltas.fixture.device("a", backend: S3Backend(configuration, transport: line ?? transport))
         }
 
         func puller(_ name: String = "b") throws -> Device {
-            try deltas.world.device(name, backend: S3Backend(configuration, transport: transport))
+            try deltas.fixture.device(name, backend: S3Backend(configuration, transport: transport))
         }
 
         /// Creates the store.
@@ -67,7 +67,7 @@ struct BucketResumptionTests {
             let device = try pusher()
             _ = try await device.push().value
             try await deltas.expectPulled(puller(), is: device.store, comment)
-            if deltas.world.password != nil {
+            if deltas.fixture.password != nil {
                 try FileManager.default.removeItem(at: deltas.pushedBlocks(of: device))
             }
         }
@@ -127,12 +127,12 @@ struct RestartTests {
     )
     func everyEighth(server: SimulatedServer) async throws {
         #expect(!server.capabilities.contains(.resumableWrite))
-        let deltas = try DeltaWorld()
+        let deltas = try DeltaFixture()
         let place = InMemoryBackend(identity: "simulated:\(server)")
         func device(_ name: String, dyingAfter requests: Int? = nil) async throws -> Device {
             let backend = SimulatedBackend(server, place: place)
             if let requests { await backend.die(afterRequests: requests) }
-            return try deltas.world.device(name, backend: backend)
+            return try deltas.fixture.device(name, backend: backend)
         }
         func push(dyingAt eighth: Int, of requests: Int) async throws {
             // Not at the very end, where no request is left that could fail.
@@ -142,7 +142,7 @@ struct RestartTests {
         let store = ChunkedStore(url: try await device("a").store)
         try store.make(chunks: 4, version: 0)
         let counting = SimulatedBackend(server, place: place)
-        _ = try await deltas.world.device("a", backend: counting).push().value
+        _ = try await deltas.fixture.device("a", backend: counting).push().value
         let requests = await counting.requestCount
         var version = 0
         for (first, second) in kills {

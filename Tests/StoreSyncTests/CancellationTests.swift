@@ -9,10 +9,10 @@ import Testing
 
 @Suite("Cancelling an operation anywhere", .timeLimit(.minutes(60)))
 struct CancellationTests {
-    /// An operation that is cancelled, in a world that is prepared for it.
+    /// An operation that is cancelled, in a fixture that is prepared for it.
     struct Scenario: Sendable, CustomTestStringConvertible {
         var name: String
-        var prepare: @Sendable (World) async throws -> Void
+        var prepare: @Sendable (Fixture) async throws -> Void
         var act: @Sendable (Device) -> any OperationReference
         /// The notes in the store of "a" before the operation, and after an operation that wasn't cancelled.
         var before: Set<String>?
@@ -33,10 +33,10 @@ struct CancellationTests {
         ),
         Scenario(
             name: "pulling",
-            prepare: { world in
+            prepare: { fixture in
                 try await Simulation.run(seed: 0) { simulation in
                     let (a, b) = (
-                        try world.device("a", simulation: simulation), try world.device("b", simulation: simulation)
+                        try fixture.device("a", simulation: simulation), try fixture.device("b", simulation: simulation)
                     )
                     try b.write("one")
                     _ = try await b.push().value
@@ -70,11 +70,11 @@ struct CancellationTests {
     ///
     /// Returns whether the moment came before the end.
     private func run(_ scenario: Scenario, _ moment: Moment, seed: UInt64) async throws -> Bool {
-        let world = try World()
-        try await scenario.prepare(world)
+        let fixture = try Fixture()
+        try await scenario.prepare(fixture)
         let point = CancellationPoint(step: moment.step)
         let (state, wasCancelled) = try await Simulation.run(seed: seed, cancellingAt: point) { simulation in
-            let device = try world.device("a", simulation: simulation)
+            let device = try fixture.device("a", simulation: simulation)
             let handle = scenario.act(device)
             // Cancels the whole pipeline, as an interrupted command does.
             let cancel: @Sendable () -> Void = { device.supervisor.cancelAll() }
@@ -87,7 +87,7 @@ struct CancellationTests {
             point.disarm()
             return (handle.state, wasReported || point.wasReached)
         }
-        try await check(world, scenario, state, "\(scenario.name), \(moment), seed \(seed)", seed)
+        try await check(fixture, scenario, state, "\(scenario.name), \(moment), seed \(seed)", seed)
         return wasCancelled
     }
 
@@ -111,33 +111,33 @@ struct CancellationTests {
     }
 
     private func check(
-        _ world: World,
+        _ fixture: Fixture,
         _ scenario: Scenario,
         _ state: OperationState,
         _ comment: String,
         _ seed: UInt64
     ) async throws {
         #expect(state == .finished || state == .cancelled, "\(comment): \(state)")
-        #expect(try FileManager.default.contentsOfDirectory(atPath: world.temporary.path).isEmpty, "\(comment)")
-        let home = world.folder.appending(path: "a")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.temporary.path).isEmpty, "\(comment)")
+        let home = fixture.folder.appending(path: "a")
         let files = try FileManager.default.contentsOfDirectory(atPath: home.path).sorted()
         #expect(files.allSatisfy { ["state", "store.sqlite"].contains($0) }, "\(comment): \(files)")
         try await Simulation.run(seed: seed) { simulation in
-            let device = try world.device("a", simulation: simulation)
+            let device = try fixture.device("a", simulation: simulation)
             if let before = scenario.before, let after = scenario.after {
                 let notes = try device.notes()
                 #expect(notes == before || notes == after, "\(comment): \(notes)")
             }
             // A repair removes everything that is left, and the operation completes when it runs again.
-            let stagings = try FileManager.default.contentsOfDirectory(atPath: world.share.path)
-            if stagings.contains(world.application.rawValue) { _ = try await device.verify(repairs: true).value }
+            let stagings = try FileManager.default.contentsOfDirectory(atPath: fixture.share.path)
+            if stagings.contains(fixture.application.rawValue) { _ = try await device.verify(repairs: true).value }
             let again = scenario.act(device)
             try await device.supervisor.drain()
             #expect(again.state == .finished, "\(comment): \(String(describing: again.error))")
             let report = try await device.verify().value
             #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(comment): \(report)")
-            let left = try FileManager.default.contentsOfDirectory(atPath: world.share.path)
-            #expect(left == [world.application.rawValue], "\(comment): \(left)")
+            let left = try FileManager.default.contentsOfDirectory(atPath: fixture.share.path)
+            #expect(left == [fixture.application.rawValue], "\(comment): \(left)")
             if let after = scenario.after { #expect(try device.notes() == after, "\(comment)") }
         }
     }
@@ -170,10 +170,10 @@ struct CancellationTests {
         "F17: a password change that is cancelled anywhere ends as cancelled if nothing was changed, else finishes"
     )
     func passwordChange() async throws {
-        let world = try World(password: "correct horse")
-        _ = try await world.device("a").register().value
-        let path = ApplicationHierarchy(world.application).passwordTest
-        let url = world.share.appending(path: "\(path)")
+        let fixture = try Fixture(password: "correct horse")
+        _ = try await fixture.device("a").register().value
+        let path = ApplicationHierarchy(fixture.application).passwordTest
+        let url = fixture.share.appending(path: "\(path)")
         var endings: [OperationState: Int] = [:]
         var step = 0
         var wasReached = true
@@ -181,10 +181,10 @@ struct CancellationTests {
             let former = try Data(contentsOf: url)
             let point = CancellationPoint(step: step)
             let (state, version) = try await Simulation.run(seed: 1, cancellingAt: point) { [step] simulation in
-                let device = try world.device("a", simulation: simulation)
+                let device = try fixture.device("a", simulation: simulation)
                 let change = PasswordChangeOperation(
                     to: try Password.cheap("step \(step)"),
-                    of: world.application,
+                    of: fixture.application,
                     parameters: .interactive,
                     backend: device.backend,
                     state: device.state
@@ -193,7 +193,7 @@ struct CancellationTests {
                 point.arm { device.supervisor.cancelAll() }
                 try await device.supervisor.drain()
                 point.disarm()
-                let key = ApplicationKey(remote: device.backend.identity, application: world.application.rawValue)
+                let key = ApplicationKey(remote: device.backend.identity, application: fixture.application.rawValue)
                 return (handle.state, try device.state.pin(for: key)?.passwordVersion)
             }
             let present = try Data(contentsOf: url)
@@ -211,9 +211,9 @@ struct CancellationTests {
 
     @Test("F17 D1: a registration that is cancelled before any of its jobs keeps the promises of every operation")
     func registrationConforms() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let report = try await OperationConformance.check(seeds: 0..<2) { simulation in
-            try world.device(UUID().uuidString, backend: InMemoryBackend(), simulation: simulation).registration()
+            try fixture.device(UUID().uuidString, backend: InMemoryBackend(), simulation: simulation).registration()
         }
         #expect(report.endings[.failed] == nil && report.cancelledRuns > 50, "\(report)")
     }

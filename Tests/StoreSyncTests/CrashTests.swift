@@ -19,7 +19,7 @@ struct CrashTests {
         var name: String
         var capabilities: RemoteCapabilities?
         /// Prepares the state before the operation, without being observed.
-        var prepare: @Sendable (World) async throws -> Void
+        var prepare: @Sendable (Fixture) async throws -> Void
         /// The operation of the device "a" that dies, and that must complete when it runs again.
         var act: @Sendable (Device) async throws -> Void
         /// The notes that another device may pull from an image, where `nil` means that nothing is published.
@@ -52,8 +52,8 @@ struct CrashTests {
 
     private static let delta = Scenario(
         name: "a push of a delta, which removes an old delta and the whole copy that it builds on",
-        prepare: { world in
-            let a = try world.device("a")
+        prepare: { fixture in
+            let a = try fixture.device("a")
             var generator = SplitMix64(seed: 1)
             try RowStore.insert(30, into: a.store, &generator)
             for (note, rows) in [("one", 0), ("two", 0), ("", 30)] {
@@ -92,8 +92,8 @@ struct CrashTests {
         ),
         Scenario(
             name: "the first registration where the directory exists already",
-            prepare: { world in
-                try await world.remote.createDirectory(at: RemotePath(world.application.rawValue))
+            prepare: { fixture in
+                try await fixture.remote.createDirectory(at: RemotePath(fixture.application.rawValue))
             },
             act: { _ = try await $0.register().value },
             mayBePulled: [nil],
@@ -121,8 +121,8 @@ struct CrashTests {
         ),
         Scenario(
             name: "a later push, which removes an old generation",
-            prepare: { world in
-                let a = try world.device("a")
+            prepare: { fixture in
+                let a = try fixture.device("a")
                 for note in ["one", "two"] {
                     try a.write(note)
                     _ = try await a.push().value
@@ -137,9 +137,9 @@ struct CrashTests {
         ),
         Scenario(
             name: "the first pull on a new device",
-            prepare: { world in
-                try world.device("b").write("one")
-                _ = try await world.device("b").push().value
+            prepare: { fixture in
+                try fixture.device("b").write("one")
+                _ = try await fixture.device("b").push().value
             },
             act: { _ = try await $0.pull().value },
             mayBePulled: [one],
@@ -149,8 +149,8 @@ struct CrashTests {
         ),
         Scenario(
             name: "a pull that replaces a store",
-            prepare: { world in
-                let (a, b) = (try world.device("a"), try world.device("b"))
+            prepare: { fixture in
+                let (a, b) = (try fixture.device("a"), try fixture.device("b"))
                 try b.write("one")
                 _ = try await b.push().value
                 _ = try await a.pull().value
@@ -166,12 +166,12 @@ struct CrashTests {
         ),
         Scenario(
             name: "the registration and push of a document that was deleted",
-            prepare: { world in
-                let (a, b) = (try world.device("a"), try world.device("b"))
+            prepare: { fixture in
+                let (a, b) = (try fixture.device("a"), try fixture.device("b"))
                 try b.write("one")
                 _ = try await b.push().value
                 _ = try await a.pull().value
-                try await world.deleteDocument(by: b)
+                try await fixture.deleteDocument(by: b)
                 try FileManager.default.removeItem(at: a.store)
                 try a.write("one", "two")
             },
@@ -195,29 +195,29 @@ struct CrashTests {
         arguments: scenarios
     )
     func everyPoint(scenario: Scenario) async throws {
-        let world = try World(password: scenario.isSealed ? "correct horse" : nil)
-        try await scenario.prepare(world)
-        let images = try Images(of: world.folder)
-        try await scenario.act(world.device("a", capabilities: scenario.capabilities) { try images.take($0) })
+        let fixture = try Fixture(password: scenario.isSealed ? "correct horse" : nil)
+        try await scenario.prepare(fixture)
+        let images = try Images(of: fixture.folder)
+        try await scenario.act(fixture.device("a", capabilities: scenario.capabilities) { try images.take($0) })
         #expect(images.count >= scenario.leastPoints)
         print("crash points of \(scenario.testDescription): \(images.count)")
         for point in images.points {
             try images.restore(point)
-            try await look(at: world, scenario, "before the second run, died \(point.name)")
-            let a = try world.device("a", capabilities: scenario.capabilities) { _ in }
+            try await inspect(fixture, scenario, "before the second run, died \(point.name)")
+            let a = try fixture.device("a", capabilities: scenario.capabilities) { _ in }
             do {
                 try await scenario.act(a)
             } catch {
                 Issue.record("died \(point.name): the second run failed: \(error)")
                 continue
             }
-            try await checkEnd(of: world, a, scenario, "died \(point.name)")
+            try await checkEnd(of: fixture, a, scenario, "died \(point.name)")
         }
     }
 
     /// Checks what an uninvolved device finds.
-    func look(at world: World, _ scenario: Scenario, _ comment: String) async throws {
-        let spectator = try world.device("spectator")
+    func inspect(_ fixture: Fixture, _ scenario: Scenario, _ comment: String) async throws {
+        let spectator = try fixture.device("spectator")
         do {
             _ = try await spectator.pull().value
             let notes = try spectator.notes()
@@ -230,19 +230,19 @@ struct CrashTests {
         }
     }
 
-    private func checkEnd(of world: World, _ a: Device, _ scenario: Scenario, _ comment: String) async throws {
+    private func checkEnd(of fixture: Fixture, _ a: Device, _ scenario: Scenario, _ comment: String) async throws {
         _ = try await a.verify(repairs: true).value
         let report = try await a.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(comment): \(report)")
-        let shared = try FileManager.default.contentsOfDirectory(atPath: world.share.path)
-        #expect(shared == [world.application.rawValue], "\(comment): \(shared)")
+        let shared = try FileManager.default.contentsOfDirectory(atPath: fixture.share.path)
+        #expect(shared == [fixture.application.rawValue], "\(comment): \(shared)")
         let home = try FileManager.default.contentsOfDirectory(atPath: a.store.deletingLastPathComponent().path)
         #expect(!home.contains { $0.contains(".storesync-") }, "\(comment): \(home)")
         if let expected = scenario.inStoreAtEnd {
             #expect(try a.notes() == expected, "\(comment)")
         }
         guard let expected = scenario.pulledAtEnd else { return }
-        let latecomer = try world.device("latecomer")
+        let latecomer = try fixture.device("latecomer")
         _ = try await latecomer.pull().value
         #expect(try latecomer.notes() == expected, "\(comment)")
     }

@@ -57,9 +57,9 @@ struct FaultTests {
     func vanishing() async throws {
         for how in [SimulatedBackend.Disappearance.empty, .unreachable] {
             let place = InMemoryBackend()
-            let world = try World(place: place)
+            let fixture = try Fixture(place: place)
             let backend = SimulatedBackend(.aws, place: place)
-            let device = try world.device("a", backend: backend)
+            let device = try fixture.device("a", backend: backend)
             try device.write("one")
             _ = try await device.push().value
             try device.write("two")
@@ -76,7 +76,7 @@ struct FaultTests {
 
 /// One scenario on one kind of storage, with one seed.
 private struct FaultRun {
-    let world: World
+    let fixture: Fixture
     let scenario: CrashTests.Scenario
     let backend: SimulatedBackend
     let faults: FaultModel
@@ -90,7 +90,7 @@ private struct FaultRun {
         _ simulation: Simulation
     ) throws {
         let place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
-        world = try World(
+        fixture = try Fixture(
             password: scenario.isSealed ? "correct horse" : nil,
             place: place,
             simulation: simulation
@@ -114,11 +114,11 @@ private struct FaultRun {
 
     func dieAndRunAgain() async throws {
         var generator = generator
-        try await scenario.prepare(world)
+        try await scenario.prepare(fixture)
         await backend.set(faults)
         await backend.die(afterRequests: Int.random(in: 0..<scenario.leastPoints, using: &generator))
         _ = await outcome { _ in try await scenario.act(device()) }
-        try await CrashTests().look(at: world, scenario, comment)
+        try await CrashTests().inspect(fixture, scenario, comment)
         await backend.set(.none)
         await backend.revive()
         do {
@@ -130,12 +130,12 @@ private struct FaultRun {
         try await checkEnd()
     }
 
-    private func device() throws -> Device { try world.device("a", backend: backend) }
+    private func device() throws -> Device { try fixture.device("a", backend: backend) }
 
     /// Returns the code of the ``StoreSyncError`` that `body` throws, and records any other error as an issue.
-    private func outcome(of body: (World) async throws -> Void) async -> StoreSyncError.Code? {
+    private func outcome(of body: (Fixture) async throws -> Void) async -> StoreSyncError.Code? {
         do {
-            try await body(world)
+            try await body(fixture)
             return nil
         } catch let error as StoreSyncError {
             return error.code
@@ -152,7 +152,7 @@ private struct FaultRun {
         #expect(report.problems.isEmpty, "\(comment): \(report)")
         if let expected = scenario.inStoreAtEnd { #expect(try a.notes() == expected, "\(comment)") }
         guard let expected = scenario.pulledAtEnd else { return }
-        let latecomer = try world.device("latecomer")
+        let latecomer = try fixture.device("latecomer")
         _ = try await latecomer.pull().value
         #expect(try latecomer.notes() == expected, "\(comment)")
     }
@@ -160,7 +160,7 @@ private struct FaultRun {
 
 /// Two devices that push and pull in a random order, each over a connection with faults of its own.
 private struct FaultHistory {
-    let world: World
+    let fixture: Fixture
     let comment: String
     private let connections: [SimulatedBackend]
     private let server: SimulatedServer
@@ -168,7 +168,7 @@ private struct FaultHistory {
 
     init(_ server: SimulatedServer, _ seed: UInt64, _ simulation: Simulation) throws {
         let place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
-        world = try World(place: place, simulation: simulation)
+        fixture = try Fixture(place: place, simulation: simulation)
         connections = (0..<2).map {
             SimulatedBackend(server, seed: seed &* 2 &+ $0, place: place, clock: simulation.clock)
         }
@@ -178,7 +178,7 @@ private struct FaultHistory {
 
     func run() async throws {
         var generator = SplitMix64(seed: seed)
-        let devices = try zip(["a", "b"], connections).map { try world.device($0, backend: $1) }
+        let devices = try zip(["a", "b"], connections).map { try fixture.device($0, backend: $1) }
         for connection in connections { await connection.set(server.faults(0.03)) }
         /// The notes that each device has, and the notes that others may find: its last push, or a failed push since.
         var local: [Set<String>] = [[], []]
@@ -210,7 +210,7 @@ private struct FaultHistory {
         for connection in connections { await connection.set(.none) }
         for (client, published) in zip(clients, published) {
             guard let client else { continue }
-            let reader = try world.device("reader of \(client)")
+            let reader = try fixture.device("reader of \(client)")
             _ = try await reader.pull(from: client).value
             let notes = try reader.notes()
             #expect(published.contains(notes), "\(comment): \(notes), none of \(published)")

@@ -62,7 +62,7 @@ struct HidingStorageTests {
 
     /// The application, with the memories of two devices and the former content of its files.
     private final class Scene {
-        let world: World
+        let fixture: Fixture
         let template: InMemoryBackend
         let homes: URL
         var files: [(path: RemotePath, former: [UInt8], planted: [UInt8])] = []
@@ -70,9 +70,9 @@ struct HidingStorageTests {
 
         init() async throws {
             let place = InMemoryBackend()
-            world = try World(password: "correct horse battery staple", place: place)
-            homes = world.folder.appending(path: "homes")
-            let (a, b) = (try world.device("a"), try world.device("b"))
+            fixture = try Fixture(password: "correct horse battery staple", place: place)
+            homes = fixture.folder.appending(path: "homes")
+            let (a, b) = (try fixture.device("a"), try fixture.device("b"))
             var former: [RemotePath: [UInt8]] = [:]
             for note in ["one", "two", "three"] {
                 former = try await Self.files(in: place, .root)
@@ -92,7 +92,7 @@ struct HidingStorageTests {
             try FileManager.default.createDirectory(at: homes, withIntermediateDirectories: true)
             for name in ["a", "b"] {
                 try FileManager.default.copyItem(
-                    at: world.folder.appending(path: name),
+                    at: fixture.folder.appending(path: name),
                     to: homes.appending(path: name)
                 )
             }
@@ -114,10 +114,10 @@ struct HidingStorageTests {
 
         /// Returns a device with the memory that it had before any attack.
         func device(_ name: String, _ backend: any RemoteBackend) throws -> Device {
-            let home = world.folder.appending(path: name)
+            let home = fixture.folder.appending(path: name)
             try FileManager.default.removeItem(at: home)
             try FileManager.default.copyItem(at: homes.appending(path: name), to: home)
-            return try world.device(name, backend: backend)
+            return try fixture.device(name, backend: backend)
         }
 
         /// Runs a command while the storage attacks, and returns the number of requests that it sent.
@@ -156,8 +156,8 @@ struct HidingStorageTests {
             _ attack: AttackingBackend.Attack,
             _ comment: @autoclosure () -> String
         ) async throws {
-            let hierarchy = world.hierarchy
-            let document = hierarchy.document(world.document)
+            let hierarchy = fixture.hierarchy
+            let document = hierarchy.document(fixture.document)
             #expect(try await place.list(hierarchy.documents)?.count ?? 0 <= 1, "a second document: \(comment())")
             for path in [document.documentInfo, hierarchy.registration, hierarchy.passwordTest]
             where attack.keys.contains(path) == false {

@@ -29,9 +29,9 @@ struct HistoryTests {
 
     @Test("a device that pulls another's store after a divergence continues from it, and the other device follows")
     func resolution() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = InMemoryBackend()
-        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         try a.write("base")
         let clientA = try await a.push().value.client
         _ = try await b.pull().value
@@ -94,9 +94,9 @@ struct HistoryTests {
     }
 
     private static func run(_ steps: [Step], skew: TimeInterval) async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = InMemoryBackend()
-        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         var model = Model()
         for (index, step) in steps.enumerated() {
             let device = step.isOfA ? a : b
@@ -106,7 +106,7 @@ struct HistoryTests {
             }
             if step.pushes {
                 try await push(device, &model, steps)
-                if skew != 0 { try await shiftDates(backend, world, by: step.isOfA ? skew : -skew) }
+                if skew != 0 { try await shiftDates(backend, fixture, by: step.isOfA ? skew : -skew) }
             } else if !step.edits {
                 try await pull(device, &model, steps)
             }
@@ -147,18 +147,18 @@ struct HistoryTests {
     /// Rewrites the date in the newest manifest as a device with a wrong clock would have written it.
     private static func shiftDates(
         _ backend: InMemoryBackend,
-        _ world: World,
+        _ fixture: Fixture,
         by shift: TimeInterval
     ) async throws {
-        let hierarchy = ApplicationHierarchy(world.application).document(world.document)
+        let hierarchy = ApplicationHierarchy(fixture.application).document(fixture.document)
         let hooks = backend.wholeStoreDownloadHooks
         let published = try await PublishedStores.list(hooks, hierarchy).published
         let (manifests, unreadable) = try await PublishedStores.readManifests(
             published,
             hooks,
             hierarchy,
-            ApplicationSeal(application: world.application, key: nil),
-            DocumentIdentity(document: world.document, integrityKey: "")
+            ApplicationSeal(application: fixture.application, key: nil),
+            DocumentIdentity(document: fixture.document, integrityKey: "")
         )
         #expect(unreadable.isEmpty)
         for var manifest in manifests where abs(manifest.created.timeIntervalSinceNow) < 86_400 {

@@ -18,23 +18,25 @@ struct HostileGenerationTests {
 
     /// A document that `a` pushed and `b` pulled, with a forged upload of another client beside it.
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let a: Device
         let b: Device
         let stranger: RemoteIdentifier
 
         init() async throws {
-            world = try World()
-            (a, b) = (try world.device("a"), try world.device("b"))
+            fixture = try Fixture()
+            (a, b) = (try fixture.device("a"), try fixture.device("b"))
             stranger = try RemoteIdentifier("stranger")
             try a.write("one")
             _ = try await a.push().value
             _ = try await b.pull().value
         }
 
-        private var hierarchy: DocumentHierarchy { ApplicationHierarchy(world.application).document(world.document) }
+        private var hierarchy: DocumentHierarchy {
+            ApplicationHierarchy(fixture.application).document(fixture.document)
+        }
 
-        private func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
+        private func url(_ path: RemotePath) -> URL { fixture.share.appending(path: "\(path)") }
 
         /// Uploads the store of `a` once more, as another client, with `number` in one position.
         func forge(_ number: Int, in place: Place) async throws {
@@ -44,8 +46,8 @@ struct HostileGenerationTests {
                 published,
                 hooks,
                 hierarchy,
-                ApplicationSeal(application: world.application, key: nil),
-                DocumentIdentity(document: world.document, integrityKey: "")
+                ApplicationSeal(application: fixture.application, key: nil),
+                DocumentIdentity(document: fixture.document, integrityKey: "")
             ).manifests
             var manifest = try #require(manifests.first)
             let original = hierarchy.upload(manifest.name)

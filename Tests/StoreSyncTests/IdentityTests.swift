@@ -11,32 +11,32 @@ import Testing
 struct IdentityTests {
     @Test("a device and its clone become two clients if they push in turns, and nothing is overwritten")
     func turns() async throws {
-        let world = try World()
-        let original = try world.device("original")
+        let fixture = try Fixture()
+        let original = try fixture.device("original")
         try original.write("common")
         let client = try await original.push().value.client
-        let clone = try Self.clone(of: original, as: "clone", in: world)
+        let clone = try Self.clone(of: original, as: "clone", in: fixture)
         #expect(try clone.notes() == ["common"])
 
         try clone.write("of the clone")
         let second = try await clone.push().value
         #expect(second.client == client, "the clone can't know yet that it is a clone")
         #expect(second.divergedFrom.isEmpty)
-        let uploads = try Self.uploads(in: world)
+        let uploads = try Self.uploads(in: fixture)
 
         // The original finds an upload under its name that it never pushed.
         try original.write("of the original")
         let third = try await original.push().value
         #expect(third.client != client)
         #expect(third.divergedFrom == [client])
-        #expect(try Self.uploads(in: world).isSuperset(of: uploads), "another device's upload was removed")
+        #expect(try Self.uploads(in: fixture).isSuperset(of: uploads), "another device's upload was removed")
 
         // No other device has pushed under the clone's name since, so the clone keeps it. Both contents exist.
         try clone.write("again of the clone")
         let fourth = try await clone.push().value
         #expect(fourth.client == client)
         #expect(fourth.divergedFrom == [third.client])
-        let reader = try world.device("reader")
+        let reader = try fixture.device("reader")
         #expect(await code { try await reader.pull().value } == .diverged)
         _ = try await reader.pull(from: client, overwrite: true).value
         #expect(try reader.notes() == ["common", "of the clone", "again of the clone"])
@@ -58,11 +58,11 @@ struct IdentityTests {
 
     @Test("until its first push, a clone shares the original's name and disturbs no other device")
     func pullingClone() async throws {
-        let world = try World()
-        let original = try world.device("original")
+        let fixture = try Fixture()
+        let original = try fixture.device("original")
         try original.write("common")
         let client = try await original.push().value.client
-        let clone = try Self.clone(of: original, as: "clone", in: world)
+        let clone = try Self.clone(of: original, as: "clone", in: fixture)
         for round in 1...3 {
             try original.write("round \(round)")
             #expect(try await original.push().value.client == client)
@@ -87,12 +87,12 @@ struct IdentityTests {
     func atOnce() async throws {
         for seed in 0..<100 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
-                let world = try World()
+                let fixture = try Fixture()
                 let backend = InMemoryBackend()
-                let original = try world.device("original", backend: backend, simulation: simulation)
+                let original = try fixture.device("original", backend: backend, simulation: simulation)
                 try original.write("common")
                 let client = try await original.push().value.client
-                let clone = try Self.clone(of: original, as: "clone", in: world, backend, simulation)
+                let clone = try Self.clone(of: original, as: "clone", in: fixture, backend, simulation)
                 try original.write("of the original")
                 try clone.write("of the clone")
                 let handles = [original.push(), clone.push()]
@@ -105,7 +105,7 @@ struct IdentityTests {
                 let second = try await clone.push().value
                 #expect(first.client != second.client, "seed \(seed)")
                 #expect([first.client, second.client].contains { $0 != client }, "seed \(seed)")
-                let reader = try world.device("reader", backend: backend, simulation: simulation)
+                let reader = try fixture.device("reader", backend: backend, simulation: simulation)
                 #expect(await code { try await reader.pull().value } == .diverged, "seed \(seed)")
                 _ = try await reader.pull(from: first.client, overwrite: true).value
                 #expect(try reader.notes() == original.notes(), "seed \(seed)")
@@ -118,30 +118,30 @@ struct IdentityTests {
 
     @Test("a restored backup of the state doesn't overwrite uploads that were pushed since")
     func restoredBackup() async throws {
-        let world = try World()
-        let device = try world.device("device")
+        let fixture = try Fixture()
+        let device = try fixture.device("device")
         try device.write("one")
         let client = try await device.push().value.client
-        let backup = try Self.clone(of: device, as: "backup", in: world)
+        let backup = try Self.clone(of: device, as: "backup", in: fixture)
         try device.write("two")
         _ = try await device.push().value
-        let uploads = try Self.uploads(in: world)
+        let uploads = try Self.uploads(in: fixture)
         // The device is lost. Its backup, which doesn't know of the second push, continues.
         try backup.write("other")
         let push = try await backup.push().value
         #expect(push.client != client)
         #expect(push.divergedFrom == [client])
-        #expect(try Self.uploads(in: world).isSuperset(of: uploads))
+        #expect(try Self.uploads(in: fixture).isSuperset(of: uploads))
         _ = try await backup.pull(from: client).value
         #expect(try backup.notes() == ["one", "two"])
     }
 
     @Test("H6: a device that takes a new name keeps its description and user info")
     func keepsUserInfo() async throws {
-        let world = try World()
-        let original = try world.device("original")
+        let fixture = try Fixture()
+        let original = try fixture.device("original")
         let request = ApplicationRegistrationRequest(
-            application: world.application,
+            application: fixture.application,
             clientDescription: "original",
             userInfo: ["colour": .string("red")]
         )
@@ -152,7 +152,7 @@ struct IdentityTests {
         ).value
         try original.write("common")
         _ = try await original.push().value
-        let clone = try Self.clone(of: original, as: "clone", in: world)
+        let clone = try Self.clone(of: original, as: "clone", in: fixture)
         try original.write("more")
         _ = try await original.push().value
         try clone.write("other")
@@ -169,12 +169,12 @@ struct IdentityTests {
     static func clone(
         of device: Device,
         as name: String,
-        in world: World,
+        in fixture: Fixture,
         _ backend: (any RemoteBackend)? = nil,
         _ simulation: Simulation? = nil
     ) throws -> Device {
-        let home = world.folder.appending(path: device.name)
-        let copy = world.folder.appending(path: name)
+        let home = fixture.folder.appending(path: device.name)
+        let copy = fixture.folder.appending(path: name)
         try FileManager.default.copyItem(at: home, to: copy)
         let (path, newPath) = (try canonicalPath(device.store), try canonicalPath(copy.appending(path: "store.sqlite")))
         let queue = try DatabaseQueue(path: copy.appending(path: "state/state.sqlite").path)
@@ -190,7 +190,7 @@ struct IdentityTests {
             }
         }
         try queue.close()
-        return try world.device(name, backend: backend, simulation: simulation)
+        return try fixture.device(name, backend: backend, simulation: simulation)
     }
 
     private static func canonicalPath(_ url: URL) throws -> String { try LocalStore(url).path }
@@ -198,8 +198,8 @@ struct IdentityTests {
     private static func escaped(_ path: String) -> String { path.replacingOccurrences(of: "/", with: "\\/") }
 
     /// Returns the paths of all uploads' folders and manifests in the share.
-    private static func uploads(in world: World) throws -> Set<String> {
-        let stores = world.share.appending(path: "\(world.application)/Documents/\(world.document)/WholeStore")
+    private static func uploads(in fixture: Fixture) throws -> Set<String> {
+        let stores = fixture.share.appending(path: "\(fixture.application)/Documents/\(fixture.document)/WholeStore")
         return Set(try FileManager.default.subpathsOfDirectory(atPath: stores.path))
     }
 

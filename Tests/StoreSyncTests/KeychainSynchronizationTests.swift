@@ -13,7 +13,7 @@ import ThreadSupport
 struct KeychainSynchronizationTests {
     private static let password = "correct horse battery staple"
 
-    private static func world() throws -> World { try World(password: password) }
+    private static func fixture() throws -> Fixture { try Fixture(password: password) }
 
     private static func item(_ account: String) -> KeychainItem {
         KeychainItem(service: "canary-service", account: account, isSynchronizable: true)
@@ -21,11 +21,13 @@ struct KeychainSynchronizationTests {
 
     private static func query(_ account: String) -> KeychainQuery { KeychainQuery(item(account)) }
 
-    private static func hierarchy(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
+    private static func hierarchy(_ fixture: Fixture) -> ApplicationHierarchy {
+        ApplicationHierarchy(fixture.application)
+    }
 
     /// Returns the URL of a client's file in the shared folder.
-    private static func url(of registration: ApplicationRegistration, _ world: World) -> URL {
-        world.share.appending(path: "\(hierarchy(world).keychain(registration.client))")
+    private static func url(of registration: ApplicationRegistration, _ fixture: Fixture) -> URL {
+        fixture.share.appending(path: "\(hierarchy(fixture).keychain(registration.client))")
     }
 
     /// Synchronizes each device often enough that all devices know the same items.
@@ -40,10 +42,10 @@ struct KeychainSynchronizationTests {
 
     @Test("a file that the server mixes with its former version, as Apache may, is read again")
     func mixedVersions() async throws {
-        let world = try Self.world()
+        let fixture = try Self.fixture()
         let memory = InMemoryBackend()
         let mixing = MixingBackend(memory)
-        let (a, b) = (try world.device("a", backend: memory), try world.device("b", backend: mixing))
+        let (a, b) = (try fixture.device("a", backend: memory), try fixture.device("b", backend: mixing))
         try await Self.settle([a, b])
         for number in 1...3 {
             try await a.keychain().add(SecretBytes("\(number)"), as: Self.item("account \(number)"))
@@ -61,9 +63,9 @@ struct KeychainSynchronizationTests {
         arguments: [false, true]
     )
     func travels(isFolder: Bool) async throws {
-        let world = try Self.world()
+        let fixture = try Self.fixture()
         let backend: (any RemoteBackend)? = isFolder ? nil : InMemoryBackend()
-        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         try await a.keychain().add(SecretBytes("1"), as: Self.item("account"))
         try await b.keychain().add(SecretBytes("here"), as: KeychainItem(service: "s", account: "stays"))
         #expect(try await a.synchronizeKeychain().value.hasPublished)
@@ -84,8 +86,8 @@ struct KeychainSynchronizationTests {
 
     @Test("R4, R15: a blitz on one device removes nothing from the others, and their items come back")
     func blitz() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try await a.keychain().add(SecretBytes("1"), as: Self.item("account"))
         try await Self.settle([a, b])
         try await a.keychain().blitz(.everything)
@@ -97,13 +99,13 @@ struct KeychainSynchronizationTests {
     }
 
     @Test("R15: creating an application again empties the keychain on that device, and on no other")
-    func madeAnew() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+    func replaced() async throws {
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try await a.keychain().add(SecretBytes("1"), as: Self.item("account"))
         try await Self.settle([a, b])
-        try FileManager.default.removeItem(at: world.share.appending(path: world.application.rawValue))
-        _ = try await a.supervisor.add(a.registration(startsAnew: true)).value
+        try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
+        _ = try await a.supervisor.add(a.registration(registersAgain: true)).value
         #expect(try await a.items().isEmpty)
         #expect(try await !a.synchronizeKeychain().value.hasPublished)
         #expect(await code { try await b.synchronizeKeychain().value } == .deregistered)
@@ -118,12 +120,12 @@ struct KeychainSynchronizationTests {
         let factor = ProcessInfo.processInfo.environment["STORESYNC_SEEDS"].flatMap(Int.init) ?? 1
         for seed in 0..<UInt64(2 * max(1, factor)) {
             var generator = SplitMix64(seed: seed)
-            let world = try Self.world()
+            let fixture = try Self.fixture()
             let memory = InMemoryBackend()
             let bomb = Bomb()
             let devices = try (0..<4).map { index in
                 try isFolder
-                    ? world.device("\(index)", hook: bomb.tick) : world.device("\(index)", backend: memory)
+                    ? fixture.device("\(index)", hook: bomb.tick) : fixture.device("\(index)", backend: memory)
             }
             for step in 0..<40 {
                 let device = devices[Int.random(in: 0..<4, using: &generator)]
@@ -157,8 +159,8 @@ struct KeychainSynchronizationTests {
 
     @Test("D18: neither names nor secrets of items are anywhere on the remote")
     func canaries() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         for number in 0..<20 {
             try await a.keychain().add(
                 SecretBytes("canary-secret-\(number)"),
@@ -169,9 +171,9 @@ struct KeychainSynchronizationTests {
         try await Self.settle([a, b])
         #expect(try await b.items().count == 19)
         var files = 0
-        for name in try FileManager.default.subpathsOfDirectory(atPath: world.share.path) {
+        for name in try FileManager.default.subpathsOfDirectory(atPath: fixture.share.path) {
             #expect(!name.contains("canary") && !name.contains("TEAM"))
-            guard let data = FileManager.default.contents(atPath: world.share.appending(path: name).path) else {
+            guard let data = FileManager.default.contents(atPath: fixture.share.appending(path: name).path) else {
                 continue
             }
             files += 1
@@ -184,22 +186,22 @@ struct KeychainSynchronizationTests {
 
     @Test("in an application that isn't encrypted, items stay on the device with a warning, and the remote has none")
     func unencrypted() async throws {
-        let world = try World()
-        let device = try world.device("device")
+        let fixture = try Fixture()
+        let device = try fixture.device("device")
         #expect(try await device.synchronizeKeychain().value.warnings.isEmpty)
         try await device.keychain().add(SecretBytes("1"), as: Self.item("account"))
         let result = try await device.synchronizeKeychain().value
         #expect(!result.isEncrypted && !result.hasPublished)
         #expect(result.warnings == ["org.example.notes isn't encrypted, so its keychain's items stay on this device."])
         #expect(try await device.items() == ["account": "1"])
-        #expect(try await device.backend.status(of: Self.hierarchy(world).keychains) == nil)
+        #expect(try await device.backend.status(of: Self.hierarchy(fixture).keychains) == nil)
     }
 
     @Test("a keychain that never had a synchronizable item costs no request, and no file")
     func neverUsed() async throws {
-        let world = try Self.world()
+        let fixture = try Self.fixture()
         let requests = Locked(0)
-        let device = try world.device("device") { name in
+        let device = try fixture.device("device") { name in
             if !name.hasPrefix("after"), name.contains(" of ") || name.contains(" to ") {
                 requests.withLock { $0 += 1 }
             }
@@ -219,18 +221,18 @@ struct KeychainSynchronizationTests {
             #expect(requests.withLock { $0 } == registering)
         }
         let state = try FileManager.default.contentsOfDirectory(
-            atPath: world.folder.appending(path: "device/state").path
+            atPath: fixture.folder.appending(path: "device/state").path
         )
         #expect(state.contains("keychains"))
-        #expect(try await device.backend.status(of: Self.hierarchy(world).keychains) == nil)
+        #expect(try await device.backend.status(of: Self.hierarchy(fixture).keychains) == nil)
     }
 
     // MARK: Crashes
 
     @Test("F17 D1: a crash at any request or change of the device's memory loses no item, and the next run completes")
     func everyPoint() async throws {
-        let world = try Self.world()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Self.fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         for account in ["kept", "updated", "deleted"] {
             try await a.keychain().add(SecretBytes("1"), as: Self.item(account))
         }
@@ -240,15 +242,17 @@ struct KeychainSynchronizationTests {
         try await b.keychain().delete(Self.query("deleted"))
         try await b.keychain().add(SecretBytes("2"), as: Self.item("of b"))
         _ = try await b.synchronizeKeychain().value
-        let aside = world.folder.deletingLastPathComponent().appending(path: "\(world.folder.lastPathComponent)-aside")
-        try FileManager.default.copyItem(at: world.folder, to: aside)
+        let aside = fixture.folder.deletingLastPathComponent().appending(
+            path: "\(fixture.folder.lastPathComponent)-aside"
+        )
+        try FileManager.default.copyItem(at: fixture.folder, to: aside)
         defer { try? FileManager.default.removeItem(at: aside) }
         let bomb = Bomb()
         var point = 0
         while true {
-            try FileManager.default.removeItem(at: world.folder)
-            try FileManager.default.copyItem(at: aside, to: world.folder)
-            let dying = try world.device("a", hook: bomb.tick)
+            try FileManager.default.removeItem(at: fixture.folder)
+            try FileManager.default.copyItem(at: aside, to: fixture.folder)
+            let dying = try fixture.device("a", hook: bomb.tick)
             bomb.arm(point)
             let result = await dying.synchronizeKeychain().result
             guard bomb.disarm() else {
@@ -256,12 +260,12 @@ struct KeychainSynchronizationTests {
                 break
             }
             // The other device finds the former items or the new ones, and loses none of its own.
-            _ = try await world.device("b").synchronizeKeychain().value
-            let found = try await world.device("b").items()
+            _ = try await fixture.device("b").synchronizeKeychain().value
+            let found = try await fixture.device("b").items()
             #expect(found["kept"] == "1" && found["of b"] == "2" && found["deleted"] == nil, "point \(point)")
-            try await Self.settle([try world.device("a"), try world.device("b")], 2)
+            try await Self.settle([try fixture.device("a"), try fixture.device("b")], 2)
             for name in ["a", "b"] {
-                let items = try await world.device(name).items()
+                let items = try await fixture.device(name).items()
                 #expect(items == ["kept": "1", "updated": "2", "of a": "2", "of b": "2"], "\(name), point \(point)")
             }
             point += 1
@@ -274,7 +278,7 @@ struct KeychainSynchronizationTests {
 
     /// Two devices that both know "account", which the second has changed since the first read its file.
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let a: Device
         let b: Device
         /// The file of "b".
@@ -284,12 +288,12 @@ struct KeychainSynchronizationTests {
         let current: Data
 
         init() async throws {
-            world = try KeychainSynchronizationTests.world()
-            (a, b) = (try world.device("a"), try world.device("b"))
+            fixture = try KeychainSynchronizationTests.fixture()
+            (a, b) = (try fixture.device("a"), try fixture.device("b"))
             try await a.keychain().add(SecretBytes("1"), as: item("account"))
             try await a.keychain().add(SecretBytes("1"), as: item("deleted"))
             try await settle([a, b])
-            url = try await KeychainSynchronizationTests.url(of: b.register().value, world)
+            url = try await KeychainSynchronizationTests.url(of: b.register().value, fixture)
             former = try Data(contentsOf: url)
             try await b.keychain().update(query("account"), to: SecretBytes("2"))
             try await b.keychain().delete(query("deleted"))
@@ -302,12 +306,12 @@ struct KeychainSynchronizationTests {
     func badFiles() async throws {
         let scene = try await Scene()
         _ = try await scene.a.synchronizeKeychain().value
-        let own = try await Data(contentsOf: Self.url(of: scene.a.register().value, scene.world))
+        let own = try await Data(contentsOf: Self.url(of: scene.a.register().value, scene.fixture))
         let seal = try await scene.b.register().value.seal
         let other = EpochKey(master: MasterKey(), epoch: UUID())
         let orphan = EpochKey(master: try #require(seal.key).master, epoch: UUID())
         let context = SealedContext(
-            application: scene.world.application.rawValue,
+            application: scene.fixture.application.rawValue,
             role: "keychain",
             client: try await scene.b.register().value.client.rawValue
         )
@@ -327,7 +331,7 @@ struct KeychainSynchronizationTests {
             let report = try await scene.a.verify().value
             #expect(
                 report.problems.map(\.path) == [
-                    "\(Self.hierarchy(scene.world).keychains)/\(scene.url.lastPathComponent)"
+                    "\(Self.hierarchy(scene.fixture).keychains)/\(scene.url.lastPathComponent)"
                 ]
             )
         }
@@ -347,7 +351,7 @@ struct KeychainSynchronizationTests {
     func tooLarge() async throws {
         let scene = try await Scene()
         let handle = try FileHandle(forWritingTo: scene.url)
-        try handle.truncate(atOffset: UInt64(KeychainFile.mostSealedBytes) + 1)
+        try handle.truncate(atOffset: UInt64(KeychainFile.maximumSealedBytes) + 1)
         try handle.close()
         let warnings = try await scene.a.synchronizeKeychain().value.warnings
         #expect(warnings.count == 1 && warnings[0].contains("far too large"), "\(warnings)")
@@ -367,7 +371,7 @@ struct KeychainSynchronizationTests {
             if blitzes { try await scene.a.keychain().blitz(.everything) }
             if ownIsGone {
                 try FileManager.default.removeItem(
-                    at: try await Self.url(of: scene.a.register().value, scene.world)
+                    at: try await Self.url(of: scene.a.register().value, scene.fixture)
                 )
             }
             let result = try await scene.a.synchronizeKeychain().value
@@ -383,7 +387,7 @@ struct KeychainSynchronizationTests {
     @Test("if all files are put back to a former state, every device keeps its items and publishes them again")
     func allRolledBack() async throws {
         let scene = try await Scene()
-        let own = try await Self.url(of: scene.a.register().value, scene.world)
+        let own = try await Self.url(of: scene.a.register().value, scene.fixture)
         let former = try Data(contentsOf: own)
         _ = try await scene.a.synchronizeKeychain().value
         try former.write(to: own)
@@ -398,9 +402,9 @@ struct KeychainSynchronizationTests {
 
     @Test("a client's file that another process has written since it was read isn't replaced, and the error is busy")
     func conflict() async throws {
-        let world = try Self.world()
+        let fixture = try Self.fixture()
         let memory = InMemoryBackend()
-        let (a, b) = (try world.device("a", backend: memory), try world.device("b", backend: memory))
+        let (a, b) = (try fixture.device("a", backend: memory), try fixture.device("b", backend: memory))
         try await b.keychain().add(SecretBytes("1"), as: Self.item("account"))
         try await Self.settle([a, b])
         let registered = try await b.register().value
@@ -418,8 +422,8 @@ struct KeychainSynchronizationTests {
 
     @Test("of two concurrent synchronizations of one device's keychain, one succeeds and the other is busy")
     func twice() async throws {
-        let world = try Self.world()
-        let device = try world.device("device")
+        let fixture = try Self.fixture()
+        let device = try fixture.device("device")
         try await device.keychain().add(SecretBytes("1"), as: Self.item("account"))
         let registered = try await device.register().value
         let path = registered.hierarchy.keychain(registered.client)
@@ -436,14 +440,14 @@ struct KeychainSynchronizationTests {
 
     @Test("K9: an app's manager provides the keychain and synchronizes it, on each device")
     func managers() async throws {
-        let world = try Self.world()
+        let fixture = try Self.fixture()
         let delegate = Asker()
         let managers = try ["laptop", "desktop"].map { name in
             ApplicationSyncManager(
-                application: world.application,
+                application: fixture.application,
                 clientDescription: name,
-                backend: LocalFolderBackend(root: world.share),
-                state: try StateDirectory(url: world.folder.appending(path: name)),
+                backend: LocalFolderBackend(root: fixture.share),
+                state: try StateDirectory(url: fixture.folder.appending(path: name)),
                 delegate: delegate
             )
         }

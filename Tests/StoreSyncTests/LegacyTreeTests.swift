@@ -12,10 +12,10 @@ struct LegacyTreeTests {
 
     /// A tree as the Objective-C framework leaves it, with a store of two notes.
     private struct Tree {
-        let world: World
+        let fixture: Fixture
 
         init(deviceInfo: [UInt8]? = nil) throws {
-            world = try World()
+            fixture = try Fixture()
             let device =
                 deviceInfo
                 ?? Tree.plist([
@@ -59,7 +59,7 @@ struct LegacyTreeTests {
 
         var document: String { "Documents/notes" }
 
-        func url(_ path: String) -> URL { world.share.appending(path: "\(world.application)/\(path)") }
+        func url(_ path: String) -> URL { fixture.share.appending(path: "\(fixture.application)/\(path)") }
 
         func write(_ bytes: [UInt8], to path: String) throws {
             try FileManager.default.createDirectory(
@@ -71,10 +71,10 @@ struct LegacyTreeTests {
 
         /// Returns the content of every file, and `nil` for every directory.
         func contents() throws -> [String: Data?] {
-            let paths = try FileManager.default.subpathsOfDirectory(atPath: world.share.path)
+            let paths = try FileManager.default.subpathsOfDirectory(atPath: fixture.share.path)
             return Dictionary(
                 uniqueKeysWithValues: paths.map { path in
-                    (path, try? Data(contentsOf: world.share.appending(path: path)))
+                    (path, try? Data(contentsOf: fixture.share.appending(path: path)))
                 }
             )
         }
@@ -91,7 +91,7 @@ struct LegacyTreeTests {
     func listing() async throws {
         let tree = try Tree()
         let before = try tree.contents()
-        let status = try await tree.world.device("new").status().value
+        let status = try await tree.fixture.device("new").status().value
         #expect(status.isEncrypted == false)
         #expect(status.clients.map(\.description) == ["Old Mac"])
         #expect(status.clients.first?.userInfo == ["colour": .string("blue")])
@@ -108,12 +108,12 @@ struct LegacyTreeTests {
     func registering() async throws {
         let tree = try Tree()
         let before = try tree.contents()
-        let device = try tree.world.device("new")
+        let device = try tree.fixture.device("new")
         let registration = try await device.register().value
         #expect(!registration.didCreateApplication && !registration.isEncrypted)
         let after = try tree.contents()
         let added = Set(after.keys).subtracting(before.keys)
-        let root = "\(tree.world.application)/ClientDevices/\(registration.client)"
+        let root = "\(tree.fixture.application)/ClientDevices/\(registration.client)"
         #expect(added == [root, "\(root)/deviceInfo.plist"])
         for (path, content) in before { #expect(after[path] == content, "\(path)") }
         // The client is known from now on.
@@ -125,7 +125,7 @@ struct LegacyTreeTests {
     func downloadingAndPushing() async throws {
         let tree = try Tree()
         let before = try tree.contents()
-        let device = try tree.world.device("new")
+        let device = try tree.fixture.device("new")
         let pull = try await device.pull().value
         #expect(pull.from.rawValue == Self.client)
         #expect(pull.generation == 0)
@@ -136,7 +136,7 @@ struct LegacyTreeTests {
         let push = try await device.push().value
         let after = try tree.contents()
         for (path, content) in before { #expect(after[path] == content, "\(path)") }
-        let root = "\(tree.world.application)"
+        let root = "\(tree.fixture.application)"
         #expect(after["\(root)/Information/registration.plist"] == nil, "an old tree stays an old tree")
         for file in WholeStoreFile.allCases {
             #expect(after["\(root)/Documents/notes/WholeStore/\(push.client)/\(file.rawValue)"] != nil)
@@ -145,7 +145,7 @@ struct LegacyTreeTests {
         let keys = after.keys.filter { $0.hasPrefix("\(root)/Documents/notes/IntegrityKey/") }
         #expect(keys == ["\(root)/Documents/notes/IntegrityKey/\(Self.integrityKey)"])
 
-        let other = try tree.world.device("other")
+        let other = try tree.fixture.device("other")
         let second = try await other.pull().value
         #expect(second.from == push.client)
         #expect(
@@ -162,7 +162,7 @@ struct LegacyTreeTests {
     @Test("an integrity key that this device knows is kept when TICoreDataSync leaves a second one")
     func twoIntegrityKeys() async throws {
         let tree = try Tree()
-        let device = try tree.world.device("new")
+        let device = try tree.fixture.device("new")
         _ = try await device.pull().value
         // TICoreDataSync's registration isn't exclusive: two devices that register first at once leave two keys.
         try tree.write(Tree.plist([:]), to: "\(tree.document)/IntegrityKey/00000000-77D3-4F0C-8A55-5D0B7F1C9E33")
@@ -205,7 +205,7 @@ struct LegacyTreeTests {
             try tree.write(sealed, to: "Encryption/salt.ticdsync")
         }
         let before = try tree.contents()
-        let device = try tree.world.device("new")
+        let device = try tree.fixture.device("new")
         try device.write("secret")
         #expect(await code { try await device.register().value } == seal.code)
         #expect(await code { try await device.push().value } == seal.code)
@@ -216,7 +216,7 @@ struct LegacyTreeTests {
     @Test("a tree that gets a registration later deregisters the devices that knew it without one")
     func registeredLater() async throws {
         let tree = try Tree()
-        let device = try tree.world.device("new")
+        let device = try tree.fixture.device("new")
         _ = try await device.register().value
         try tree.write(RegistrationInfo.make(encrypted: false).xml, to: "Information/registration.plist")
         #expect(await code { try await device.register().value } == .deregistered)

@@ -64,7 +64,7 @@ private final class Answers: ApplicationSyncDelegate {
 struct NoSecretTests {
     @Test("D18: no description of a manager, operation or result, no log record and no file shows a secret")
     func values() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let text = "canary battery staple"
         let (password, second) = (try Password.cheap(text), try Password.cheap("canary for another time"))
         let log = InMemoryLogHandler()
@@ -75,22 +75,22 @@ struct NoSecretTests {
         }
         let configuration = OperationSupervisor.Configuration(
             logger: logger,
-            temporaryDirectory: world.temporary
+            temporaryDirectory: fixture.temporary
         )
-        let backend = LocalFolderBackend(root: world.share)
-        let state = try StateDirectory(url: world.folder.appending(path: "state"))
-        let store = world.folder.appending(path: "store.sqlite")
+        let backend = LocalFolderBackend(root: fixture.share)
+        let state = try StateDirectory(url: fixture.folder.appending(path: "state"))
+        let store = fixture.folder.appending(path: "store.sqlite")
         try Store.write(["one"], to: store)
         let answers = await Answers(password)
         let manager = ApplicationSyncManager(
-            application: world.application,
+            application: fixture.application,
             clientDescription: "laptop",
             backend: backend,
             state: state,
             supervisor: OperationSupervisor(configuration),
             delegate: answers
         )
-        let document = manager.document(world.document)
+        let document = manager.document(fixture.document)
         let registered = try await manager.register().value
         let key = try #require(registered.seal.key)
         let canaries = Canaries(
@@ -102,7 +102,7 @@ struct NoSecretTests {
         let request = WholeStoreDownloadRequest(url: store)
         let change = PasswordChangeOperation(
             to: second,
-            of: world.application,
+            of: fixture.application,
             parameters: .interactive,
             backend: backend,
             state: state
@@ -119,7 +119,7 @@ struct NoSecretTests {
         ]
         values.append(("version", try await manager.supervisor.add(change).value))
         values.append(("operation", manager.registration(mayCreate: true)))
-        values.append(("failure", try #require(await answers.failing(manager, world))))
+        values.append(("failure", try #require(await answers.failing(manager, fixture))))
         for (name, value) in values {
             let isShown = canaries.show(in: value)
             #expect(!isShown, "the \(name) shows a secret")
@@ -130,7 +130,7 @@ struct NoSecretTests {
             let isShown = canaries.show(in: "\(entry.message) \(entry.metadata)")
             #expect(!isShown, "a log record shows a secret")
         }
-        for (name, bytes) in try Self.files(below: world.folder) {
+        for (name, bytes) in try Self.files(below: fixture.folder) {
             for secret in [Data(text.utf8), Data(key.master.bytes.withBytes { Array($0) })] {
                 #expect(bytes.range(of: secret) == nil, "\(name) holds a secret")
             }
@@ -178,8 +178,8 @@ struct NoSecretTests {
 
 extension Answers {
     /// Returns the error that a manager gets whose delegate answers with a wrong password.
-    fileprivate func failing(_ manager: ApplicationSyncManager, _ world: World) async -> (any Error)? {
-        let state = try? StateDirectory(url: world.folder.appending(path: "other state"))
+    fileprivate func failing(_ manager: ApplicationSyncManager, _ fixture: Fixture) async -> (any Error)? {
+        let state = try? StateDirectory(url: fixture.folder.appending(path: "other state"))
         guard let state, let wrong = try? Password.cheap("canary, and wrong") else { return nil }
         let operation = StatusOperation(manager.application, backend: manager.backend, state: state) { question in
             guard question == .joiningEncrypted(passwordWasWrong: false) else {

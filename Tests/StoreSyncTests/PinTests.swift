@@ -9,33 +9,33 @@ import Testing
 struct PinTests {
     /// A share with a device whose store was pushed, and the paths of both.
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let device: Device
         let client: RemoteIdentifier
 
         init() async throws {
-            world = try World()
-            device = try world.device("device")
+            fixture = try Fixture()
+            device = try fixture.device("device")
             try device.write("one")
             client = try await device.push().value.client
         }
 
-        var root: URL { world.share.appending(path: world.application.rawValue) }
+        var root: URL { fixture.share.appending(path: fixture.application.rawValue) }
         var key: ApplicationKey {
-            ApplicationKey(remote: device.backend.identity, application: world.application.rawValue)
+            ApplicationKey(remote: device.backend.identity, application: fixture.application.rawValue)
         }
 
         func url(_ path: String) -> URL { root.appending(path: path) }
 
-        func register(anew: Bool = false) -> OperationHandle<ApplicationRegistration> {
-            device.supervisor.add(device.registration(startsAnew: anew))
+        func register(again: Bool = false) -> OperationHandle<ApplicationRegistration> {
+            device.supervisor.add(device.registration(registersAgain: again))
         }
 
         func contents() throws -> [String: Data?] {
-            let paths = try FileManager.default.subpathsOfDirectory(atPath: world.share.path)
+            let paths = try FileManager.default.subpathsOfDirectory(atPath: fixture.share.path)
             return Dictionary(
                 uniqueKeysWithValues: paths.map { path in
-                    (path, try? Data(contentsOf: world.share.appending(path: path)))
+                    (path, try? Data(contentsOf: fixture.share.appending(path: path)))
                 }
             )
         }
@@ -54,7 +54,7 @@ struct PinTests {
     @Test("a known application whose root is missing isn't created again")
     func rootVanished() async throws {
         let scene = try await Scene()
-        let aside = scene.world.folder.appending(path: "aside")
+        let aside = scene.fixture.folder.appending(path: "aside")
         try FileManager.default.moveItem(at: scene.root, to: aside)
         try await scene.expectRefused(.applicationMissing)
         #expect(try scene.contents().isEmpty)
@@ -82,12 +82,12 @@ struct PinTests {
         let scene = try await Scene()
         try Data(RegistrationInfo.make(encrypted: false).xml).write(to: scene.url("Information/registration.plist"))
         try await scene.expectRefused(.deregistered)
-        let anew = try await scene.register(anew: true).value
-        #expect(anew.client != scene.client)
-        #expect(try await scene.register().value.client == anew.client)
+        let again = try await scene.register(again: true).value
+        #expect(again.client != scene.client)
+        #expect(try await scene.register().value.client == again.client)
         let status = try await scene.device.status().value
-        #expect(status.client == anew.client.rawValue)
-        #expect(Set(status.clients.map(\.client)) == [scene.client, anew.client])
+        #expect(status.client == again.client.rawValue)
+        #expect(Set(status.clients.map(\.client)) == [scene.client, again.client])
     }
 
     @Test("H21, H23: a client that was removed from the application is told, and may start over as another client")
@@ -96,13 +96,13 @@ struct PinTests {
         try Data(DeviceInfo(client: scene.client.rawValue, description: "", userInfo: [:]).xml)
             .write(to: scene.url("Information/DeletedClients/\(scene.client).plist"))
         try await scene.expectRefused(.deregistered)
-        let anew = try await scene.register(anew: true).value
-        #expect(anew.client != scene.client)
+        let again = try await scene.register(again: true).value
+        #expect(again.client != scene.client)
         #expect(
             FileManager.default.fileExists(atPath: scene.url("Information/DeletedClients/\(scene.client).plist").path)
         )
         try scene.device.write("two")
-        #expect(try await scene.device.push().value.client == anew.client)
+        #expect(try await scene.device.push().value.client == again.client)
     }
 
     @Test("an application that turns encrypted is refused, not written to in plaintext", arguments: [true, false])
@@ -111,7 +111,7 @@ struct PinTests {
         let url = scene.url("Information/registration.plist")
         var info = try RegistrationInfo(
             Array(Data(contentsOf: url)),
-            at: ApplicationHierarchy(scene.world.application).registration
+            at: ApplicationHierarchy(scene.fixture.application).registration
         )
         info.encryption = RegistrationInfo.sealed
         if !keepsEpoch { info.epoch = UUID().uuidString }
@@ -119,8 +119,8 @@ struct PinTests {
         // No client creates an encrypted application without keys.
         try await scene.expectRefused(keepsEpoch ? .encryptionDowngraded : .deregistered)
         let before = try scene.contents()
-        #expect(await code { try await scene.register(anew: true).value } == .encryptionDowngraded)
-        let other = try scene.world.device("other")
+        #expect(await code { try await scene.register(again: true).value } == .encryptionDowngraded)
+        let other = try scene.fixture.device("other")
         #expect(await code { try await other.register().value } == .encryptionDowngraded)
         #expect(try scene.contents() == before)
     }
@@ -131,7 +131,7 @@ struct PinTests {
         let epoch = try scene.device.state.pin(for: scene.key)?.epoch
         try scene.device.state.setPin(ApplicationPin(encryption: "xchacha20", epoch: epoch), for: scene.key)
         try await scene.expectRefused(.encryptionDowngraded)
-        #expect(await code { try await scene.register(anew: true).value } == .encryptionDowngraded)
+        #expect(await code { try await scene.register(again: true).value } == .encryptionDowngraded)
         try FileManager.default.removeItem(at: scene.url("Information/registration.plist"))
         try await scene.expectRefused(.encryptionDowngraded)
     }
@@ -139,7 +139,7 @@ struct PinTests {
     @Test("H21, H22: a document that was deleted stays deleted unless the user asks to create it again")
     func documentDeleted() async throws {
         let scene = try await Scene()
-        let other = try scene.world.device("other")
+        let other = try scene.fixture.device("other")
         _ = try await other.pull().value
         let info = scene.url("Documents/notes/documentInfo.plist")
         let note = scene.url("Information/DeletedDocuments/notes.plist")
@@ -163,13 +163,13 @@ struct PinTests {
     @Test("H10, H22: if a document is created again, every other device must replace its store before it may push")
     func documentReplaced() async throws {
         let scene = try await Scene()
-        let other = try scene.world.device("other")
+        let other = try scene.fixture.device("other")
         let otherClient = try await other.pull().value.client
         let note = scene.url("Information/DeletedDocuments/notes.plist")
         try FileManager.default.copyItem(at: scene.url("Documents/notes/documentInfo.plist"), to: note)
         try FileManager.default.removeItem(at: scene.url("Documents/notes"))
 
-        let creator = try scene.world.device("creator")
+        let creator = try scene.fixture.device("creator")
         try creator.write("new")
         _ = try await creator.push(recreates: true).value
         #expect(!FileManager.default.fileExists(atPath: note.path))
@@ -199,9 +199,9 @@ struct PinTests {
     @Test("a device that saw a newer state notices that the storage was put back to an older one")
     func rollback() async throws {
         let scene = try await Scene()
-        let other = try scene.world.device("other")
+        let other = try scene.fixture.device("other")
         _ = try await other.pull().value
-        let backup = scene.world.folder.appending(path: "backup")
+        let backup = scene.fixture.folder.appending(path: "backup")
         try FileManager.default.copyItem(at: scene.root, to: backup)
         try scene.device.write("two")
         _ = try await scene.device.push().value
@@ -228,7 +228,7 @@ struct PinTests {
     @Test("a device without memory learns from other clients' manifests that a client's store was rolled back")
     func witnesses() async throws {
         let scene = try await Scene()
-        let other = try scene.world.device("other")
+        let other = try scene.fixture.device("other")
         try scene.device.write("two")
         _ = try await scene.device.push().value
         _ = try await other.pull().value
@@ -240,7 +240,7 @@ struct PinTests {
         {
             try FileManager.default.removeItem(at: stores.appending(path: name))
         }
-        let fresh = try scene.world.device("fresh")
+        let fresh = try scene.fixture.device("fresh")
         #expect(await code { try await fresh.pull(from: scene.client).value } == .rolledBack)
         #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
         _ = try await fresh.pull(from: scene.client, acceptRollback: true).value

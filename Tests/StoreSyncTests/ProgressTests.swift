@@ -50,8 +50,8 @@ struct ProgressTests {
 
     @Test("D7: rises evenly from start to end, for a push and a pull, in bytes of all files")
     func evenly() async throws {
-        let scene = try DeltaWorld()
-        let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
+        let scene = try DeltaFixture()
+        let (a, b) = (try scene.fixture.device("a"), try scene.fixture.device("b"))
         try Data().write(to: a.store)
         let handle = try FileHandle(forWritingTo: a.store)
         var generator = SplitMix64(seed: 1)

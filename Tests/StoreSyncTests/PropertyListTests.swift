@@ -103,17 +103,17 @@ struct PropertyListTests {
 
     @Test("a manifest cut anywhere or with a flipped bit in any byte is an error or unharmed, never a crash")
     func damagedManifest() throws {
-        let world = try World()
-        let hierarchy = ApplicationHierarchy(world.application).document(world.document)
-        let name = UploadName(client: world.document, generation: 3, upload: UUID().uuidString)
+        let fixture = try Fixture()
+        let hierarchy = ApplicationHierarchy(fixture.application).document(fixture.document)
+        let name = UploadName(client: fixture.document, generation: 3, upload: UUID().uuidString)
         let root = try #require(ContentRootFixture.root)
         var manifest = StoreManifest(
             name: name,
             created: Date(timeIntervalSince1970: 1_000_000_000),
             files: WholeStoreFile.allCases.map { .init(file: $0, size: 5, storedSize: 5, contentRoot: root) },
-            includes: [UploadName(client: world.document, generation: 2, upload: UUID().uuidString)]
+            includes: [UploadName(client: fixture.document, generation: 2, upload: UUID().uuidString)]
         )
-        manifest.otherHeads = [UploadName(client: world.application, generation: 1, upload: UUID().uuidString)]
+        manifest.otherHeads = [UploadName(client: fixture.application, generation: 1, upload: UUID().uuidString)]
         let bytes = manifest.xml
         let path = hierarchy.manifest(name)
         #expect(try StoreManifest(bytes, named: name, at: path) == manifest)

@@ -33,9 +33,9 @@ actor WordCount: Operation {
 struct ReadmeTests {
     @Test("its library example compiles and does what it says")
     func libraryExample() async throws {
-        let world = try World()
-        let (share, memory) = (world.share, world.folder.appending(path: "memory"))
-        let database = world.folder.appending(path: "notes.sqlite")
+        let fixture = try Fixture()
+        let (share, memory) = (fixture.share, fixture.folder.appending(path: "memory"))
+        let database = fixture.folder.appending(path: "notes.sqlite")
         try Store.write(["one"], to: database)
         let delegate = Asker()
         // README: library

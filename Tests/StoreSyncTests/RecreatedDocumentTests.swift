@@ -9,7 +9,7 @@ import Testing
 struct RecreatedDocumentTests {
     /// A document that was deleted and created again, and the files on the remote before and after.
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         /// The device that pushed the former document, twice.
         let former: Device
         /// The device that created the document again.
@@ -18,18 +18,18 @@ struct RecreatedDocumentTests {
         let after: [String: Data]
 
         init() async throws {
-            world = try World(password: "correct horse battery staple")
-            former = try world.device("former")
-            creator = try world.device("creator")
+            fixture = try Fixture(password: "correct horse battery staple")
+            former = try fixture.device("former")
+            creator = try fixture.device("creator")
             for note in ["old", "older"] {
                 try former.write(note)
                 _ = try await former.push().value
             }
-            before = try world.files()
-            try await world.deleteDocument(by: former)
+            before = try fixture.files()
+            try await fixture.deleteDocument(by: former)
             try creator.write("new")
             _ = try await creator.push(recreates: true).value
-            after = try world.files()
+            after = try fixture.files()
         }
 
         /// Puts the former document's uploads back, as uploads of `client` if it's given.
@@ -39,7 +39,7 @@ struct RecreatedDocumentTests {
                 var parts = name.split(separator: "/").map(String.init)
                 guard let place = parts.firstIndex(of: "WholeStore") else { continue }
                 if let client { parts[place + 1] = client.rawValue }
-                try world.put(bytes, at: parts.joined(separator: "/"))
+                try fixture.put(bytes, at: parts.joined(separator: "/"))
             }
             return uploads.count
         }
@@ -51,7 +51,7 @@ struct RecreatedDocumentTests {
         let client = try await scene.creator.register().value.client
         // Two uploads of three files and a manifest.
         #expect(try scene.putBackUploads(as: asCreators ? client : nil) == 8)
-        let fresh = try scene.world.device("fresh")
+        let fresh = try scene.fixture.device("fresh")
         let pulled = try await fresh.pull().value
         #expect(pulled.from == client && pulled.generation == 1)
         #expect(pulled.warnings.count == 2)
@@ -75,8 +75,8 @@ struct RecreatedDocumentTests {
         }
         let old = try #require(uploads(scene.before).first)
         let new = try #require(uploads(scene.after).first)
-        try scene.world.put(scene.before[old], at: new)
-        let fresh = try scene.world.device("fresh")
+        try scene.fixture.put(scene.before[old], at: new)
+        let fresh = try scene.fixture.device("fresh")
         _ = await code { try await fresh.pull().value }
         #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
     }
@@ -85,8 +85,8 @@ struct RecreatedDocumentTests {
     func documentPutBack() async throws {
         let scene = try await Scene()
         _ = try await scene.former.pull(overwrite: true).value
-        let after = try scene.world.files()
-        try scene.world.restore(scene.before)
+        let after = try scene.fixture.files()
+        try scene.fixture.restore(scene.before)
         try scene.former.write("mine")
         for _ in 1...2 {
             #expect(await code { try await scene.former.pull().value } == .rolledBack)
@@ -95,10 +95,10 @@ struct RecreatedDocumentTests {
             )
             #expect(await code { try await scene.former.push().value } == .rolledBack)
         }
-        #expect(try scene.world.files() == scene.before)
+        #expect(try scene.fixture.files() == scene.before)
         #expect(try scene.former.notes() == ["new", "mine"])
         // The devices have forgotten nothing: once the new document is restored, everything works again.
-        try scene.world.restore(after)
+        try scene.fixture.restore(after)
         _ = try await scene.former.push().value
         _ = try await scene.creator.pull().value
         #expect(try scene.creator.notes() == ["new", "mine"])
@@ -107,8 +107,8 @@ struct RecreatedDocumentTests {
     @Test("if only the former document's info is put back, its successor's files don't open, and nothing is lost")
     func infoPutBack() async throws {
         let scene = try await Scene()
-        let info = "\(scene.world.hierarchy.document(scene.world.document).documentInfo)"
-        try scene.world.put(scene.before[info], at: info)
+        let info = "\(scene.fixture.hierarchy.document(scene.fixture.document).documentInfo)"
+        try scene.fixture.put(scene.before[info], at: info)
         // This device knows only the former document, so the document is the same to it, but none of its files open.
         #expect(await code { try await scene.former.pull(overwrite: true).value } == .tampered)
         #expect(try scene.former.notes() == ["old", "older"])
@@ -116,7 +116,7 @@ struct RecreatedDocumentTests {
         #expect(try scene.creator.notes() == ["new"])
         let status = try await scene.former.status().value
         #expect(status.documents.map(\.stores.count) == [0])
-        try scene.world.put(scene.after[info], at: info)
+        try scene.fixture.put(scene.after[info], at: info)
         _ = try await scene.former.pull(overwrite: true).value
         #expect(try scene.former.notes() == ["new"])
         _ = try await scene.creator.pull(overwrite: true).value

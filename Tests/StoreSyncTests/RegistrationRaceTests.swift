@@ -19,9 +19,9 @@ struct RegistrationRaceTests {
 
         var testDescription: String { rawValue }
 
-        func backend(_ world: World, _ simulation: Simulation) -> any RemoteBackend {
+        func backend(_ fixture: Fixture, _ simulation: Simulation) -> any RemoteBackend {
             switch self {
-            case .folder: LocalFolderBackend(root: world.share, executor: simulation.executor)
+            case .folder: LocalFolderBackend(root: fixture.share, executor: simulation.executor)
             case .memory: InMemoryBackend()
             case .memoryWithoutDirectoryMoves:
                 InMemoryBackend(capabilities: .all.subtracting(.exclusiveDirectoryMove))
@@ -36,9 +36,9 @@ struct RegistrationRaceTests {
     func registeringFirst(_ place: Place) async throws {
         for seed in 0..<Self.rounds {
             try await Simulation.run(seed: seed) { simulation in
-                let world = try World()
-                let backend = place.backend(world, simulation)
-                let devices = try Self.devices(in: world, backend, simulation)
+                let fixture = try Fixture()
+                let backend = place.backend(fixture, simulation)
+                let devices = try Self.devices(in: fixture, backend, simulation)
                 let handles = devices.map { $0.register() }
                 var registrations: [ApplicationRegistration] = []
                 for handle in handles { registrations.append(try await handle.value) }
@@ -50,7 +50,7 @@ struct RegistrationRaceTests {
                 let documentHandles = devices.map { $0.registerDocument() }
                 var documents: [DocumentRegistration] = []
                 for handle in documentHandles { documents.append(try await handle.value) }
-                try await Self.checkDocument(documents, world, backend, seed)
+                try await Self.checkDocument(documents, fixture, backend, seed)
             }
         }
     }
@@ -62,9 +62,9 @@ struct RegistrationRaceTests {
     func pushingFirst(_ place: Place) async throws {
         for seed in 0..<40 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
-                let world = try World()
-                let backend = place.backend(world, simulation)
-                let devices = try Self.devices(in: world, backend, simulation)
+                let fixture = try Fixture()
+                let backend = place.backend(fixture, simulation)
+                let devices = try Self.devices(in: fixture, backend, simulation)
                 for device in devices { try device.write(device.name) }
                 let handles = devices.map { $0.push() }
                 var uploads: [(name: String, upload: WholeStoreUpload)] = []
@@ -77,7 +77,7 @@ struct RegistrationRaceTests {
                 }
                 #expect(Set(uploads.map(\.upload.client)).count == uploads.count && !uploads.isEmpty, "seed \(seed)")
                 // No store is lost, and none of several is taken for the newest.
-                let reader = try world.device("reader", backend: backend, simulation: simulation)
+                let reader = try fixture.device("reader", backend: backend, simulation: simulation)
                 if uploads.count > 1 {
                     #expect(await code { try await reader.pull().value } == .diverged, "seed \(seed)")
                 }
@@ -96,9 +96,9 @@ struct RegistrationRaceTests {
     func passwords(_ place: Place) async throws {
         for seed in 0..<5 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
-                let world = try World()
-                let backend = place.backend(world, simulation)
-                let devices = try Self.devices(in: world, backend, simulation)
+                let fixture = try Fixture()
+                let backend = place.backend(fixture, simulation)
+                let devices = try Self.devices(in: fixture, backend, simulation)
                 let passwords = try devices.map { try Password.cheap("password of \($0.name)") }
                 let handles = zip(devices, passwords).map { device, password in
                     // A device that is asked for another device's password tries all of them.
@@ -120,7 +120,7 @@ struct RegistrationRaceTests {
                 }
                 #expect(registrations.filter(\.didCreateApplication).count == 1, "seed \(seed)")
                 #expect(registrations.allSatisfy { $0.seal == registrations[0].seal && $0.isEncrypted }, "seed \(seed)")
-                let hierarchy = ApplicationHierarchy(world.application)
+                let hierarchy = ApplicationHierarchy(fixture.application)
                 for registration in registrations {
                     let path = hierarchy.deviceInfo(registration.client)
                     let bytes = try #require(try await backend.smallFile(at: path), "seed \(seed)")
@@ -128,7 +128,7 @@ struct RegistrationRaceTests {
                     let info = try DeviceInfo(registration.seal.open(bytes, as: role, at: path), at: path)
                     #expect(info.description == registration.clientDescription, "seed \(seed)")
                 }
-                #expect(try await backend.list(.root)?.map(\.name) == [world.application.rawValue], "seed \(seed)")
+                #expect(try await backend.list(.root)?.map(\.name) == [fixture.application.rawValue], "seed \(seed)")
             }
         }
     }
@@ -140,11 +140,11 @@ struct RegistrationRaceTests {
         for place in Place.allCases {
             for seed in 0..<40 as Range<UInt64> {
                 try await Simulation.run(seed: seed) { simulation in
-                    let world = try World()
-                    let backend = place.backend(world, simulation)
+                    let fixture = try Fixture()
+                    let backend = place.backend(fixture, simulation)
                     let (plain, sealed) = (
-                        try world.device("plain", backend: backend, simulation: simulation),
-                        try world.device("sealed", backend: backend, simulation: simulation)
+                        try fixture.device("plain", backend: backend, simulation: simulation),
+                        try fixture.device("sealed", backend: backend, simulation: simulation)
                     )
                     let password = try Password.cheap("correct horse")
                     let handles = [
@@ -155,7 +155,7 @@ struct RegistrationRaceTests {
                     for handle in handles { outcomes.append(await handle.result) }
                     let made = outcomes.compactMap { try? $0.get() }
                     #expect(made.count == 1, "\(place) seed \(seed)")
-                    let hierarchy = ApplicationHierarchy(world.application)
+                    let hierarchy = ApplicationHierarchy(fixture.application)
                     let bytes = try #require(try await backend.smallFile(at: hierarchy.registration))
                     let info = try RegistrationInfo(bytes, at: hierarchy.registration)
                     #expect(info.isEncrypted == made.first?.isEncrypted, "\(place) seed \(seed)")
@@ -167,11 +167,11 @@ struct RegistrationRaceTests {
     }
 
     private static func devices(
-        in world: World,
+        in fixture: Fixture,
         _ backend: any RemoteBackend,
         _ simulation: Simulation
     ) throws -> [Device] {
-        try (1...deviceCount).map { try world.device("device-\($0)", backend: backend, simulation: simulation) }
+        try (1...deviceCount).map { try fixture.device("device-\($0)", backend: backend, simulation: simulation) }
     }
 
     private static func checkApplication(
@@ -208,11 +208,11 @@ struct RegistrationRaceTests {
 
     private static func checkDocument(
         _ registrations: [DocumentRegistration],
-        _ world: World,
+        _ fixture: Fixture,
         _ backend: any RemoteBackend,
         _ seed: UInt64
     ) async throws {
-        let hierarchy = ApplicationHierarchy(world.application).document(world.document)
+        let hierarchy = ApplicationHierarchy(fixture.application).document(fixture.document)
         #expect(registrations.filter(\.didCreateDocument).count == 1, "seed \(seed)")
         #expect(Set(registrations.map(\.integrityKey)).count == 1, "seed \(seed)")
         #expect(!registrations.contains { $0.mustReplaceLocalStore }, "seed \(seed)")

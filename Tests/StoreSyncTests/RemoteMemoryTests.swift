@@ -46,13 +46,13 @@ struct RemoteMemoryTests {
     private static func plant(
         _ planted: Int,
         above: Bool,
-        in world: World,
+        in fixture: Fixture,
         _ near: InMemoryBackend
     ) async throws -> RemoteIdentifier {
-        let a = try world.device("a", backend: near)
+        let a = try fixture.device("a", backend: near)
         try a.write("one")
         let client = try await a.push().value.client
-        let hierarchy = world.hierarchy.document(world.document)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         // Below the real generation, 1, there is no free one, so these manifests have another client.
         let victim = above ? client : try RemoteIdentifier("planted")
         for generation in 2..<(planted + 2) {
@@ -63,31 +63,31 @@ struct RemoteMemoryTests {
     }
 
     private func counted(
-        _ world: World,
+        _ fixture: Fixture,
         _ near: InMemoryBackend,
         _ body: @escaping @Sendable (Device) async throws -> Void
     ) async throws -> ManifestCounter.Counts {
         let counter = ManifestCounter()
         try await Simulation.run(seed: 1) { simulation in
             let backend = CountingBackend(near, simulation.clock, counter)
-            try await body(world.device("b", backend: backend, simulation: simulation))
+            try await body(fixture.device("b", backend: backend, simulation: simulation))
         }
         return counter.counts.withLock { $0 }
     }
 
     @Test("of 3,000 manifests of a client 64 are read, 16 at a time, and the user is warned", arguments: [false, true])
     func manifests(isSealed: Bool) async throws {
-        let world = try World(password: isSealed ? "correct horse" : nil, isVolatile: false)
+        let fixture = try Fixture(password: isSealed ? "correct horse" : nil, isVolatile: false)
         let near = InMemoryBackend()
-        let client = try await Self.plant(3_000, above: false, in: world, near)
-        let counts = try await counted(world, near) { device in
+        let client = try await Self.plant(3_000, above: false, in: fixture, near)
+        let counts = try await counted(fixture, near) { device in
             let pulled = try await device.pull().value
             #expect(pulled.from == client)
             #expect(pulled.warnings.filter { $0.contains("There are 3000 manifests of client planted") }.count == 1)
         }
         #expect(counts.read == PublishedStores.manifestsRead + 1)
         #expect(counts.most == 16)
-        let pushed = try await counted(world, near) { device in
+        let pushed = try await counted(fixture, near) { device in
             try device.write("two")
             let warnings = try await device.push().value.warnings
             #expect(warnings.contains { $0.contains("There are 3000 manifests") })
@@ -97,10 +97,10 @@ struct RemoteMemoryTests {
 
     @Test("manifests planted above all of a client's own manifests hide these, and the error says so")
     func hidden() async throws {
-        let world = try World(isVolatile: false)
+        let fixture = try Fixture(isVolatile: false)
         let near = InMemoryBackend()
-        _ = try await Self.plant(100, above: true, in: world, near)
-        let counts = try await counted(world, near) { device in
+        _ = try await Self.plant(100, above: true, in: fixture, near)
+        let counts = try await counted(fixture, near) { device in
             #expect(await code { try await device.pull().value } == .tampered)
             #expect(!FileManager.default.fileExists(atPath: device.store.path))
         }
@@ -109,11 +109,11 @@ struct RemoteMemoryTests {
 
     @Test("status reads one manifest of each client, at most 128 at a time, for any number of clients and documents")
     func status() async throws {
-        let world = try World(isVolatile: false)
+        let fixture = try Fixture(isVolatile: false)
         let near = InMemoryBackend()
-        _ = try await Self.plant(0, above: false, in: world, near)
+        _ = try await Self.plant(0, above: false, in: fixture, near)
         for document in 0..<20 {
-            let hierarchy = world.hierarchy.document(try RemoteIdentifier("document-\(document)"))
+            let hierarchy = fixture.hierarchy.document(try RemoteIdentifier("document-\(document)"))
             for client in 0..<20 {
                 for generation in 1...2 {
                     let client = try RemoteIdentifier("client-\(client)")
@@ -122,7 +122,7 @@ struct RemoteMemoryTests {
                 }
             }
         }
-        let counts = try await counted(world, near) { device in
+        let counts = try await counted(fixture, near) { device in
             let status = try await device.status().value
             #expect(status.documents.count == 21)
         }

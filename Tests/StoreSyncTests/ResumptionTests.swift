@@ -16,16 +16,16 @@ struct ResumptionTests {
 
     /// Two devices with a connection each, and a store of some chunks on the first device.
     private struct Scene {
-        let deltas: DeltaWorld
+        let deltas: DeltaFixture
         let (a, b): (Device, Device)
         let (lineA, lineB): (CuttingBackend, CuttingBackend)
 
         init(chunks: Int = 8, isSealed: Bool = true) async throws {
-            deltas = try DeltaWorld(isSealed: isSealed)
-            let folder = LocalFolderBackend(root: deltas.world.share)
+            deltas = try DeltaFixture(isSealed: isSealed)
+            let folder = LocalFolderBackend(root: deltas.fixture.share)
             (lineA, lineB) = (CuttingBackend(folder), CuttingBackend(folder))
             (a, b) = (
-                try deltas.world.device("a", backend: lineA), try deltas.world.device("b", backend: lineB)
+                try deltas.fixture.device("a", backend: lineA), try deltas.fixture.device("b", backend: lineB)
             )
             try make(chunks)
         }
@@ -41,9 +41,9 @@ struct ResumptionTests {
             DocumentKey(
                 application: ApplicationKey(
                     remote: a.backend.identity,
-                    application: deltas.world.application.rawValue
+                    application: deltas.fixture.application.rawValue
                 ),
-                document: deltas.world.document.rawValue
+                document: deltas.fixture.document.rawValue
             )
         }
 
@@ -135,7 +135,7 @@ struct ResumptionTests {
 
         /// Returns the paths of complete and partial data files in the shared folder.
         func files() throws -> [String] {
-            let enumerator = try #require(FileManager.default.enumerator(atPath: deltas.world.share.path))
+            let enumerator = try #require(FileManager.default.enumerator(atPath: deltas.fixture.share.path))
             return enumerator.compactMap { $0 as? String }.filter { $0.hasSuffix(".ticdsync") || $0.hasSuffix(".tmp") }
         }
     }
@@ -269,8 +269,8 @@ struct ResumptionTests {
         await scene.lineB.cut(after: nil)
         let arrivals = try scene.arrivals()
         #expect(arrivals.count == 3)
-        let elsewhere = scene.deltas.world.folder.appending(path: "elsewhere")
-        try Data("somebody else's".utf8).write(to: elsewhere)
+        let elsewhere = scene.deltas.fixture.folder.appending(path: "elsewhere")
+        try Data("another program's".utf8).write(to: elsewhere)
         switch damage {
         case 0:
             // As if the device had died while it applied the deltas.
@@ -285,7 +285,7 @@ struct ResumptionTests {
             try FileManager.default.createSymbolicLink(at: arrivals[0], withDestinationURL: elsewhere)
         }
         _ = try await scene.b.pull().value
-        #expect(try Data(contentsOf: elsewhere) == Data("somebody else's".utf8))
+        #expect(try Data(contentsOf: elsewhere) == Data("another program's".utf8))
         let fetched = await scene.lineB.passedBytes
         #expect(damage == 0 ? fetched == 0 : fetched > 18 * Self.sealedChunk)
         try scene.expectPulled()
@@ -424,7 +424,7 @@ struct ResumptionTests {
         let scene = try await Scene(chunks: 4)
         try await scene.pushCutOff(after: 3 * Self.sealedChunk)
         for name in try scene.files() where name.hasSuffix(".tmp") {
-            try FileManager.default.removeItem(at: scene.deltas.world.share.appending(path: name))
+            try FileManager.default.removeItem(at: scene.deltas.fixture.share.appending(path: name))
         }
         #expect(try await scene.push() > 3 * Self.sealedChunk)
     }
@@ -458,7 +458,7 @@ struct ResumptionTests {
         try await scene.pushCutOff(after: 2 * Self.sealedChunk)
         // As if the file had got its final name, and the device had died before publication.
         let partial = try #require(try scene.files().first { $0.hasSuffix(".tmp") })
-        let url = scene.deltas.world.share.appending(path: partial)
+        let url = scene.deltas.fixture.share.appending(path: partial)
         let name = url.deletingLastPathComponent().appending(path: "WholeStore.ticdsync")
         try FileManager.default.moveItem(at: url, to: name)
         #expect(try await scene.push() > 2 * Self.sealedChunk)

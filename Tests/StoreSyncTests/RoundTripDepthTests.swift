@@ -75,12 +75,12 @@ actor DistantBackend: RemoteBackend {
 struct RoundTripDepthTests {
     /// Returns the length of the longest chain of requests that waited for each other while `body` ran.
     private func depth(
-        of world: World,
+        of fixture: Fixture,
         _ name: String,
         _ near: InMemoryBackend,
         _ body: @escaping @Sendable (Device) async throws -> Void
     ) async throws -> Int64 {
-        try await world.depth(of: name) {
+        try await fixture.depth(of: name) {
             DistantBackend(near, $0)
         } _: {
             try await body($0)
@@ -93,18 +93,18 @@ struct RoundTripDepthTests {
         [false, true]
     )
     func limits(capabilities: RemoteCapabilities, isSealed: Bool) async throws {
-        let world = try World(password: isSealed ? "correct horse" : nil)
+        let fixture = try Fixture(password: isSealed ? "correct horse" : nil)
         let near = InMemoryBackend(capabilities: capabilities)
-        let first = try await depth(of: world, "a", near) { _ = try await $0.register().value }
+        let first = try await depth(of: fixture, "a", near) { _ = try await $0.register().value }
         #expect(first <= 6)
-        let known = try await depth(of: world, "a", near) { _ = try await $0.register().value }
+        let known = try await depth(of: fixture, "a", near) { _ = try await $0.register().value }
         #expect(known <= 2)
-        try world.device("a", backend: near).write("one")
-        let push = try await depth(of: world, "a", near) { _ = try await $0.push().value }
-        try world.device("a", backend: near).write("two")
-        let again = try await depth(of: world, "a", near) { _ = try await $0.push().value }
-        try world.device("b", backend: near).write("other")
-        let pull = try await depth(of: world, "c", near) { _ = try await $0.pull().value }
+        try fixture.device("a", backend: near).write("one")
+        let push = try await depth(of: fixture, "a", near) { _ = try await $0.push().value }
+        try fixture.device("a", backend: near).write("two")
+        let again = try await depth(of: fixture, "a", near) { _ = try await $0.push().value }
+        try fixture.device("b", backend: near).write("other")
+        let pull = try await depth(of: fixture, "c", near) { _ = try await $0.pull().value }
         #expect(push <= 12)
         // Six up to the commit. After it the fixed names are refreshed, the store before the applied sets.
         #expect(again <= (isSealed ? 6 : 6 + 2))
@@ -113,14 +113,14 @@ struct RoundTripDepthTests {
 
     @Test("a push of a delta is no deeper than a push of a whole copy")
     func delta() async throws {
-        let world = try World(password: "correct horse")
+        let fixture = try Fixture(password: "correct horse")
         let near = InMemoryBackend(capabilities: .all)
         var generator = SplitMix64(seed: 1)
-        try RowStore.insert(30, into: world.device("a", backend: near).store, &generator)
-        _ = try await depth(of: world, "a", near) { _ = try await $0.push().value }
+        try RowStore.insert(30, into: fixture.device("a", backend: near).store, &generator)
+        _ = try await depth(of: fixture, "a", near) { _ = try await $0.push().value }
         for _ in 0..<3 {
-            try RowStore.update(1, in: world.device("a", backend: near).store, &generator)
-            let again = try await depth(of: world, "a", near) { device in
+            try RowStore.update(1, in: fixture.device("a", backend: near).store, &generator)
+            let again = try await depth(of: fixture, "a", near) { device in
                 let upload = try await device.push().value
                 #expect(upload.storedBytes < upload.bytes / 4)
             }
@@ -131,10 +131,10 @@ struct RoundTripDepthTests {
 
     @Test("a push by an unregistered device to an empty remote stays within its limit")
     func everythingNew() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let near = InMemoryBackend(capabilities: .all)
-        try world.device("a", backend: near).write("one")
-        let push = try await depth(of: world, "a", near) { _ = try await $0.push().value }
+        try fixture.device("a", backend: near).write("one")
+        let push = try await depth(of: fixture, "a", near) { _ = try await $0.push().value }
         #expect(push <= 16)
     }
 
@@ -142,12 +142,12 @@ struct RoundTripDepthTests {
         "synchronizing keychain items makes a push no deeper, and costs no round trip if there are none"
     )
     func keychain() async throws {
-        let world = try World(password: "correct horse")
+        let fixture = try Fixture(password: "correct horse")
         let near = InMemoryBackend(capabilities: .all)
-        let (a, b) = (try world.device("a", backend: near), try world.device("b", backend: near))
+        let (a, b) = (try fixture.device("a", backend: near), try fixture.device("b", backend: near))
         try a.write("one")
         _ = try await a.push().value
-        let unused = try await depth(of: world, "a", near) { _ = try await $0.synchronizeKeychain().value }
+        let unused = try await depth(of: fixture, "a", near) { _ = try await $0.synchronizeKeychain().value }
         #expect(unused <= 2)
         for device in [a, b] {
             let item = KeychainItem(service: "service", account: device.name, isSynchronizable: true)
@@ -155,7 +155,7 @@ struct RoundTripDepthTests {
         }
         #expect(try await b.synchronizeKeychain().value.hasPublished)
         try a.write("two")
-        let push = try await depth(of: world, "a", near) { device in
+        let push = try await depth(of: fixture, "a", near) { device in
             let asker = Asker()
             let manager = ApplicationSyncManager(
                 application: device.application,
@@ -179,21 +179,21 @@ struct RoundTripDepthTests {
 
     @Test("the status of 100 documents is four round trips deep")
     func status() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let near = InMemoryBackend()
         try await Simulation.run(seed: 2) { simulation in
-            let device = try world.device("a", backend: near, simulation: simulation)
+            let device = try fixture.device("a", backend: near, simulation: simulation)
             try device.write("one")
             let upload = try await device.push().value
             #expect(upload.generation == 1)
-            let documents = ApplicationHierarchy(world.application).documents
-            let template = documents.appending(world.document)
+            let documents = ApplicationHierarchy(fixture.application).documents
+            let template = documents.appending(fixture.document)
             for number in 0..<99 {
                 let copy = try documents.appending("document-\(number)")
                 try await Self.copy(near, template, to: copy)
             }
         }
-        let status = try await depth(of: world, "a", near) { device in
+        let status = try await depth(of: fixture, "a", near) { device in
             let status = try await device.status().value
             #expect(status.documents.count == 100)
             #expect(status.documents.allSatisfy { $0.stores.count == 1 })

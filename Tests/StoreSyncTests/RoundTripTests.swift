@@ -9,9 +9,9 @@ import Testing
 struct RoundTripTests {
     @Test("what one device pushes, another pulls, and back", arguments: [true, false])
     func thereAndBack(inMemory: Bool) async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let memory: InMemoryBackend? = inMemory ? InMemoryBackend() : nil
-        let (a, b) = (try world.device("a", backend: memory), try world.device("b", backend: memory))
+        let (a, b) = (try fixture.device("a", backend: memory), try fixture.device("b", backend: memory))
         try a.write("one", "two")
         let first = try await a.push().value
         #expect(first.generation == 1)
@@ -28,8 +28,8 @@ struct RoundTripTests {
 
     @Test("an unchanged store keeps its generation, on the device that pushed it and the device that pulled it")
     func unchanged() async throws {
-        let world = try World()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         _ = try await b.pull().value

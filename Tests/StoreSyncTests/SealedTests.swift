@@ -11,14 +11,14 @@ import ThreadSupport
 struct SealedTests {
     private static let password = "correct horse battery staple"
 
-    private func hierarchy(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
+    private func hierarchy(_ fixture: Fixture) -> ApplicationHierarchy { ApplicationHierarchy(fixture.application) }
 
     // MARK: Pushing and pulling
 
     @Test("D18: what is pushed on one device is pulled on another, and the storage can read nothing of it")
     func roundTrip() async throws {
-        let world = try World(password: Self.password)
-        let (a, b) = (try world.device("canary-laptop"), try world.device("canary-desktop"))
+        let fixture = try Fixture(password: Self.password)
+        let (a, b) = (try fixture.device("canary-laptop"), try fixture.device("canary-desktop"))
         try a.write("canary-note")
         let pushed = try await a.push().value
         #expect(pushed.isEncrypted)
@@ -37,7 +37,7 @@ struct SealedTests {
         #expect(status.documents.map(\.description) == ["store.sqlite"])
         let report = try await b.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
-        for (name, bytes) in try world.files() {
+        for (name, bytes) in try fixture.files() {
             for canary in ["canary", "store.sqlite", "SQLite format", "kTICDS", Self.password] {
                 #expect(bytes.range(of: Data(canary.utf8)) == nil, "\(canary) in \(name)")
             }
@@ -46,12 +46,12 @@ struct SealedTests {
 
     @Test("R12, R37, F5: after a wrong password the question is repeated and says so, as often as it's answered")
     func wrongPassword() async throws {
-        let world = try World(password: Self.password)
-        _ = try await world.device("first").register().value
-        let before = try world.files()
+        let fixture = try Fixture(password: Self.password)
+        _ = try await fixture.device("first").register().value
+        let before = try fixture.files()
         let questions = Locked<[EncryptionQuestion]>([])
         let answers = try ["wrong", "Wrong", Self.password].map { try Password.cheap($0) }
-        let device = try world.device("second")
+        let device = try fixture.device("second")
         let registration = device.registration { question in
             let count = questions.withLock { questions in
                 questions.append(question)
@@ -66,9 +66,9 @@ struct SealedTests {
                 == [false, true, true].map { EncryptionQuestion.joiningEncrypted(passwordWasWrong: $0) }
         )
         // The third device doesn't know the password. It's refused, and nothing is written.
-        let after = try world.files()
+        let after = try fixture.files()
         #expect(after.count == before.count + 1)
-        let stranger = try world.device("stranger")
+        let stranger = try fixture.device("stranger")
         let refused = stranger.registration { question in
             guard question == .joiningEncrypted(passwordWasWrong: false) else { throw CancellationError() }
             return .encrypted(answers[0])
@@ -76,13 +76,13 @@ struct SealedTests {
         await #expect(throws: CancellationError.self) { try await stranger.supervisor.add(refused).value }
         let unencrypted = stranger.registration { _ in .unencrypted }
         #expect(await code { try await stranger.supervisor.add(unencrypted).value } == .encryptionMismatch)
-        #expect(try world.files() == after)
+        #expect(try fixture.files() == after)
     }
 
     @Test("R38: a device that has the keys is asked nothing, and refuses a key file that isn't its application's")
     func keysAreKept() async throws {
-        let world = try World(password: Self.password)
-        let device = try world.device("device")
+        let fixture = try Fixture(password: Self.password)
+        let device = try fixture.device("device")
         _ = try await device.register().value
         let silent = device.registration { question in
             Issue.record("asked \(question)")
@@ -90,8 +90,8 @@ struct SealedTests {
         }
         _ = try await device.supervisor.add(silent).value
         // The same password and epoch, but another key.
-        let path = world.url(hierarchy(world).passwordTest)
-        let registration = try Data(contentsOf: world.url(hierarchy(world).registration))
+        let path = fixture.url(hierarchy(fixture).passwordTest)
+        let registration = try Data(contentsOf: fixture.url(hierarchy(fixture).registration))
         let other = try await KeyFile.create(
             wrapping: MasterKey(),
             with: try Password.cheap(Self.password),
@@ -100,9 +100,9 @@ struct SealedTests {
             parameters: .interactive
         )
         try Data(other.bytes).write(to: path)
-        let before = try world.files()
+        let before = try fixture.files()
         #expect(await code { try await device.register().value } == .tampered)
-        #expect(try world.files() == before)
+        #expect(try fixture.files() == before)
     }
 
     // MARK: The password is changed
@@ -111,30 +111,30 @@ struct SealedTests {
         "a password change writes only one file, devices with keys continue, and the old password and file are refused"
     )
     func passwordChange() async throws {
-        let world = try World(password: Self.password)
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture(password: Self.password)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
         _ = try await b.pull().value
-        let documents = world.url(hierarchy(world).documents)
+        let documents = fixture.url(hierarchy(fixture).documents)
         for number in 0..<200 {
             try FileManager.default.copyItem(
-                at: documents.appending(path: world.document.rawValue),
+                at: documents.appending(path: fixture.document.rawValue),
                 to: documents.appending(path: "copy-\(number)")
             )
         }
-        let before = try world.files()
+        let before = try fixture.files()
         #expect(before.count > 1_000)
         let change = PasswordChangeOperation(
             to: try Password.cheap("another one"),
-            of: world.application,
+            of: fixture.application,
             parameters: .interactive,
             backend: a.backend,
             state: a.state
         )
         #expect(try await a.supervisor.add(change).value == 2)
-        let after = try world.files()
-        let test = "\(hierarchy(world).passwordTest)"
+        let after = try fixture.files()
+        let test = "\(hierarchy(fixture).passwordTest)"
         #expect(Set(after.keys) == Set(before.keys))
         #expect(after.filter { before[$0.key] != $0.value }.map(\.key) == [test])
         // A device that has the keys continues.
@@ -143,22 +143,22 @@ struct SealedTests {
         _ = try await a.pull().value
         #expect(try a.notes() == ["one", "two"])
         // A new device needs the new password.
-        let new = try world.device("new")
+        let new = try fixture.device("new")
         #expect(await code { try await new.register().value } == .wrongPassword)
         // The former file is put back: a device that has seen the newer file isn't deceived.
-        try #require(before[test]).write(to: world.url(hierarchy(world).passwordTest))
+        try #require(before[test]).write(to: fixture.url(hierarchy(fixture).passwordTest))
         #expect(await code { try await a.register().value } == .rolledBack)
         #expect(await code { try await b.register().value } == .rolledBack)
     }
 
     @Test("the password of an application that isn't encrypted, or doesn't exist, can't be changed")
     func passwordChangeRefused() async throws {
-        let world = try World()
-        let device = try world.device("device")
+        let fixture = try Fixture()
+        let device = try fixture.device("device")
         func change() async throws -> Int {
             let operation = PasswordChangeOperation(
                 to: try Password.cheap("new"),
-                of: world.application,
+                of: fixture.application,
                 backend: device.backend,
                 state: device.state
             )
@@ -171,12 +171,12 @@ struct SealedTests {
 
     @Test("a device that has seen a newer state refuses a remote that was put back, until the user accepts it")
     func putBack() async throws {
-        let world = try World(password: Self.password)
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture(password: Self.password)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         _ = try await a.push().value
-        let root = world.share.appending(path: world.application.rawValue)
-        let former = world.folder.appending(path: "former")
+        let root = fixture.share.appending(path: fixture.application.rawValue)
+        let former = fixture.folder.appending(path: "former")
         try FileManager.default.copyItem(at: root, to: former)
         try a.write("two")
         _ = try await a.push().value
@@ -197,9 +197,9 @@ struct SealedTests {
 
         var testDescription: String { rawValue }
 
-        func apply(_ world: World) throws {
-            let hierarchy = ApplicationHierarchy(world.application)
-            func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
+        func apply(_ fixture: Fixture) throws {
+            let hierarchy = ApplicationHierarchy(fixture.application)
+            func url(_ path: RemotePath) -> URL { fixture.share.appending(path: "\(path)") }
             func remove(_ paths: RemotePath...) throws {
                 for path in paths { try FileManager.default.removeItem(at: url(path)) }
             }
@@ -247,12 +247,12 @@ struct SealedTests {
         arguments: Attack.allCases
     )
     func attack(_ attack: Attack) async throws {
-        let world = try World(password: Self.password)
-        let device = try world.device("device")
+        let fixture = try Fixture(password: Self.password)
+        let device = try fixture.device("device")
         try device.write("canary")
         _ = try await device.push().value
-        try attack.apply(world)
-        let before = try world.files()
+        try attack.apply(fixture)
+        let before = try fixture.files()
         try device.write("more")
         for operation in 0..<3 {
             let code = await code {
@@ -265,44 +265,44 @@ struct SealedTests {
             }
             #expect(code == attack.known, "operation \(operation)")
         }
-        #expect(try world.files() == before)
-        let fresh = try world.device("fresh")
+        #expect(try fixture.files() == before)
+        let fresh = try fixture.device("fresh")
         if let expected = attack.fresh {
             #expect(await code { try await fresh.register().value } == expected)
-            #expect(try world.files() == before)
+            #expect(try fixture.files() == before)
         } else {
             #expect(try await fresh.register().value.isEncrypted)
         }
         // A device that wants no encryption writes nothing either.
-        let plain = try world.device("plain")
+        let plain = try fixture.device("plain")
         let handle = plain.supervisor.add(plain.registration { _ in .unencrypted })
         if attack == .noneWithoutKeys || attack == .otherEpochThenNone {
             // No file is left that shows that the application was encrypted.
             _ = try await handle.value
         } else {
-            let now = try world.files()
+            let now = try fixture.files()
             _ = await code { try await handle.value }
-            #expect(try world.files() == now)
+            #expect(try fixture.files() == now)
         }
     }
 
     @Test("if the root is unmounted, the application is missing, and nothing is written, forgotten or asked")
     func unmounted() async throws {
-        let world = try World(password: Self.password)
-        let device = try world.device("device")
+        let fixture = try Fixture(password: Self.password)
+        let device = try fixture.device("device")
         try device.write("one")
         _ = try await device.push().value
-        let aside = world.folder.appending(path: "aside")
-        let root = world.share.appending(path: world.application.rawValue)
+        let aside = fixture.folder.appending(path: "aside")
+        let root = fixture.share.appending(path: fixture.application.rawValue)
         try FileManager.default.moveItem(at: root, to: aside)
         #expect(await code { try await device.register().value } == .applicationMissing)
         #expect(await code { try await device.push().value } == .applicationMissing)
         #expect(await code { try await device.status().value } == .applicationMissing)
-        #expect(try world.files().isEmpty)
+        #expect(try fixture.files().isEmpty)
         // A device that starts over creates another application, but not in plaintext.
-        let plain = device.registration(startsAnew: true) { _ in .unencrypted }
+        let plain = device.registration(registersAgain: true) { _ in .unencrypted }
         #expect(await code { try await device.supervisor.add(plain).value } == .encryptionDowngraded)
-        #expect(try world.files().isEmpty)
+        #expect(try fixture.files().isEmpty)
         try FileManager.default.moveItem(at: aside, to: root)
         let silent = device.registration { question in
             Issue.record("asked \(question)")
@@ -316,66 +316,66 @@ struct SealedTests {
         "an application that a synced folder has partly delivered is incomplete or joined, and no other is created"
     )
     func deliveredSubsets() async throws {
-        let world = try World(password: Self.password)
-        let device = try world.device("device")
+        let fixture = try Fixture(password: Self.password)
+        let device = try fixture.device("device")
         try device.write("one")
         _ = try await device.push().value
-        let all = try world.files()
+        let all = try fixture.files()
         let groups = ["ReadMe.txt", "ClientDevices", "Documents", "Encryption/salt", "Encryption/test", "Information"]
-        let root = world.share.appending(path: world.application.rawValue)
-        let aside = world.folder.appending(path: "whole")
+        let root = fixture.share.appending(path: fixture.application.rawValue)
+        let aside = fixture.folder.appending(path: "whole")
         try FileManager.default.moveItem(at: root, to: aside)
         for subset in 1..<(1 << groups.count) - 1 {
             let delivered = groups.indices.filter { subset & 1 << $0 != 0 }.map { groups[$0] }
             try? FileManager.default.removeItem(at: root)
             for (name, bytes) in all where delivered.contains(where: { name.contains("/\($0)") }) {
-                let url = world.share.appending(path: name)
+                let url = fixture.share.appending(path: name)
                 try FileManager.default.createDirectory(
                     at: url.deletingLastPathComponent(),
                     withIntermediateDirectories: true
                 )
                 try bytes.write(to: url)
             }
-            let before = try world.files()
-            let fresh = try world.device("fresh-\(subset)")
+            let before = try fixture.files()
+            let fresh = try fixture.device("fresh-\(subset)")
             let isJoinable = delivered.contains("Information") && delivered.contains("Encryption/test")
             do {
                 let registered = try await fresh.register().value
                 #expect(isJoinable && registered.isEncrypted && !registered.didCreateApplication, "\(delivered)")
-                for (name, bytes) in before { #expect(try world.files()[name] == bytes, "\(delivered): \(name)") }
+                for (name, bytes) in before { #expect(try fixture.files()[name] == bytes, "\(delivered): \(name)") }
             } catch let error as StoreSyncError {
                 let expected: Set<StoreSyncError.Code> = [.applicationIncomplete, .encryptionDowngraded]
                 #expect(!isJoinable && expected.contains(error.code), "\(delivered): \(error)")
-                #expect(try world.files() == before, "\(delivered)")
+                #expect(try fixture.files() == before, "\(delivered)")
             }
         }
     }
 
     @Test("verify --repair writes nothing if the registration can't be read")
     func damagedRegistration() async throws {
-        let world = try World(password: Self.password)
-        let device = try world.device("device")
+        let fixture = try Fixture(password: Self.password)
+        let device = try fixture.device("device")
         try device.write("one")
         _ = try await device.push().value
-        try Data("not a property list".utf8).write(to: world.url(hierarchy(world).registration))
-        try FileManager.default.removeItem(at: world.url(hierarchy(world).readMe))
-        let before = try world.files()
+        try Data("not a property list".utf8).write(to: fixture.url(hierarchy(fixture).registration))
+        try FileManager.default.removeItem(at: fixture.url(hierarchy(fixture).readMe))
+        let before = try fixture.files()
         #expect(await code { try await device.verify(repairs: true).value } == .encryptionDowngraded)
-        let stranger = try world.device("stranger")
+        let stranger = try fixture.device("stranger")
         #expect(try await !stranger.verify(repairs: true).value.problems.isEmpty)
-        #expect(try world.files() == before)
+        #expect(try fixture.files() == before)
     }
 
     @Test("a file with a manifest's name that isn't sealed doesn't hide the existing store")
     func plantedManifest() async throws {
-        let world = try World(password: Self.password)
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture(password: Self.password)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         let upload = try await a.push().value
-        let hierarchy = hierarchy(world).document(world.document)
+        let hierarchy = hierarchy(fixture).document(fixture.document)
         for (generation, bytes) in [(7, Data(count: 500)), (8, Data("<plist>".utf8)), (9, Data())] {
             let name = UploadName(client: upload.client, generation: generation, upload: UUID().uuidString)
-            try bytes.write(to: world.url(hierarchy.manifest(name)))
+            try bytes.write(to: fixture.url(hierarchy.manifest(name)))
         }
         let pulled = try await b.pull().value
         #expect(pulled.generation == upload.generation && !pulled.warnings.isEmpty)
@@ -387,9 +387,9 @@ struct SealedTests {
 
     @Test("F7: parameters of a password hash that are too low or too high are refused before anything is computed")
     func parameters() async throws {
-        let world = try World(password: Self.password)
-        _ = try await world.device("first").register().value
-        let path = world.url(hierarchy(world).passwordTest)
+        let fixture = try Fixture(password: Self.password)
+        _ = try await fixture.device("first").register().value
+        let path = fixture.url(hierarchy(fixture).passwordTest)
         let original = Array(try Data(contentsOf: path))
         let file = try KeyFile(original)
         // The article on formats gives their offsets. The checksum is computed again.
@@ -399,10 +399,10 @@ struct SealedTests {
         ] {
             let forged = file.replacingParameters(passes: passes, kibibytes: kibibytes)
             try Data(forged).write(to: path)
-            let fresh = try world.device("fresh-\(passes)-\(kibibytes)")
-            let before = try world.files()
+            let fresh = try fixture.device("fresh-\(passes)-\(kibibytes)")
+            let before = try fixture.files()
             #expect(await code { try await fresh.register().value } == expected, "\(passes) \(kibibytes)")
-            #expect(try world.files() == before)
+            #expect(try fixture.files() == before)
         }
     }
 }

@@ -10,27 +10,27 @@ import Testing
 struct SealedVerificationTests {
     /// An application with a pushed store, a device that knows it, and a device that has only the password.
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let known: Device
         let stranger: Device
 
         init() async throws {
-            world = try World(password: "correct horse")
-            (known, stranger) = (try world.device("known"), try world.device("stranger"))
+            fixture = try Fixture(password: "correct horse")
+            (known, stranger) = (try fixture.device("known"), try fixture.device("stranger"))
             try known.write("one")
             _ = try await known.push().value
         }
 
-        var hierarchy: ApplicationHierarchy { ApplicationHierarchy(world.application) }
+        var hierarchy: ApplicationHierarchy { ApplicationHierarchy(fixture.application) }
 
-        func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
+        func url(_ path: RemotePath) -> URL { fixture.share.appending(path: "\(path)") }
     }
 
     @Test("a note on a removed client is opened, and is a problem if it wasn't sealed for its path")
     func notes() async throws {
         let scene = try await Scene()
-        let document = scene.hierarchy.document(scene.world.document)
-        let client = try RemoteIdentifier("somebody")
+        let document = scene.hierarchy.document(scene.fixture.document)
+        let client = try RemoteIdentifier("stranger")
         let registration = try await scene.known.registerDocument().value
         let (seal, identity) = (registration.application.seal, registration.identity)
         let path = document.deletedClient(client)
@@ -65,7 +65,7 @@ struct SealedVerificationTests {
         let whole = try Data(contentsOf: url)
         let sound = try await scene.known.verify().value
         // Another file is damaged too.
-        let info = scene.hierarchy.document(scene.world.document).documentInfo
+        let info = scene.hierarchy.document(scene.fixture.document).documentInfo
         try Data("<plist".utf8).write(to: scene.url(info))
         for bytes in [Data(), whole.dropLast(), whole.dropFirst(), Data(whole.reversed()), Data(count: whole.count)] {
             try bytes.write(to: url)

@@ -12,14 +12,14 @@ import ThreadSupport
 struct ShareRoundTripTests {
     /// Returns the length of the longest chain of HTTP requests that waited for each other, and the number of requests.
     private func measure(
-        of world: World,
+        of fixture: Fixture,
         _ name: String,
         _ kind: DistantShare.Kind,
         _ contents: Locked<DistantShare.Contents>,
         _ body: @escaping @Sendable (Device) async throws -> Void
     ) async throws -> (depth: Int64, requests: Int) {
         let before = contents.withLock { $0.requests }
-        let depth = try await world.depth(of: name) { clock in
+        let depth = try await fixture.depth(of: name) { clock in
             let share = DistantShare(kind: kind, contents: contents, clock: clock)
             return WebDAVBackend(try DistantShare.configuration(), transport: share)
         } _: {
@@ -37,16 +37,16 @@ struct ShareRoundTripTests {
         [false, true]
     )
     func limits(kind: DistantShare.Kind, isSealed: Bool) async throws {
-        let world = try World(password: isSealed ? "correct horse" : nil)
+        let fixture = try Fixture(password: isSealed ? "correct horse" : nil)
         let contents = Locked(DistantShare.Contents())
-        let first = try await measure(of: world, "a", kind, contents) { _ = try await $0.register().value }
-        let known = try await measure(of: world, "a", kind, contents) { _ = try await $0.register().value }
-        try world.device("a").write("one")
-        let push = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
-        try world.device("a").write("two")
-        let again = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
-        let pull = try await measure(of: world, "c", kind, contents) { _ = try await $0.pull().value }
-        #expect(try world.device("c").notes() == ["one", "two"])
+        let first = try await measure(of: fixture, "a", kind, contents) { _ = try await $0.register().value }
+        let known = try await measure(of: fixture, "a", kind, contents) { _ = try await $0.register().value }
+        try fixture.device("a").write("one")
+        let push = try await measure(of: fixture, "a", kind, contents) { _ = try await $0.push().value }
+        try fixture.device("a").write("two")
+        let again = try await measure(of: fixture, "a", kind, contents) { _ = try await $0.push().value }
+        let pull = try await measure(of: fixture, "c", kind, contents) { _ = try await $0.pull().value }
+        #expect(try fixture.device("c").notes() == ["one", "two"])
         let putsAtomically = kind != .wsgiDAV
         #expect(first.depth <= (putsAtomically ? 11 : 16) && first.requests <= 70, "\(first)")
         #expect(known.depth <= 2 && known.requests <= 14, "\(known)")
@@ -61,10 +61,10 @@ struct ShareRoundTripTests {
         [false, true]
     )
     func everythingNew(kind: DistantShare.Kind, isSealed: Bool) async throws {
-        let world = try World(password: isSealed ? "correct horse" : nil)
+        let fixture = try Fixture(password: isSealed ? "correct horse" : nil)
         let contents = Locked(DistantShare.Contents())
-        try world.device("a").write("one")
-        let push = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
+        try fixture.device("a").write("one")
+        let push = try await measure(of: fixture, "a", kind, contents) { _ = try await $0.push().value }
         #expect(push.depth <= (kind == .wsgiDAV ? 50 : 31) + (isSealed ? 0 : 11), "\(push)")
     }
 
@@ -73,14 +73,14 @@ struct ShareRoundTripTests {
         arguments: [DistantShare.Kind.apache, .lighttpd]
     )
     func tornManifest(kind: DistantShare.Kind) async throws {
-        let world = try World(password: "correct horse")
+        let fixture = try Fixture(password: "correct horse")
         let contents = Locked(DistantShare.Contents())
-        try world.device("a").write("one")
+        try fixture.device("a").write("one")
         contents.withLock { $0.cut = "manifest-" }
         await #expect(throws: StoreSyncError.self) {
-            _ = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
+            _ = try await measure(of: fixture, "a", kind, contents) { _ = try await $0.push().value }
         }
-        _ = try await measure(of: world, "a", kind, contents) { device in
+        _ = try await measure(of: fixture, "a", kind, contents) { device in
             _ = try await device.push().value
             let report = try await device.verify().value
             #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
@@ -119,10 +119,10 @@ struct ShareRoundTripTests {
 
     @Test("the status of 100 documents is four round trips deep", arguments: DistantShare.Kind.allCases)
     func status(kind: DistantShare.Kind) async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let contents = Locked(DistantShare.Contents())
-        try world.device("a").write("one")
-        _ = try await measure(of: world, "a", kind, contents) { _ = try await $0.push().value }
+        try fixture.device("a").write("one")
+        _ = try await measure(of: fixture, "a", kind, contents) { _ = try await $0.push().value }
         contents.withLock { contents in
             for (key, entry) in contents.entries where key.contains("/Documents/notes") {
                 for number in 0..<99 {
@@ -131,7 +131,7 @@ struct ShareRoundTripTests {
                 }
             }
         }
-        let status = try await measure(of: world, "a", kind, contents) { device in
+        let status = try await measure(of: fixture, "a", kind, contents) { device in
             let status = try await device.status().value
             #expect(status.documents.count == 100)
             #expect(status.documents.allSatisfy { $0.stores.count == 1 })

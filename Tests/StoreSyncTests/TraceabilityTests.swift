@@ -9,9 +9,11 @@ import Testing
 
 @Suite("Registration and hierarchy, as TICoreDataSync describes them", .timeLimit(.minutes(60)))
 struct TraceabilityTests {
-    private static func application(_ world: World) -> ApplicationHierarchy { ApplicationHierarchy(world.application) }
-    private static func document(_ world: World) -> DocumentHierarchy {
-        application(world).document(world.document)
+    private static func application(_ fixture: Fixture) -> ApplicationHierarchy {
+        ApplicationHierarchy(fixture.application)
+    }
+    private static func document(_ fixture: Fixture) -> DocumentHierarchy {
+        application(fixture).document(fixture.document)
     }
 
     /// Registers with a request that `change` may modify.
@@ -39,9 +41,9 @@ struct TraceabilityTests {
 
     @Test("R1, R3–R6, R10, R19–R22, R28, R29: a backend's own hooks are called, in TICoreDataSync's order")
     func hooksInOrder() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = RecordingBackend(capabilities: .all.subtracting(.exclusiveDirectoryMove))
-        let first = try world.device("first", backend: backend)
+        let first = try fixture.device("first", backend: backend)
         _ = try await first.register().value
         let calls = await backend.calls
         let index = { (hook: RecordingBackend.Hook) in calls.firstIndex(of: hook) ?? .max }
@@ -55,7 +57,7 @@ struct TraceabilityTests {
         }
 
         await backend.forget()
-        _ = try await world.device("second", backend: backend).register().value
+        _ = try await fixture.device("second", backend: backend).register().value
         let second = await backend.calls
         #expect(second.suffix(2) == [.createClientDeviceDirectory, .saveDeviceInfo], "\(second)")
         #expect(!second.contains(.createRegistration) && !second.contains(.saveReadMe), "\(second)")
@@ -63,9 +65,9 @@ struct TraceabilityTests {
 
     @Test("R16, R27: registering a client that is registered already takes one check, and writes nothing")
     func knownClient() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = RecordingBackend()
-        let device = try world.device("device", backend: backend)
+        let device = try fixture.device("device", backend: backend)
         let first = try await device.register().value
         await backend.forget()
         let again = try await device.register().value
@@ -81,19 +83,19 @@ struct TraceabilityTests {
         [true, false]
     )
     func hookFails(_ hook: RecordingBackend.Hook, movesDirectories: Bool) async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let capabilities: RemoteCapabilities = movesDirectories ? .all : .all.subtracting(.exclusiveDirectoryMove)
         let backend = RecordingBackend(capabilities: capabilities)
         let joins = [.createClientDeviceDirectory, .fetchDeviceInfo].contains(hook)
         guard joins || movesDirectories || hook != .publishApplication else { return }
-        if joins { _ = try await world.device("before", backend: backend).register().value }
-        let device = try world.device("device", backend: backend)
+        if joins { _ = try await fixture.device("before", backend: backend).register().value }
+        let device = try fixture.device("device", backend: backend)
         if hook == .fetchDeviceInfo { _ = try await device.register().value }
         await backend.failOnce(hook)
         #expect(await code { try await device.register().value } == .remoteUnavailable)
         let registration = try await device.register().value
         #expect(try await Self.deviceInfo(of: registration, device).client == registration.client.rawValue)
-        #expect(try await backend.list(.root)?.map(\.name) == [world.application.rawValue])
+        #expect(try await backend.list(.root)?.map(\.name) == [fixture.application.rawValue])
         let report = try await device.verify().value
         #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
         // A client whose registration was interrupted isn't listed twice.
@@ -106,16 +108,16 @@ struct TraceabilityTests {
 
     @Test("R2, R4, R34: the delegate is asked while the operation is paused, and other operations run meanwhile")
     func delegate() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = InMemoryBackend()
         let device = Device(
             name: "device",
-            store: world.folder.appending(path: "store.sqlite"),
-            state: try StateDirectory(url: world.folder.appending(path: "state")),
+            store: fixture.folder.appending(path: "store.sqlite"),
+            state: try StateDirectory(url: fixture.folder.appending(path: "state")),
             backend: backend,
             supervisor: OperationSupervisor(OperationSupervisor.Configuration(width: 1)),
-            application: world.application,
-            document: world.document
+            application: fixture.application,
+            document: fixture.document
         )
         let other = ApplicationRegistrationRequest(
             application: try RemoteIdentifier("org.example.other"),
@@ -144,7 +146,7 @@ struct TraceabilityTests {
         #expect(phases.prefix(3) == [.started, .paused("newApplication"), .resumed], "\(phases)")
 
         // A joining device is asked another question, and a registered device none.
-        let joining = try world.device("joining", backend: backend)
+        let joining = try fixture.device("joining", backend: backend)
         let joined = Self.register(joining) { _ in
         } answering: { question in
             #expect(question == .joiningUnencrypted)
@@ -161,11 +163,11 @@ struct TraceabilityTests {
 
     @Test("R4, R15: a decision to encrypt is never followed by a plaintext write")
     func encryptionDecision() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = RecordingBackend()
-        let device = try world.device("device", backend: backend)
+        let device = try fixture.device("device", backend: backend)
         let password = try Password.cheap("correct horse")
-        _ = try await world.device("first", backend: backend).register().value
+        _ = try await fixture.device("first", backend: backend).register().value
         await backend.forget()
         #expect(
             await code { try await Self.register(device, answering: { _ in .encrypted(password) }).value }
@@ -185,11 +187,11 @@ struct TraceabilityTests {
         arguments: [true, false]
     )
     func structure(movesDirectories: Bool) async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = InMemoryBackend(capabilities: movesDirectories ? .all : .all.subtracting(.exclusiveDirectoryMove))
-        let device = try world.device("device", backend: backend)
+        let device = try fixture.device("device", backend: backend)
         let registration = try await Self.register(device, { $0.readMe = "Ours." }).value
-        let root = Self.application(world)
+        let root = Self.application(fixture)
         let expected: Set<RemotePath> = [
             root.root, root.readMe, root.clientDevices, root.documents, root.encryption, root.information,
             root.deletedDocuments, root.deletedClients, root.registration, root.clientDirectory(registration.client),
@@ -205,10 +207,10 @@ struct TraceabilityTests {
             }
         }
         #expect(found == expected)
-        #expect(root.root.lastComponent == world.application.rawValue)
+        #expect(root.root.lastComponent == fixture.application.rawValue)
 
         // The read-me of the first client stays.
-        let other = try world.device("other", backend: backend)
+        let other = try fixture.device("other", backend: backend)
         _ = try await Self.register(other, { $0.readMe = "Theirs." }).value
         #expect(try await backend.smallFile(at: root.readMe) == Array("Ours.".utf8))
     }
@@ -217,8 +219,8 @@ struct TraceabilityTests {
         "H4–H6, R17, R18, R31–R33, R37: a client's information is saved once, and again only if it's missing"
     )
     func clientAttributes() async throws {
-        let world = try World()
-        let device = try world.device("device")
+        let fixture = try Fixture()
+        let device = try fixture.device("device")
         let userInfo: [String: PropertyListValue] = ["colour": .string("red"), "size": .integer(3)]
         let registration = try await Self.register(device) {
             $0.clientDescription = "first words"
@@ -250,12 +252,12 @@ struct TraceabilityTests {
 
     @Test("H7–H14: a document has TICoreDataSync's directories, and the info of its first registrant")
     func documentStructure() async throws {
-        let world = try World()
-        let (first, second) = (try world.device("first"), try world.device("second"))
+        let fixture = try Fixture()
+        let (first, second) = (try fixture.device("first"), try fixture.device("second"))
         var registrations: [DocumentRegistration] = []
         for device in [first, second] {
             let request = DocumentRegistrationRequest(
-                document: world.document,
+                document: fixture.document,
                 description: "\(device.name).sqlite",
                 userInfo: ["by": .string(device.name)]
             )
@@ -273,14 +275,14 @@ struct TraceabilityTests {
         let document = try #require(status.documents.first)
         #expect(document.description == "first.sqlite")
         #expect(document.userInfo == ["by": .string("first")])
-        #expect(status.clients.allSatisfy { $0.documents == [world.document] })
-        let hierarchy = Self.document(world)
+        #expect(status.clients.allSatisfy { $0.documents == [fixture.document] })
+        let hierarchy = Self.document(fixture)
         let bytes = try #require(try await first.backend.smallFile(at: hierarchy.documentInfo))
         let info = try DocumentInfo(bytes, at: hierarchy.documentInfo)
         #expect(info.originalDevice == registrations[0].application.client.rawValue)
         #expect(info.originalDeviceDescription == "first")
 
-        let root = world.share.appending(path: "\(world.application)/Documents/notes")
+        let root = fixture.share.appending(path: "\(fixture.application)/Documents/notes")
         var expected: Set = [
             "documentInfo.plist", "IntegrityKey", "IntegrityKey/\(registrations[0].integrityKey)", "DeletedClients",
             "RecentSyncs", "SyncChanges", "SyncCommands", "TemporaryFiles", "TemporaryFiles/WholeStore", "WholeStore",
@@ -296,12 +298,12 @@ struct TraceabilityTests {
         "H10: a client that was removed from a document must replace its store before it pushes, which ends the removal"
     )
     func removedFromDocument() async throws {
-        let world = try World()
-        let (first, second) = (try world.device("first"), try world.device("second"))
+        let fixture = try Fixture()
+        let (first, second) = (try fixture.device("first"), try fixture.device("second"))
         try first.write("one")
         _ = try await first.push().value
         let client = try await second.pull().value.client
-        let note = Self.document(world).deletedClient(client)
+        let note = Self.document(fixture).deletedClient(client)
         try await first.backend.write(
             DeviceInfo(client: client.rawValue, description: "", userInfo: [:]).xml,
             to: note,
@@ -321,12 +323,12 @@ struct TraceabilityTests {
 
     @Test("H15–H18: every store is pushed with both files of applied sets, also under TICoreDataSync's fixed names")
     func appliedSetsTravel() async throws {
-        let world = try World()
-        let (first, second) = (try world.device("first"), try world.device("second"))
+        let fixture = try Fixture()
+        let (first, second) = (try fixture.device("first"), try fixture.device("second"))
         try first.write("one")
         let push = try await first.push().value
-        let hierarchy = Self.document(world)
-        let store = world.share.appending(path: "\(hierarchy.wholeStores(push.client))")
+        let hierarchy = Self.document(fixture)
+        let store = fixture.share.appending(path: "\(hierarchy.wholeStores(push.client))")
         // Adds to the second device's applied sets, as a synchronization would.
         _ = try await second.pull().value
         for file in [WholeStoreFile.appliedSyncChangeSets, .appliedSyncCommandSets] {
@@ -345,7 +347,7 @@ struct TraceabilityTests {
             #expect(applied == [file.rawValue])
             try queue.close()
         }
-        let directory = world.share.appending(path: "\(hierarchy.wholeStores(changed.client))")
+        let directory = fixture.share.appending(path: "\(hierarchy.wholeStores(changed.client))")
         let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
         let upload = try #require(names.first { UploadName(client: changed.client, directoryName: $0) != nil })
         for file in WholeStoreFile.allCases {
@@ -357,8 +359,8 @@ struct TraceabilityTests {
 
     @Test("H17: a store may be any file")
     func anyStore() async throws {
-        let world = try World()
-        let (first, second) = (try world.device("first"), try world.device("second"))
+        let fixture = try Fixture()
+        let (first, second) = (try fixture.device("first"), try fixture.device("second"))
         for content in [Data(), Data("plain".utf8), Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })] {
             try content.write(to: first.store)
             _ = try await first.push().value

@@ -52,11 +52,11 @@ struct SecretTests {
             #expect(failure { try Password(text) }?.code == .invalidPassword)
         }
         #expect(failure { try Password(utf8: [0x66, 0xFF]) }?.message == "The password isn't UTF-8. Save it as UTF-8.")
-        let longest = String(repeating: "a", count: Password.mostBytes)
+        let longest = String(repeating: "a", count: Password.maximumBytes)
         _ = try Password(longest + "\n")
         #expect(failure { try Password(longest + "a") }?.code == .invalidPassword)
         // Each character grows from four bytes to twelve as it's normalized.
-        let growing = String(repeating: "\u{1D160}", count: Password.mostBytes / 4)
+        let growing = String(repeating: "\u{1D160}", count: Password.maximumBytes / 4)
         #expect(failure { try Password(growing) }?.code == .invalidPassword)
     }
 

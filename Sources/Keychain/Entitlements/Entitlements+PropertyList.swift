@@ -2,9 +2,9 @@ public import Foundation
 
 extension Entitlements {
     /// The maximum size of an entitlements file, in bytes.
-    public static let mostBytes = 64 << 10
+    public static let maximumBytes = 64 << 10
     /// The maximum number of tags in an entitlements file.
-    private static let mostTags = 1_000
+    private static let maximumTags = 1_000
 
     /// Reads an entitlements file.
     ///
@@ -16,7 +16,7 @@ extension Entitlements {
             let file = try FileHandle(forReadingFrom: url)
             defer { try? file.close() }
             // Bounded, since the path may name a file of any size.
-            content = try file.read(upToCount: Self.mostBytes + 1)
+            content = try file.read(upToCount: Self.maximumBytes + 1)
         } catch {
             throw KeychainError(
                 .cannotRead,
@@ -47,14 +47,14 @@ extension Entitlements {
     /// - Parameter bytes: The file. It may be untrusted: neither its size nor its content can do harm.
     /// - Throws: ``KeychainError/Code/invalidEntitlements``, whose message names the fault.
     public init(propertyList bytes: [UInt8]) throws(KeychainError) {
-        guard bytes.count <= Self.mostBytes else {
-            throw .entitlements("it has more than \(Self.mostBytes >> 10) KiB. Make sure that it's the right file")
+        guard bytes.count <= Self.maximumBytes else {
+            throw .entitlements("it has more than \(Self.maximumBytes >> 10) KiB. Make sure that it's the right file")
         }
         var start = PropertyListStart(bytes[...])
         try start.check()
         // The parser recurses, so the depth is limited before it runs.
-        guard bytes.count(where: { $0 == UInt8(ascii: "<") }) <= Self.mostTags else {
-            throw .entitlements("it holds more than \(Self.mostTags) tags. Make sure that it's the right file")
+        guard bytes.count(where: { $0 == UInt8(ascii: "<") }) <= Self.maximumTags else {
+            throw .entitlements("it holds more than \(Self.maximumTags) tags. Make sure that it's the right file")
         }
         let file: File
         do {

@@ -60,7 +60,7 @@ struct KeychainTransaction {
     func clock() throws -> ReplicaClock {
         guard let sealed = try Data.fetchOne(db, sql: "SELECT clock FROM wrappedKey") else { throw Self.unreadable }
         do {
-            let bytes = try key.open(Array(sealed), as: Self.clockContext, upTo: ReplicaClock.mostBytes)
+            let bytes = try key.open(Array(sealed), as: Self.clockContext, upTo: ReplicaClock.maximumBytes)
             return try ReplicaClock(bytes)
         } catch {
             throw KeychainError.tampered("The keychain's record of its edits", error)

@@ -59,7 +59,7 @@ struct ByteReader {
 
     /// Reads a vector, in the order of its identifiers.
     mutating func vector() throws(Malformed) -> [UUID: UInt64] {
-        let count = try count(upTo: KeychainFile.mostReplicas, of: "replicas")
+        let count = try count(upTo: KeychainFile.maximumReplicas, of: "replicas")
         var vector: [UUID: UInt64] = [:]
         var last: UUID?
         for _ in 0..<count {

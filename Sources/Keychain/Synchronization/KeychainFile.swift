@@ -18,15 +18,15 @@ public import SyncCryptography
 /// The article <doc:SynchronizableItems> describes the format, byte by byte.
 public struct KeychainFile: Hashable, Sendable {
     /// The maximum size of a file's content, in bytes.
-    public static let mostBytes =
-        64 + mostReplicas * 24 + KeychainLimits.tombstones * 64 + KeychainLimits.items * KeychainLimits.secretBytes
+    public static let maximumBytes =
+        64 + maximumReplicas * 24 + KeychainLimits.tombstones * 64 + KeychainLimits.items * KeychainLimits.secretBytes
         + (KeychainLimits.items + KeychainLimits.tombstones) * 3 * KeychainLimits.attributeBytes
 
     /// The maximum size of a sealed file, in bytes.
-    package static let mostSealedBytes = mostBytes + mostBytes >> 10
+    package static let maximumSealedBytes = maximumBytes + maximumBytes >> 10
 
     /// The maximum number of replicas that a file may know of.
-    static let mostReplicas = 1 << 16
+    static let maximumReplicas = 1 << 16
 
     /// The replica that wrote the file.
     let replica: UUID
@@ -63,7 +63,7 @@ public struct KeychainFile: Hashable, Sendable {
     ///   ``KeychainError/Code/unsupportedFormat`` if its content isn't a keychain file's.
     public init(opening sealed: [UInt8], with key: EpochKey, application: String, client: String) throws {
         let context = Self.context(application: application, client: client)
-        var content = try key.open(sealed, as: context, upTo: Self.mostBytes)
+        var content = try key.open(sealed, as: context, upTo: Self.maximumBytes)
         defer { content.wipe() }
         try self.init(content)
     }

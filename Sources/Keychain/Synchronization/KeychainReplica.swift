@@ -95,7 +95,7 @@ struct KeychainReplica: Hashable, Sendable {
     private func checkLimits() throws(KeychainError) {
         let items = entries.values.count { $0.secret != nil }
         guard items <= KeychainLimits.items, entries.count - items <= KeychainLimits.tombstones,
-            clock.seen.count <= KeychainFile.mostReplicas
+            clock.seen.count <= KeychainFile.maximumReplicas
         else {
             throw KeychainError(
                 .full,

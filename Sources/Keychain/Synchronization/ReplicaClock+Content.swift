@@ -3,7 +3,7 @@ import SyncCryptography
 
 extension ReplicaClock {
     /// The maximum size of an encoded clock, in bytes.
-    static let mostBytes = 64 + KeychainFile.mostReplicas * 24 + 64 * 16
+    static let maximumBytes = 64 + KeychainFile.maximumReplicas * 24 + 64 * 16
 
     /// Reads an encoded clock, as ``content`` writes it.
     init(_ content: [UInt8]) throws(ByteReader.Malformed) {

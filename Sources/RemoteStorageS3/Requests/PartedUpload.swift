@@ -26,7 +26,7 @@ struct PartedUpload: Sendable {
     }
 
     /// The maximum number of parts of a file.
-    static let mostParts = 10_000
+    static let maximumParts = 10_000
     /// The maximum number of bytes of a part.
     static let maximumPartSize: Int64 = 5 << 30
 

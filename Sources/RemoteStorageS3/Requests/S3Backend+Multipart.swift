@@ -136,10 +136,10 @@ extension S3Backend {
     }
 
     private func checkCount(_ number: Int, _ path: RemotePath) throws(RemoteError) {
-        guard number > PartedUpload.mostParts else { return }
+        guard number > PartedUpload.maximumParts else { return }
         throw RemoteError(
             .unsupported,
-            "“\(path)” needs more than \(PartedUpload.mostParts) parts. Give its length, so that they can grow.",
+            "“\(path)” needs more than \(PartedUpload.maximumParts) parts. Give its length, so that they can grow.",
             path: path
         )
     }

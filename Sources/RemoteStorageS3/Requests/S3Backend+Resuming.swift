@@ -77,7 +77,7 @@ extension S3Backend {
         ) {
             listed += page.all("Part")
             let last = page.all("Part").compactMap { $0["PartNumber"].flatMap { Int($0) } }.max() ?? 0
-            guard page["IsTruncated"] == "true", last > marker, last < PartedUpload.mostParts else { break }
+            guard page["IsTruncated"] == "true", last > marker, last < PartedUpload.maximumParts else { break }
             marker = last
         }
         var upload = PartedUpload(

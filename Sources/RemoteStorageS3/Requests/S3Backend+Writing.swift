@@ -31,7 +31,7 @@ extension S3Backend {
         guard let parent = path.parent else { throw RemoteError.isRoot() }
         try checkName(path)
         let write = Write(path, condition, try await header(of: condition))
-        async let existing = look(before: write)
+        async let existing = existingItem(before: write)
         async let unknown = unknownParents(parent, of: path)
         let (found, missing) = try await (existing, unknown)
         try condition.check(found, at: path)
@@ -90,7 +90,7 @@ extension S3Backend {
     ///
     /// An unconditional write only checks for a directory. A path that is known to be absent isn't requested again, unless
     /// the server doesn't enforce the condition.
-    private func look(before write: Write) async throws -> RemoteItem? {
+    private func existingItem(before write: Write) async throws -> RemoteItem? {
         let path = write.path
         switch write.condition {
         case .always where seen.isAbsent(path): return nil
@@ -142,9 +142,9 @@ extension S3Backend {
     /// The size of a file's parts: as configured, or larger if the file would have too many of them.
     func partSize(for length: Int64?) -> Int {
         let configured = max(configuration.partSize, configuration.minimumPartSize)
-        guard let length, length > Int64(configured) * Int64(PartedUpload.mostParts) else { return configured }
+        guard let length, length > Int64(configured) * Int64(PartedUpload.maximumParts) else { return configured }
         let mebibyte = Int64(1 << 20)
-        let (size, most) = (length / Int64(PartedUpload.mostParts) + 1, mebibyte - 1)
+        let (size, most) = (length / Int64(PartedUpload.maximumParts) + 1, mebibyte - 1)
         return Int((size + most) / mebibyte * mebibyte)
     }
 }

@@ -35,7 +35,7 @@ struct UploadReceipts: Sendable {
         // SeaweedFS lists a part twice if it was sent twice.
         let kept = Set(listed.compactMap { number(ofAcknowledged: $0, sizes) })
         // The limit leaves a number for another part that follows.
-        let count = (1..<PartedUpload.mostParts).prefix { kept.contains($0) }.count
+        let count = (1..<PartedUpload.maximumParts).prefix { kept.contains($0) }.count
         return parts.filter { (1..<count + 1).contains($0.key) }
     }
 

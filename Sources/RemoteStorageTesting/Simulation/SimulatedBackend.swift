@@ -90,19 +90,19 @@ public actor SimulatedBackend: RemoteBackend {
 
     /// Returns the item at a path.
     public func status(of path: RemotePath) async throws -> RemoteItem? {
-        let view = try await look("status of \(path)", faults.lateVisibility)
+        let view = try await view(for: "status of \(path)", faults.lateVisibility)
         return try await view.status(of: path).map(skewed)
     }
 
     /// Returns the items in a directory.
     public func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
-        let view = try await look("list of \(directory)", faults.staleListing)
+        let view = try await view(for: "list of \(directory)", faults.staleListing)
         return try await view.list(directory)?.map(skewed)
     }
 
     /// Returns the bytes of a file.
     public func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        let view = try await look("read of \(path)", faults.lateVisibility)
+        let view = try await view(for: "read of \(path)", faults.lateVisibility)
         if range == nil, let clock, chance(faults.lateOpening) { return try await openLate(path, clock) }
         guard let content = try await view.read(path, range: range) else { return nil }
         guard chance(faults.abortedStream) else { return content }
@@ -261,7 +261,7 @@ public actor SimulatedBackend: RemoteBackend {
     }
 
     /// Returns the storage as this request sees it.
-    private func look(_ name: String, _ staleness: Double) async throws -> InMemoryBackend {
+    private func view(for name: String, _ staleness: Double) async throws -> InMemoryBackend {
         try await begin(name)
         if disappearance == .empty { return InMemoryBackend(identity: identity) }
         guard faults.staleListing > 0 || faults.lateVisibility > 0 else { return place }

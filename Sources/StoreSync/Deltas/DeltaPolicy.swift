@@ -3,12 +3,12 @@ import SyncCryptography
 /// Decides when a store is pushed as a delta to the previous push, and in blocks of which size.
 enum DeltaPolicy {
     /// The maximum number of deltas that build on one whole copy.
-    static let mostDeltas = 16
+    static let maximumDeltas = 16
     /// The limit for the bytes that reading a whole copy and its deltas takes, as a multiple of a new whole copy.
-    private static let mostReading = 1.5
+    private static let maximumReading = 1.5
 
     /// The maximum number of blocks that are remembered: 32 MiB of digests.
-    static let mostBlocks: Int64 = 1 << 20
+    static let maximumBlocks: Int64 = 1 << 20
 
     /// How many bytes a block has.
     ///
@@ -19,7 +19,7 @@ enum DeltaPolicy {
     /// - Returns: A power of two; `nil` for a store of a tebibyte and more, whose blocks aren't remembered.
     static func blockSize(_ byteCount: Int64) -> Int? {
         var blockSize = ContentRoot.pageSize
-        while byteCount / Int64(blockSize) >= mostBlocks { blockSize *= 2 }
+        while byteCount / Int64(blockSize) >= maximumBlocks { blockSize *= 2 }
         return blockSize <= ContentRoot.blockSize ? blockSize : nil
     }
 
@@ -37,10 +37,10 @@ enum DeltaPolicy {
         on whole: (size: Int64, storedSize: Int64),
         after deltas: [Int64]
     ) -> Bool {
-        guard deltas.count < mostDeltas else { return false }
+        guard deltas.count < maximumDeltas else { return false }
         // Assumes that the delta and the store compress about as well as the whole copy did.
         let ratio = whole.size == 0 ? 1 : Double(whole.storedSize) / Double(whole.size)
         let reading = deltas.reduce(Double(whole.storedSize) + Double(byteCount) * ratio) { $0 + Double($1) }
-        return reading <= mostReading * ratio * Double(size)
+        return reading <= maximumReading * ratio * Double(size)
     }
 }

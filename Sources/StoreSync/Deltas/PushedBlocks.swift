@@ -59,14 +59,14 @@ extension PushedBlocks.File {
     private static let version: UInt16 = 2
     private static let headByteCount = 22
     private static let checksumByteCount = 32
-    private static let mostSubjectBytes = 1 << 16
-    private static let mostBytes = 36 * Int(DeltaPolicy.mostBlocks) + mostSubjectBytes + (1 << 10)
+    private static let maximumSubjectBytes = 1 << 16
+    private static let maximumBytes = 36 * Int(DeltaPolicy.maximumBlocks) + maximumSubjectBytes + (1 << 10)
 
     /// Reads the blocks, or returns `nil` if the file doesn't exist or can't be read.
     ///
     /// Blocks.
     func read() -> PushedBlocks? {
-        guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.mostBytes,
+        guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.maximumBytes,
             let data = try? Data(contentsOf: url)
         else { return nil }
         return Self.decode(Array(data))
@@ -97,7 +97,7 @@ extension PushedBlocks.File {
         var fields = FieldReader(body)
         guard fields.bytes(magic.count) == magic, fields.integer(UInt16.self) == version else { return nil }
         let subjectBytes = Int(fields.integer(UInt32.self))
-        guard subjectBytes <= min(body.count - headByteCount, mostSubjectBytes),
+        guard subjectBytes <= min(body.count - headByteCount, maximumSubjectBytes),
             let subject = try? JSONDecoder().decode(
                 PushedBlocks.Subject.self,
                 from: Data(fields.bytes(subjectBytes))

@@ -7,21 +7,21 @@ struct PropertyListSource {
     /// The input of the parser: everything after the XML declaration.
     let document: ArraySlice<UInt8>
 
-    private static let mostBytes = 4 << 20
+    private static let maximumBytes = 4 << 20
     /// The maximum depth of nested elements: a property list, its values, and the text in the innermost.
     private static let deepest = 34
     /// The maximum number of tags: a manifest that names a thousand clients has fewer.
-    private static let mostTags = 200_000
+    private static let maximumTags = 200_000
     /// The maximum number of keys in a dictionary.
     ///
     /// Foundation's hash of strings is known, so an attacker can choose keys that all collide.
-    private static let mostKeys = 2_048
+    private static let maximumKeys = 2_048
 
     /// Checks a file in one pass.
     ///
     /// - Throws: ``PropertyListValue/Malformed``.
     init(_ bytes: [UInt8]) throws(PropertyListValue.Malformed) {
-        guard bytes.count <= Self.mostBytes else { throw .init(description: "it is too large") }
+        guard bytes.count <= Self.maximumBytes else { throw .init(description: "it is too large") }
         if bytes.starts(with: "<?xml".utf8) {
             document = try Self.checkDeclaration(bytes)
         } else {
@@ -62,7 +62,7 @@ struct PropertyListSource {
             let tag = rest[..<end]
             rest = rest[(end + 1)...]
             tags += 1
-            guard tags <= Self.mostTags else { throw .init(description: "it holds too many elements") }
+            guard tags <= Self.maximumTags else { throw .init(description: "it holds too many elements") }
             switch first {
             case UInt8(ascii: "/"): depth -= 1
             case UInt8(ascii: "!"):
@@ -72,7 +72,7 @@ struct PropertyListSource {
             case UInt8(ascii: "?"): throw .init(description: "it holds a processing instruction")
             default:
                 if tag.starts(with: "key".utf8) { keys[depth] += 1 }
-                guard keys[depth] <= Self.mostKeys else { throw .init(description: "it holds too many keys") }
+                guard keys[depth] <= Self.maximumKeys else { throw .init(description: "it holds too many keys") }
                 guard !Self.isEmpty(tag) else { break }
                 depth += 1
                 keys[depth] = 0

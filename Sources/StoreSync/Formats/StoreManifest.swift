@@ -96,7 +96,7 @@ struct StoreManifest: Hashable, Sendable {
         guard let value else { return [] }
         let bases = (value.array ?? []).compactMap(UploadReference.init)
         let generations = bases.map(\.generation) + [manifest.name.generation]
-        guard let list = value.array, bases.count == list.count, (1...DeltaPolicy.mostDeltas).contains(bases.count),
+        guard let list = value.array, bases.count == list.count, (1...DeltaPolicy.maximumDeltas).contains(bases.count),
             zip(generations, generations.dropFirst()).allSatisfy(<),
             bases.allSatisfy({ UUID(uuidString: $0.upload)?.uuidString == $0.upload })
         else { throw .corrupt(path, "the uploads that it builds on aren't a chain of older generations") }

@@ -33,7 +33,7 @@ extension KeychainSynchronizationHooks {
     ) async throws -> [UInt8]? {
         let path = hierarchy.keychain(client)
         do {
-            return try await backend.bytes(at: path, upTo: KeychainFile.mostSealedBytes)
+            return try await backend.bytes(at: path, upTo: KeychainFile.maximumSealedBytes)
         } catch let error as RemoteError where error.code == .wrongLength {
             throw StoreSyncError.corrupt(path, "it is far too large")
         }

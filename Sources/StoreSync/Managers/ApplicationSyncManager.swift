@@ -128,17 +128,17 @@ public actor ApplicationSyncManager {
     ///
     /// - Parameters:
     ///   - mayCreate: Whether the application is created if it doesn't exist.
-    ///   - startsAnew: Whether this device is set up again, as another client, after it was deregistered.
+    ///   - registersAgain: Whether this device is set up again, as another client, after it was deregistered.
     /// - Returns: The registration's handle.
     @discardableResult
     public nonisolated func register(
         mayCreate: Bool = true,
-        startsAnew: Bool = false
+        registersAgain: Bool = false
     ) -> OperationHandle<ApplicationRegistration> {
-        supervisor.add(registration(mayCreate: mayCreate, startsAnew: startsAnew))
+        supervisor.add(registration(mayCreate: mayCreate, registersAgain: registersAgain))
     }
 
-    /// Registers as ``register(mayCreate:startsAnew:)`` does, but creates nothing unless there is a store that can be
+    /// Registers as ``register(mayCreate:registersAgain:)`` does, but creates nothing unless there is a store that can be
     /// uploaded.
     ///
     /// - Parameter store: The store.
@@ -147,10 +147,10 @@ public actor ApplicationSyncManager {
         supervisor.add(StoreCheckOperation(store)).then { [self] in registration(mayCreate: true) }
     }
 
-    nonisolated func registration(mayCreate: Bool, startsAnew: Bool = false) -> ApplicationRegistrationOperation {
+    nonisolated func registration(mayCreate: Bool, registersAgain: Bool = false) -> ApplicationRegistrationOperation {
         var request = request
         request.mayCreateApplication = mayCreate
-        request.startsAnew = startsAnew
+        request.registersAgain = registersAgain
         return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: decision)
     }
 

@@ -38,7 +38,7 @@ public struct ApplicationRegistrationRequest: Sendable {
     /// Whether only an encrypted application is acceptable.
     public var requiresEncryption: Bool
     /// Whether this device is set up again, as another client, after it was deregistered.
-    public var startsAnew: Bool
+    public var registersAgain: Bool
     /// The cost of hashing the password of a new application.
     public var passwordParameters: PasswordParameters
     /// Whether a ``PasscodeSetup`` makes the request.
@@ -57,7 +57,7 @@ public struct ApplicationRegistrationRequest: Sendable {
         readMe: String = ApplicationRegistrationRequest.defaultReadMe,
         mayCreateApplication: Bool = true,
         requiresEncryption: Bool = false,
-        startsAnew: Bool = false,
+        registersAgain: Bool = false,
         passwordParameters: PasswordParameters = .moderate
     ) {
         self.application = application
@@ -66,7 +66,7 @@ public struct ApplicationRegistrationRequest: Sendable {
         self.readMe = readMe
         self.mayCreateApplication = mayCreateApplication
         self.requiresEncryption = requiresEncryption
-        self.startsAnew = startsAnew
+        self.registersAgain = registersAgain
         self.passwordParameters = passwordParameters
     }
 

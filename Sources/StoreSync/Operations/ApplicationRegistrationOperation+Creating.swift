@@ -29,7 +29,7 @@ extension ApplicationRegistrationOperation {
         if let pin {
             if pin.isEncrypted, case .unfinished = found { throw StoreSyncError.downgraded(request.application) }
             // A user who sets the device up again confirms that the former application is lost.
-            if request.startsAnew, request.mayCreateApplication { return }
+            if request.registersAgain, request.mayCreateApplication { return }
             if case .unfinished = found { throw registrationGone }
             throw StoreSyncError(
                 .applicationMissing,
@@ -50,7 +50,7 @@ extension ApplicationRegistrationOperation {
         }
     }
 
-    func create(_ situation: Situation, _ context: OperationContext) async throws -> ApplicationRegistration {
+    func create(_ remote: RemoteState, _ context: OperationContext) async throws -> ApplicationRegistration {
         async let applications = hooks.listApplications()
         async let namesAside = replacement.listNamesAside()
         try await request.application.refuseLookalike(among: applications)
@@ -71,7 +71,7 @@ extension ApplicationRegistrationOperation {
         let client = try await clientIdentifier(context)
         let capabilities = try await hooks.backend.capabilities()
         let isOurs: Bool
-        if case .nothing = situation.found, capabilities.contains(.exclusiveDirectoryMove) {
+        if case .nothing = remote.found, capabilities.contains(.exclusiveDirectoryMove) {
             isOurs = try await createAside(new, client, context)
         } else if capabilities.contains(.exclusiveCreate) {
             isOurs = try await createInPlace(new, client, context)
@@ -134,8 +134,8 @@ extension ApplicationRegistrationOperation {
         _ client: RemoteIdentifier,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
-        let situation = try await look(for: client, nil)
-        guard case .registered(let info, let bytes) = situation.found else {
+        let remote = try await inspect(for: client, nil)
+        guard case .registered(let info, let bytes) = remote.found else {
             throw StoreSyncError(.busy, "Another device is registering \(request.application) now. Try again.")
         }
         guard info.isEncrypted == new.info.isEncrypted else {
@@ -145,8 +145,8 @@ extension ApplicationRegistrationOperation {
                     "Another device has just created \(request.application) with encryption. Join it with its password."
                 ) : mismatch
         }
-        guard info.isEncrypted else { return try await join(unencrypted: situation, info, client, context) }
-        return try await open(situation, info, bytes, pin: nil, client, trying: new.password, context)
+        guard info.isEncrypted else { return try await join(unencrypted: remote, info, client, context) }
+        return try await open(remote, info, bytes, pin: nil, client, trying: new.password, context)
     }
 
     // MARK: In a staging directory

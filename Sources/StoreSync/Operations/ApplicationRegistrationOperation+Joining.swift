@@ -7,44 +7,44 @@ import SyncCryptography
 extension ApplicationRegistrationOperation {
     /// Joins an application, which is TICoreDataSync's if it has no registration.
     func join(
-        _ situation: Situation,
+        _ remote: RemoteState,
         _ registration: (info: RegistrationInfo, bytes: [UInt8])?,
         pin: ApplicationPin?,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         let isOther = pin.map { $0.epoch != registration?.info.epoch } ?? false
-        if let pin, isOther, !request.startsAnew {
+        if let pin, isOther, !request.registersAgain {
             throw try await unlocking.newEpoch(registration?.info, registration?.bytes, after: pin, context)
         }
         guard let registration, registration.info.isEncrypted else {
-            if situation.removalNote != nil { throw await unlocking.removedClient() }
+            if remote.removalNote != nil { throw await unlocking.removedClient() }
             if request.requiresEncryption { throw mismatch }
             let isNew = pin == nil || isOther
             if isNew, try await decide(.joiningUnencrypted, context) != .unencrypted { throw mismatch }
             let client = try await clientIdentifier(context)
-            return try await join(unencrypted: situation, registration?.info, client, context)
+            return try await join(unencrypted: remote, registration?.info, client, context)
         }
         let (info, bytes) = registration
-        guard situation.files.passwordTest != nil else {
+        guard remote.files.passwordTest != nil else {
             return try await completeEncrypted(info, bytes, context)
         }
-        return try await open(situation, info, bytes, pin: isOther ? nil : pin, nil, context)
+        return try await open(remote, info, bytes, pin: isOther ? nil : pin, nil, context)
     }
 
     func join(
-        unencrypted situation: Situation,
+        unencrypted remote: RemoteState,
         _ info: RegistrationInfo?,
         _ client: RemoteIdentifier,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         let seal = ApplicationSeal(application: request.application, key: nil)
         let pin = ApplicationPin(encryption: nil, epoch: info?.epoch)
-        return try await complete(situation, isOurs: info != nil, seal, pin, client, context)
+        return try await complete(remote, isOurs: info != nil, seal, pin, client, context)
     }
 
     /// Opens an encrypted application with this device's keys or the password, and adds this client.
     func open(
-        _ situation: Situation,
+        _ remote: RemoteState,
         _ info: RegistrationInfo,
         _ bytes: [UInt8],
         pin: ApplicationPin?,
@@ -52,37 +52,39 @@ extension ApplicationRegistrationOperation {
         trying password: Password? = nil,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
-        guard let passwordTest = situation.files.passwordTest else {
+        guard let passwordTest = remote.files.passwordTest else {
             throw StoreSyncError(.busy, "Another device is registering \(request.application) now. Try again.")
         }
         // A client that is set up again proves the password like every new client. The former client's keys are deleted
         // first.
-        if request.startsAnew { try await state.giveUpKeys(of: key, epoch: info.epoch, on: context.blockingExecutor) }
+        if request.registersAgain {
+            try await state.giveUpKeys(of: key, epoch: info.epoch, on: context.blockingExecutor)
+        }
         let unlocked = try await unlocking.unlock(info, bytes, passwordTest, pin: pin, trying: password, context)
-        var situation = situation
-        try await refuseRemovedClient(&situation, unlocked.seal, context)
+        var remote = remote
+        try await refuseRemovedClient(&remote, unlocked.seal, context)
         let known = if let client { client } else { try await clientIdentifier(context) }
         // A missing salt file is still arriving, or its device died before writing it. Its content is the same either
         // way.
-        if !situation.files.hasSalt {
+        if !remote.files.hasSalt {
             try await hooks.saveSalt(SaltFile(for: unlocked.keyFile).bytes, hierarchy)
         }
-        return try await complete(situation, isOurs: true, unlocked.seal, unlocked.pin, known, context)
+        return try await complete(remote, isOurs: true, unlocked.seal, unlocked.pin, known, context)
     }
 
     /// Refuses a client if an authentic note says that it was removed from the encrypted application.
     private func refuseRemovedClient(
-        _ situation: inout Situation,
+        _ remote: inout RemoteState,
         _ seal: ApplicationSeal,
         _ context: OperationContext
     ) async throws {
-        guard let note = situation.removalNote,
+        guard let note = remote.removalNote,
             let client = try await context.blocking({ [state, key] in try state.peekClientIdentifier(for: key) })
         else { return }
         guard let warning = try seal.warning(ofRemovalNote: note, on: RemoteIdentifier(client), hierarchy) else {
             throw await unlocking.removedClient()
         }
-        situation.warnings.append(warning)
+        remote.warnings.append(warning)
     }
 
     /// Completes an encrypted application that consists of the registration alone.
@@ -95,9 +97,9 @@ extension ApplicationRegistrationOperation {
         async let documents = hooks.backend.list(hierarchy.documents)
         let isEmpty = try await (clients.isEmpty, documents.directoryIdentifiers.isEmpty) == (true, true)
         // Checked again, since the device that creates the application may have continued meanwhile.
-        let situation = try await look(for: nil, nil)
-        if case .registered(let info, let bytes) = situation.found, situation.files.passwordTest != nil {
-            return try await open(situation, info, bytes, pin: nil, nil, context)
+        let remote = try await inspect(for: nil, nil)
+        if case .registered(let info, let bytes) = remote.found, remote.files.passwordTest != nil {
+            return try await open(remote, info, bytes, pin: nil, nil, context)
         }
         guard isEmpty else {
             throw StoreSyncError(
@@ -116,7 +118,7 @@ extension ApplicationRegistrationOperation {
             try await remember(new.pin, new.seal, context)
             return registration(of: client, new.seal, didCreate: true)
         }
-        let winners = try await look(for: client, nil)
+        let winners = try await inspect(for: client, nil)
         return try await open(winners, info, bytes, pin: nil, client, trying: new.password, context)
     }
 
@@ -142,7 +144,7 @@ extension ApplicationRegistrationOperation {
 
     /// Completes a partial application, this device's or another's, and adds this client.
     private func complete(
-        _ situation: Situation,
+        _ remote: RemoteState,
         isOurs: Bool,
         _ seal: ApplicationSeal,
         _ pin: ApplicationPin,
@@ -150,10 +152,10 @@ extension ApplicationRegistrationOperation {
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         // TICoreDataSync's own trees stay as they are.
-        if isOurs, !situation.missingParts.isEmpty { try await completeStructure() }
+        if isOurs, !remote.missingParts.isEmpty { try await completeStructure() }
         context.reportProgress(0.6)
         let path = hierarchy.deviceInfo(client)
-        let known = situation.deviceInfo.flatMap { bytes in
+        let known = remote.deviceInfo.flatMap { bytes in
             try? DeviceInfo(seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
         }
         if known == nil {
@@ -165,8 +167,8 @@ extension ApplicationRegistrationOperation {
             of: client,
             seal,
             didCreate: false,
-            hasKeychains: situation.hasKeychains,
-            warnings: situation.warnings
+            hasKeychains: remote.hasKeychains,
+            warnings: remote.warnings
         )
     }
 }

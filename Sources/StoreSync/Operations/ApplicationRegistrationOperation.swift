@@ -65,7 +65,7 @@ public actor ApplicationRegistrationOperation: Operation {
     public func main(_ context: OperationContext) async throws -> ApplicationRegistration {
         try await translatingErrors {
             let lock = try await context.blocking { [state, key, request] in
-                try state.lock(.application(key), request.startsAnew ? .exclusive : .shared)
+                try state.lock(.application(key), request.registersAgain ? .exclusive : .shared)
             }
             defer { lock.release() }
             guard request.isSetup else { return try await register(context) }
@@ -99,7 +99,7 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     /// The state found, with what a client needs to know about it.
-    struct Situation {
+    struct RemoteState {
         var found: Found
         var files: EncryptionFiles
         var missingParts: Set<RemotePath>
@@ -113,28 +113,28 @@ public actor ApplicationRegistrationOperation: Operation {
 
     private func register(_ context: OperationContext) async throws -> ApplicationRegistration {
         let (pin, client) = try await context.blocking { [state, key, request] in
-            let client = request.startsAnew ? nil : try state.peekClientIdentifier(for: key)
+            let client = request.registersAgain ? nil : try state.peekClientIdentifier(for: key)
             return (try state.pin(for: key), client)
         }
         let known = try client.map { try RemoteIdentifier($0) }
-        let situation = try await look(for: known, pin)
+        let remote = try await inspect(for: known, pin)
         context.reportProgress(0.3)
-        switch situation.found {
+        switch remote.found {
         case .nothing, .unfinished:
-            try refuseToCreate(pin, situation.found)
-            return try await create(situation, context)
+            try refuseToCreate(pin, remote.found)
+            return try await create(remote, context)
         case .legacy:
             // This device knows the registration. What looks like TICoreDataSync's tree is the rest of this
             // application, or the part that has arrived.
-            if let pin, pin.epoch != nil, !pin.isEncrypted, !request.startsAnew { throw registrationGone }
-            return try await join(situation, nil, pin: pin, context)
+            if let pin, pin.epoch != nil, !pin.isEncrypted, !request.registersAgain { throw registrationGone }
+            return try await join(remote, nil, pin: pin, context)
         case .registered(let info, let bytes):
-            return try await join(situation, (info, bytes), pin: pin, context)
+            return try await join(remote, (info, bytes), pin: pin, context)
         }
     }
 
     /// Sends all requests that don't depend on each other; a known client needs no others.
-    func look(for client: RemoteIdentifier?, _ pin: ApplicationPin?) async throws -> Situation {
+    func inspect(for client: RemoteIdentifier?, _ pin: ApplicationPin?) async throws -> RemoteState {
         async let encryption = EncryptionFiles.fetch(hooks, hierarchy)
         async let parts = hooks.missingParts(hierarchy)
         async let deviceInfo = client.mapAsync { try await self.hooks.fetchDeviceInfo(of: $0, self.hierarchy) }
@@ -142,7 +142,7 @@ public actor ApplicationRegistrationOperation: Operation {
         var (files, missing) = try await (encryption, parts)
         let (info, removalNote) = try await (deviceInfo, note)
         let found = try await classify(&files, missing, pin)
-        return Situation(
+        return RemoteState(
             found: found,
             files: files,
             missingParts: (missing ?? []).subtracting([hierarchy.keychains]),
@@ -230,7 +230,7 @@ public actor ApplicationRegistrationOperation: Operation {
 
     func clientIdentifier(_ context: OperationContext) async throws -> RemoteIdentifier {
         let client = try await context.blocking { [state, key, request] in
-            try request.startsAnew ? state.replaceClientIdentifier(for: key) : state.clientIdentifier(for: key)
+            try request.registersAgain ? state.replaceClientIdentifier(for: key) : state.clientIdentifier(for: key)
         }
         return try RemoteIdentifier(client)
     }

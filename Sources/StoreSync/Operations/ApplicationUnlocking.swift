@@ -85,7 +85,7 @@ struct ApplicationUnlocking: Sendable {
     /// Inspects an application without changing this device's memory.
     ///
     /// - Returns: `nil` if it isn't encrypted.
-    func look(at files: EncryptionFiles, _ context: OperationContext) async throws -> Sealed? {
+    func inspect(_ files: EncryptionFiles, _ context: OperationContext) async throws -> Sealed? {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         let info = try files.registration.map { try RegistrationInfo($0, at: hierarchy.registration) }
         try checkPin(pin, info, files)
@@ -107,7 +107,7 @@ struct ApplicationUnlocking: Sendable {
 
     /// Returns the seal of an application's files without changing this device's memory.
     func seal(_ files: EncryptionFiles, _ context: OperationContext) async throws -> ApplicationSeal {
-        guard let sealed = try await look(at: files, context) else {
+        guard let sealed = try await inspect(files, context) else {
             guard !files.hasSalt, files.passwordTest == nil else { throw registrationMissing }
             return ApplicationSeal(application: hierarchy.application, key: nil)
         }

@@ -59,15 +59,15 @@ public actor DocumentRegistrationOperation: Operation {
     /// Registers the document and this client.
     public func main(_ context: OperationContext) async throws -> DocumentRegistration {
         try await translatingErrors {
-            let situation = try await look()
+            let remote = try await inspect()
             context.reportProgress(0.3)
-            if let info = situation.info { return try await join(info, situation, context) }
-            return try await create(situation, context)
+            if let info = remote.info { return try await join(info, remote, context) }
+            return try await create(remote, context)
         }
     }
 
     /// The state of the document on the remote, fetched with concurrent requests.
-    private struct Situation {
+    private struct RemoteState {
         var info: DocumentInfo?
         var missing: Set<RemotePath>
         var clients: [RemoteIdentifier]
@@ -79,7 +79,7 @@ public actor DocumentRegistrationOperation: Operation {
         var warnings: [String] = []
     }
 
-    private func look() async throws -> Situation {
+    private func inspect() async throws -> RemoteState {
         async let info = hooks.fetchDocumentInfo(hierarchy)
         async let missing = hooks.missingDirectories(hierarchy)
         async let clients = hooks.listClients(hierarchy)
@@ -89,15 +89,15 @@ public actor DocumentRegistrationOperation: Operation {
         let (seal, role, path) = (
             application.seal, ApplicationSeal.Role.documentInfo(request.document), hierarchy.documentInfo
         )
-        var situation = try await Situation(
+        var remote = try await RemoteState(
             info: info.map { try DocumentInfo(seal.open($0, as: role, at: path), at: path) },
             missing: missing,
             clients: clients,
             keys: keys,
             removalNote: excluded
         )
-        if let note = try await deleted { situation.deleted = deletedDocument(note, &situation.warnings) }
-        return situation
+        if let note = try await deleted { remote.deleted = deletedDocument(note, &remote.warnings) }
+        return remote
     }
 
     /// The document that a note says was deleted; `nil` if the note isn't authentic.
@@ -112,12 +112,12 @@ public actor DocumentRegistrationOperation: Operation {
     }
 
     /// Returns the digest of the note that this client was removed from the document, if the note is authentic.
-    private func authenticRemovalNote(_ key: String, _ situation: inout Situation) -> String? {
-        guard let note = situation.removalNote else { return nil }
+    private func authenticRemovalNote(_ key: String, _ remote: inout RemoteState) -> String? {
+        guard let note = remote.removalNote else { return nil }
         let identity = DocumentIdentity(document: request.document, integrityKey: key)
         let warning = application.seal.warning(ofRemovalNote: note, on: application.client, from: identity, hierarchy)
         if let warning {
-            situation.warnings.append(warning)
+            remote.warnings.append(warning)
             return nil
         }
         var hasher = ContentRootHasher()
@@ -128,20 +128,20 @@ public actor DocumentRegistrationOperation: Operation {
     /// Returns whether this device has acted on a note before, which means that the storage has put it back.
     ///
     /// Only sealed notes can be distinguished: no two are equal.
-    private func isFormer(_ note: String, among former: Set<String>, _ situation: inout Situation) -> Bool {
+    private func isFormer(_ note: String, among former: Set<String>, _ remote: inout RemoteState) -> Bool {
         guard application.isEncrypted, former.contains(note) else { return false }
         let path = hierarchy.deletedClient(application.client)
-        situation.warnings.append("\(path) on the remote is an old note that was put back. It was ignored and removed.")
+        remote.warnings.append("\(path) on the remote is an old note that was put back. It was ignored and removed.")
         return true
     }
 
     // MARK: Creating
 
-    private func create(_ situation: Situation, _ context: OperationContext) async throws -> DocumentRegistration {
+    private func create(_ remote: RemoteState, _ context: OperationContext) async throws -> DocumentRegistration {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
-        try refuseMissing(remembered, situation)
+        try refuseMissing(remembered, remote)
         guard request.mayCreateDocument else {
-            throw situation.deleted != nil
+            throw remote.deleted != nil
                 ? StoreSyncError(.documentDeleted, "\(request.document) was deleted. Push it to create it again.")
                 : StoreSyncError(
                     .documentNotFound,
@@ -149,7 +149,7 @@ public actor DocumentRegistrationOperation: Operation {
                 )
         }
         try await request.document.refuseLookalike(among: hooks.listDocuments(application.hierarchy))
-        let question: Question = situation.deleted == nil ? .createDocument : .recreateDeletedDocument
+        let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
             throw CancellationError()
         }
@@ -160,32 +160,32 @@ public actor DocumentRegistrationOperation: Operation {
             originalDevice: application.client.rawValue,
             originalDeviceDescription: application.clientDescription,
             integrityKey: UUID().uuidString,
-            isRecreated: situation.deleted != nil
+            isRecreated: remote.deleted != nil
         )
-        info.predecessors = situation.deleted?.successorsPredecessors ?? []
+        info.predecessors = remote.deleted?.successorsPredecessors ?? []
         // The document exists from here on. If another device was faster, this device joins that one's document.
         let sealed = application.seal.seal(info.xml, as: .documentInfo(request.document))
         guard try await hooks.createDocumentInfo(sealed, hierarchy) else {
-            let situation = try await look()
-            guard let info = situation.info else {
+            let remote = try await inspect()
+            guard let info = remote.info else {
                 throw StoreSyncError(.busy, "Another device is registering \(request.document) now. Try again.")
             }
-            return try await join(info, situation, context)
+            return try await join(info, remote, context)
         }
-        let key = try integrityKey(info, situation, nil)
-        return try await complete(info, key, situation, didCreate: true, context)
+        let key = try integrityKey(info, remote, nil)
+        return try await complete(info, key, remote, didCreate: true, context)
     }
 
     /// Refuses to create a document that this device knows, or that exists in part, unless it was certainly deleted.
-    private func refuseMissing(_ remembered: String?, _ situation: Situation) throws {
-        if let deleted = situation.deleted {
+    private func refuseMissing(_ remembered: String?, _ remote: RemoteState) throws {
+        if let deleted = remote.deleted {
             guard application.isEncrypted else { return }
             // A note on a predecessor says nothing of its successor, whose key this device remembers or finds on the
             // remote.
-            let known = Set(situation.keys + [remembered].compactMap(\.self))
+            let known = Set(remote.keys + [remembered].compactMap(\.self))
             if known.isSubset(of: deleted.successorsPredecessors) { return }
         }
-        guard remembered != nil || !situation.keys.isEmpty || !situation.clients.isEmpty else { return }
+        guard remembered != nil || !remote.keys.isEmpty || !remote.clients.isEmpty else { return }
         throw StoreSyncError(
             .documentMissing,
             """
@@ -200,13 +200,13 @@ public actor DocumentRegistrationOperation: Operation {
 
     private func join(
         _ info: DocumentInfo,
-        _ situation: Situation,
+        _ remote: RemoteState,
         _ context: OperationContext
     ) async throws -> DocumentRegistration {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
-        let current = try integrityKey(info, situation, remembered)
+        let current = try integrityKey(info, remote, remembered)
         try await refuseStranger(current, info, context)
-        return try await complete(info, current, situation, didCreate: false, replaces: remembered, context)
+        return try await complete(info, current, remote, didCreate: false, replaces: remembered, context)
     }
 
     /// Refuses a document that is neither the remembered one nor its successor: a storage may put a former one back.
@@ -232,12 +232,12 @@ public actor DocumentRegistrationOperation: Operation {
     /// The key that the document's info names; for TICoreDataSync's documents, the one in the directory.
     private func integrityKey(
         _ info: DocumentInfo,
-        _ situation: Situation,
+        _ remote: RemoteState,
         _ remembered: String?
     ) throws -> String {
         if let key = info.integrityKey { return key }
-        if let remembered, situation.keys.contains(remembered) { return remembered }
-        guard let key = situation.keys.first else {
+        if let remembered, remote.keys.contains(remembered) { return remembered }
+        guard let key = remote.keys.first else {
             throw StoreSyncError(
                 .applicationIncomplete,
                 "\(hierarchy.root) on the remote has no integrity key: it is still arriving, or was damaged. Try again when everything has arrived."
@@ -252,7 +252,7 @@ public actor DocumentRegistrationOperation: Operation {
     private func complete(
         _ info: DocumentInfo,
         _ key: String,
-        _ situation: Situation,
+        _ remote: RemoteState,
         didCreate: Bool,
         replaces remembered: String? = nil,
         _ context: OperationContext
@@ -260,7 +260,7 @@ public actor DocumentRegistrationOperation: Operation {
         let former = try await context.blocking { [state, documentKey = self.key] in
             try state.formerRemovalNotes(for: documentKey)
         }
-        var examined = situation
+        var examined = remote
         let note = authenticRemovalNote(key, &examined)
         let wasRemoved = note.map { !isFormer($0, among: former, &examined) } ?? false
         let warnings = examined.warnings
@@ -271,13 +271,13 @@ public actor DocumentRegistrationOperation: Operation {
                 try state.markStoresForReplacement(document: documentKey)
             }
         }
-        if !situation.missing.isEmpty { try await hooks.createDirectories(situation.missing, hierarchy) }
+        if !remote.missing.isEmpty { try await hooks.createDirectories(remote.missing, hierarchy) }
         context.reportProgress(0.5)
-        async let saving: Void = saveIntegrityKey(key, info, situation)
-        async let making: Void = createClientDirectories(situation)
+        async let saving: Void = saveIntegrityKey(key, info, remote)
+        async let making: Void = createClientDirectories(remote)
         _ = try await (saving, making)
         context.reportProgress(0.7)
-        if situation.deleted != nil, info.isRecreated { try await finishRecreation(info, key, situation) }
+        if remote.deleted != nil, info.isRecreated { try await finishRecreation(info, key, remote) }
         if let note {
             try await context.blocking { [state, documentKey = self.key] in
                 try state.addFormerRemovalNote(note, for: documentKey)
@@ -297,24 +297,24 @@ public actor DocumentRegistrationOperation: Operation {
         )
     }
 
-    private func saveIntegrityKey(_ key: String, _ info: DocumentInfo, _ situation: Situation) async throws {
-        guard !situation.keys.contains(key) else { return }
+    private func saveIntegrityKey(_ key: String, _ info: DocumentInfo, _ remote: RemoteState) async throws {
+        guard !remote.keys.contains(key) else { return }
         let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
         let sealed = application.seal.seal(content, as: .integrityKey(key, of: request.document))
         try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
     }
 
-    private func createClientDirectories(_ situation: Situation) async throws {
-        guard !situation.clients.contains(application.client) else { return }
+    private func createClientDirectories(_ remote: RemoteState) async throws {
+        guard !remote.clients.contains(application.client) else { return }
         try await hooks.createClientDirectories(application.client, hierarchy)
     }
 
     /// Notes for every other client that its store belongs to the deleted document, then removes the deletion's note.
-    private func finishRecreation(_ info: DocumentInfo, _ key: String, _ situation: Situation) async throws {
+    private func finishRecreation(_ info: DocumentInfo, _ key: String, _ remote: RemoteState) async throws {
         let others = try await hooks.listApplicationClients(application.hierarchy).filter {
             // Clients that have registered with the new document already know, and so does its creator.
             $0.client.rawValue != info.originalDevice && $0.client != application.client
-                && !situation.clients.contains($0.client)
+                && !remote.clients.contains($0.client)
         }
         let identity = DocumentIdentity(document: request.document, integrityKey: key)
         try await together(others) { [hooks, hierarchy, application] client, deviceInfo in

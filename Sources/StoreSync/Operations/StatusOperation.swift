@@ -159,7 +159,7 @@ public actor StatusOperation: Operation {
         _ files: EncryptionFiles,
         _ context: OperationContext
     ) async throws -> (ApplicationSeal, ApplicationStatus.Encryption?) {
-        guard let sealed = try await unlocking.look(at: files, context) else {
+        guard let sealed = try await unlocking.inspect(files, context) else {
             return (ApplicationSeal(application: hierarchy.application, key: nil), nil)
         }
         // Determined before the application is opened, which asks for a password if there are no keys.

@@ -21,7 +21,7 @@ extension VerificationOperation {
             return true
         }
         let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
-        guard let sealed = try await unlocking.look(at: files, context) else { return true }
+        guard let sealed = try await unlocking.inspect(files, context) else { return true }
         try await checkSalt(epoch: sealed.info.epoch)
         known.insert(hierarchy.passwordTest)
         count(hierarchy.passwordTest, Int64(sealed.passwordTest.count))

@@ -227,10 +227,10 @@ public actor PasscodeSetup {
         switch message.action {
         case .existing:
             request.mayCreateApplication = false
-            request.startsAnew = examination.isDeregistered
+            request.registersAgain = examination.isDeregistered
         case .new:
             request.mayCreateApplication = true
-            request.startsAnew = examination.finding != .nothing
+            request.registersAgain = examination.finding != .nothing
             if examination.hasDirectory {
                 request.replaces = ReplacedApplication(registration: examination.registration)
             }

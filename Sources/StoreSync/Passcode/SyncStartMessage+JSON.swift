@@ -6,7 +6,7 @@ import SyncCryptography
 // A message without an action comes from a version without actions: it deletes nothing.
 extension SyncStartMessage {
     /// The maximum size of a message in bytes: every byte of the passcode written as `\u00XX`, and some room.
-    public static let mostBytes = 6 * (1 << 16) + 1024
+    public static let maximumBytes = 6 * (1 << 16) + 1024
 
     /// The message's JSON as a dictionary, which contains the passcode in plaintext.
     public var requestDict: [String: [String: String]] {
@@ -47,8 +47,10 @@ extension SyncStartMessage {
     /// - Throws: ``StoreSyncError/Code/invalidMessage`` if the JSON isn't a message, which the error doesn't quote;
     ///   ``StoreSyncError/Code/invalidPassword`` if the passcode can't be one.
     public init(requestData: some Sequence<UInt8>) throws(StoreSyncError) {
-        let bytes = Array(requestData.prefix(Self.mostBytes + 1))
-        guard bytes.count <= Self.mostBytes else { throw .invalidMessage("It has more than \(Self.mostBytes) bytes.") }
+        let bytes = Array(requestData.prefix(Self.maximumBytes + 1))
+        guard bytes.count <= Self.maximumBytes else {
+            throw .invalidMessage("It has more than \(Self.maximumBytes) bytes.")
+        }
         var parser = MessageParser(bytes[...])
         let fields = try parser.message()
         guard let passcode = fields[Key.passcode] else { throw .invalidMessage("It has no passcode.") }

@@ -35,7 +35,7 @@ struct ApplicationSeal: Sendable, Hashable {
     }
 
     /// The maximum plaintext size, in bytes, of a file that is read as a whole.
-    private static let mostBytes = 4 << 20
+    private static let maximumBytes = 4 << 20
 
     static func == (left: Self, right: Self) -> Bool { left.application == right.application && left.key == right.key }
     func hash(into hasher: inout Hasher) { hasher.combine(application) }
@@ -57,7 +57,7 @@ struct ApplicationSeal: Sendable, Hashable {
             )
         }
         do {
-            return try key.open(bytes, as: context(role), upTo: Self.mostBytes)
+            return try key.open(bytes, as: context(role), upTo: Self.maximumBytes)
         } catch {
             throw StoreSyncError(error, at: path)
         }

@@ -85,14 +85,14 @@ extension TransferJournal {
         private static let magic = Array("storesync chunks".utf8)
         private static let version: UInt16 = 1
         private static let headByteCount = 22
-        private static let mostSubjectBytes = 1 << 16
-        private static let mostBytes = 1 << 28
+        private static let maximumSubjectBytes = 1 << 16
+        private static let maximumBytes = 1 << 28
 
         /// Reads the journal; `nil` if it doesn't exist or can't be read.
         ///
         /// Blocks.
         func read() -> (subject: Subject, chunks: [NotedChunk])? {
-            guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.mostBytes,
+            guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.maximumBytes,
                 let bytes = try? Array(Data(contentsOf: url)), bytes.count >= Self.headByteCount
             else { return nil }
             var fields = FieldReader(bytes[...])
@@ -100,7 +100,7 @@ extension TransferJournal {
                 return nil
             }
             let subjectBytes = Int(fields.integer(UInt32.self))
-            guard subjectBytes <= min(bytes.count - Self.headByteCount, Self.mostSubjectBytes),
+            guard subjectBytes <= min(bytes.count - Self.headByteCount, Self.maximumSubjectBytes),
                 let subject = try? JSONDecoder().decode(Subject.self, from: Data(fields.bytes(subjectBytes)))
             else { return nil }
             var chunks: [NotedChunk] = []

@@ -15,7 +15,7 @@ final class TransferReceipts: WriteReceipts {
         var handle: FileHandle?
     }
 
-    private static let mostBytes = 1 << 22
+    private static let maximumBytes = 1 << 22
 
     private let url: URL
     private let executor: (any TaskExecutor)?
@@ -40,7 +40,7 @@ final class TransferReceipts: WriteReceipts {
         guard let attempt = state.withLock(\.attempt) else { return [] }
         let bytes = try? await runBlocking(on: executor) { [url] in
             let size = try url.resourceValues(forKeys: [.fileSizeKey]).fileSize ?? 0
-            return size <= Self.mostBytes ? Array(try Data(contentsOf: url)) : []
+            return size <= Self.maximumBytes ? Array(try Data(contentsOf: url)) : []
         }
         guard let bytes, bytes.starts(with: attempt.bytes) else { return [] }
         return Array(bytes.dropFirst(attempt.bytes.count))

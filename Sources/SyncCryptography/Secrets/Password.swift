@@ -8,7 +8,7 @@ import Foundation
 /// The memory of a `String` that it's created from isn't wiped. If that matters, pass bytes and overwrite them.
 public struct Password: Sendable, Equatable {
     /// The maximum size of a password in bytes, before and after normalization: 64 KiB.
-    public static let mostBytes = 1 << 16
+    public static let maximumBytes = 1 << 16
 
     let bytes: SecretBytes
     /// The cost of hashing that overrides all parameters, for tests that hash thousands of passwords.
@@ -22,9 +22,9 @@ public struct Password: Sendable, Equatable {
         // A line end of two characters is one `Character`.
         let line = text.last == "\n" || text.last == "\r\n" ? text.dropLast() : text[...]
         // Checked before normalization, which would take long for a huge text.
-        guard line.utf8.count <= Self.mostBytes else { throw .tooLongPassword }
+        guard line.utf8.count <= Self.maximumBytes else { throw .tooLongPassword }
         let normalized = line.precomposedStringWithCanonicalMapping
-        guard normalized.utf8.count <= Self.mostBytes else { throw .tooLongPassword }
+        guard normalized.utf8.count <= Self.maximumBytes else { throw .tooLongPassword }
         guard !normalized.isEmpty else {
             throw CryptographyError(.invalidPassword, "The password is empty. Enter at least one character.")
         }
@@ -59,7 +59,7 @@ extension Password {
 extension CryptographyError {
     fileprivate static let tooLongPassword = CryptographyError(
         .invalidPassword,
-        "The password has more than \(Password.mostBytes) bytes. Make sure that it's the right file."
+        "The password has more than \(Password.maximumBytes) bytes. Make sure that it's the right file."
     )
 }
 

@@ -18,9 +18,9 @@ public struct PasswordParameters: Hashable, Sendable {
     public static let moderate = PasswordParameters(passes: 3, memoryKibibytes: 256 << 10)
 
     /// The maximum number of passes that is accepted.
-    public static let mostPasses = 20
+    public static let maximumPasses = 20
     /// The maximum memory that is accepted on any machine, in KiB: 1 GiB.
-    public static let mostMemoryKibibytes = 1 << 20
+    public static let maximumMemoryKibibytes = 1 << 20
 
     /// Creates parameters, which are validated when they're used.
     public init(passes: Int, memoryKibibytes: Int) {
@@ -49,13 +49,13 @@ public struct PasswordParameters: Hashable, Sendable {
                 """
             )
         }
-        guard passes <= Self.mostPasses, memoryKibibytes <= Self.mostMemoryKibibytes,
+        guard passes <= Self.maximumPasses, memoryKibibytes <= Self.maximumMemoryKibibytes,
             UInt64(memoryKibibytes) <= machineMemory / 4 / 1024
         else {
             throw CryptographyError(
                 .costlyParameters,
                 """
-                Checking the password would cost this machine too much (\(self)): at most \(Self.mostPasses) passes, 1 GiB \
+                Checking the password would cost this machine too much (\(self)): at most \(Self.maximumPasses) passes, 1 GiB \
                 and a quarter of its memory are accepted. If a stronger machine wrote the key file, change the password there, \
                 with a lower cost. Otherwise it was tampered with: restore it from a backup.
                 """

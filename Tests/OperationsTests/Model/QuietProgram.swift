@@ -21,7 +21,7 @@ struct QuietProgram {
         var time = 0
         var operations: [Added] = []
         var runningCount = 0
-        var mostRunning = 0
+        var maximumRunning = 0
 
         mutating func tick() -> Int {
             time += 1
@@ -105,7 +105,7 @@ struct QuietProgram {
             log.withLock { log in
                 log.operations[number].started = log.operations[number].started == nil ? log.tick() : -1
                 log.runningCount += 1
-                log.mostRunning = max(log.mostRunning, log.runningCount)
+                log.maximumRunning = max(log.maximumRunning, log.runningCount)
             }
             for _ in 0..<yields { await Task.yield() }
             log.withLock { log in
@@ -132,7 +132,7 @@ struct QuietProgram {
 
     private mutating func check() {
         let log = log.withLock { $0 }
-        if log.mostRunning > width { complaints.append("\(log.mostRunning) ran at once, with width \(width)") }
+        if log.maximumRunning > width { complaints.append("\(log.maximumRunning) ran at once, with width \(width)") }
         let progress = supervisor.progress
         if progress.fractionCompleted != 1 || progress.completedUnitCount != progress.totalUnitCount {
             complaints.append("\(progress)")

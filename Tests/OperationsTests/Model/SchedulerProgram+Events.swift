@@ -19,11 +19,11 @@ extension SchedulerProgram {
             if let number = pick({ $0.stage == .running }) {
                 try end(number, succeeded: !generator.oneIn(4))
             }
-        case 87..<90: try withdrawSomebody()
+        case 87..<90: try withdrawOne()
         case 90..<91: if let number = pick({ $0.foreignDependencyCount > 0 }) { openGate(number) }
         case 91..<94: configure()
         case 94..<96: if let number = pick(\.isLive) { raise(number) }
-        case 96..<97: try abandonSomebody()
+        case 96..<97: try abandonOne()
         case 97..<98: if let number = pick({ $0.stage == .abandoned }) { release(number) }
         default: if let number = pick(\.isLive) { try compareReach(of: number) }
         }
@@ -168,7 +168,7 @@ extension SchedulerProgram {
         guard told == expected else { throw divergence("told \(told), expected \(expected)") }
     }
 
-    private mutating func withdrawSomebody() throws(Divergence) {
+    private mutating func withdrawOne() throws(Divergence) {
         if generator.oneIn(2), let number = pick({ $0.isDoomed && $0.stage == .unstarted }) {
             try withdraw(number)
         } else if let number = pick({ $0.stage == .unstarted }) {
@@ -214,7 +214,7 @@ extension SchedulerProgram {
     }
 
     /// Abandons an operation that is neither child nor parent; others are abandoned only by a shutdown.
-    private mutating func abandonSomebody() throws(Divergence) {
+    private mutating func abandonOne() throws(Divergence) {
         guard let number = pick({ $0.isUnderway && $0.parent == nil }), !hasChildren(number) else { return }
         try abandon(number)
     }

@@ -89,7 +89,7 @@ extension SupervisorWorld {
                 && run(of: entry.addition.number)?.isInside == true
         }
         // D5
-        if inside.count >= mostWidth { complain(number, "is one of \(inside.count + 1) running operations") }
+        if inside.count >= maximumWidth { complain(number, "is one of \(inside.count + 1) running operations") }
         for other in inside where !other.addition.options.keys.isDisjoint(with: addition.options.keys) {
             complain(number, "runs at the same time as \(other.addition.number), with one of its keys")
         }

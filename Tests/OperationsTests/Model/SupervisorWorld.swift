@@ -63,7 +63,7 @@ final class SupervisorWorld: Sendable {
     let seed: UInt64
     let simulation: Simulation
     let supervisors: [OperationSupervisor]
-    let mostWidth = 3
+    let maximumWidth = 3
     let allowsRoomWaits = true
     let traces: Traces
     private let state = Locked(State())

@@ -91,7 +91,7 @@ struct MetricsTests {
     }
 
     @Test("without a metrics factory no metrics are created")
-    func nobodyCollects() {
+    func withoutCollector() {
         #expect(OperationSupervisor().core.environment.metrics == nil)
         let metrics = TestMetrics()
         #expect(withMetricsFactory(metrics) { OperationSupervisor() }.core.environment.metrics != nil)

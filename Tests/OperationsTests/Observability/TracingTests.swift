@@ -137,7 +137,7 @@ struct TracingTests {
     }
 
     @Test("without a tracer no spans are created, and the caller's service context is still passed on")
-    func nobodyTraces() async throws {
+    func withoutTracer() async throws {
         let supervisor = OperationSupervisor()
         #expect(supervisor.core.environment.tracer == nil)
         let (before, inside) = try await withTracer(tracer) {

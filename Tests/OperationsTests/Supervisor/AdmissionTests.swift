@@ -135,13 +135,13 @@ struct AdmissionTests {
     @Test("a barrier runs alone")
     func barrier() async throws {
         let supervisor = OperationSupervisor(width: 4)
-        let running = Locked((now: 0, mostBeside: 0))
+        let running = Locked((now: 0, maximumConcurrent: 0))
         func work(isBarrier: Bool) -> Probe<Void> {
             Probe { _ in
                 running.withLock { $0.now += 1 }
                 await Task.yield()
                 running.withLock { running in
-                    if isBarrier { running.mostBeside = max(running.mostBeside, running.now - 1) }
+                    if isBarrier { running.maximumConcurrent = max(running.maximumConcurrent, running.now - 1) }
                     running.now -= 1
                 }
             }
@@ -154,7 +154,7 @@ struct AdmissionTests {
             }
         }
         try await supervisor.drain()
-        #expect(running.withLock { $0.mostBeside } == 0)
+        #expect(running.withLock { $0.maximumConcurrent } == 0)
     }
 
     @Test(

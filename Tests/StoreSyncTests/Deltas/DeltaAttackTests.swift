@@ -11,7 +11,7 @@ import Testing
 struct DeltaAttackTests {
     /// A store that was pushed four times, the last three times as deltas, with all its files.
     private struct Scene {
-        let scene: DeltaWorld
+        let scene: DeltaFixture
         let a: Device
         let manifests: [StoreManifest]
         /// The stores by generation, from 1 on.
@@ -20,8 +20,8 @@ struct DeltaAttackTests {
         private let reader: URL
 
         init() async throws {
-            scene = try DeltaWorld()
-            a = try scene.world.device("a")
+            scene = try DeltaFixture()
+            a = try scene.fixture.device("a")
             var generator = SplitMix64(seed: 30)
             try RowStore.insert(40, into: a.store, &generator)
             var stores: [Data] = []
@@ -33,10 +33,10 @@ struct DeltaAttackTests {
             self.stores = stores
             manifests = try await scene.manifests(a)
             #expect(manifests.map(\.bases.count) == [0, 1, 2, 3])
-            share = scene.world.folder.appending(path: "as it was")
-            try FileManager.default.copyItem(at: scene.world.share, to: share)
+            share = scene.fixture.folder.appending(path: "as it was")
+            try FileManager.default.copyItem(at: scene.fixture.share, to: share)
             // This device has the keys, but hasn't pulled.
-            let reader = try scene.world.device("reader")
+            let reader = try scene.fixture.device("reader")
             _ = try await reader.registerDocument(mayCreate: false).value
             self.reader = reader.state.url.deletingLastPathComponent()
         }
@@ -54,12 +54,12 @@ struct DeltaAttackTests {
         /// Afterwards all files are restored.
         func found() async throws -> (generation: Int?, code: StoreSyncError.Code?) {
             let name = UUID().uuidString
-            try FileManager.default.copyItem(at: reader, to: scene.world.folder.appending(path: name))
-            let device = try scene.world.device(name)
+            try FileManager.default.copyItem(at: reader, to: scene.fixture.folder.appending(path: name))
+            let device = try scene.fixture.device(name)
             defer {
                 try? FileManager.default.removeItem(at: device.store.deletingLastPathComponent())
-                try? FileManager.default.removeItem(at: scene.world.share)
-                try? FileManager.default.copyItem(at: share, to: scene.world.share)
+                try? FileManager.default.removeItem(at: scene.fixture.share)
+                try? FileManager.default.copyItem(at: share, to: scene.fixture.share)
             }
             let report = try await device.verify().value
             #expect(!report.problems.isEmpty || !report.warnings.isEmpty, "the verification reported nothing")
@@ -88,7 +88,7 @@ struct DeltaAttackTests {
                 #expect(found.code == (expected == nil ? .noUploadedStore : nil))
             }
         }
-        let b = try scene.scene.world.device("b")
+        let b = try scene.scene.fixture.device("b")
         _ = try await b.pull().value
         try FileManager.default.removeItem(at: scene.store(3))
         #expect(await code { try await b.pull().value } == .rolledBack)

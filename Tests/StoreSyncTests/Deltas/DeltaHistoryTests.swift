@@ -43,13 +43,13 @@ struct DeltaHistoryTests {
         "D13 D16: after any edits, deaths and losses of memory, each pulled store equals the pushed one byte for byte"
     )
     func generations() async throws {
-        let scene = try DeltaWorld()
+        let scene = try DeltaFixture()
         let mortality = Mortality()
         var generator = SplitMix64(seed: 20)
         var tally = Tally()
         var former: Data?
-        let b = try scene.world.device("b")
-        var a = try scene.world.device("a") { _ in try mortality.step() }
+        let b = try scene.fixture.device("b")
+        var a = try scene.fixture.device("a") { _ in try mortality.step() }
         try RowStore.insert(60, into: a.store, &generator)
         let factor = ProcessInfo.processInfo.environment["STORESYNC_SEEDS"].flatMap(Int.init) ?? 1
         let count = 20 * max(1, factor)
@@ -74,7 +74,7 @@ struct DeltaHistoryTests {
                     tally.deaths += 1
                 }
                 mortality.dies(after: .max)
-                a = try scene.world.device("a") { _ in try mortality.step() }
+                a = try scene.fixture.device("a") { _ in try mortality.step() }
             }
             let upload = try await a.push().value
             tally.unchanged += upload.isUnchanged ? 1 : 0
@@ -130,12 +130,12 @@ struct DeltaHistoryTests {
     }
 
     /// Checks that no manifest lacks its bases, and that unneeded uploads are removed.
-    private func check(_ scene: DeltaWorld, _ device: Device, _ comment: String, isThorough: Bool) async throws {
+    private func check(_ scene: DeltaFixture, _ device: Device, _ comment: String, isThorough: Bool) async throws {
         let manifests = try await scene.manifests(device)
         for manifest in manifests {
             #expect((try? StoreChain(manifest, among: manifests)) != nil, "\(comment): \(manifest.name)")
         }
-        #expect(manifests.count <= 2 * 2 * (DeltaPolicy.mostDeltas + 1), "\(comment)")
+        #expect(manifests.count <= 2 * 2 * (DeltaPolicy.maximumDeltas + 1), "\(comment)")
         guard isThorough else { return }
         _ = try await device.verify(repairs: true).value
         let report = try await device.verify().value

@@ -21,8 +21,8 @@ struct DeltaPushTests {
         arguments: ["delete", "wal"]
     )
     func amounts(journalMode: String) async throws {
-        let scene = try DeltaWorld()
-        let (a, b) = (try scene.world.device("a") { _ in }, try scene.world.device("b"))
+        let scene = try DeltaFixture()
+        let (a, b) = (try scene.fixture.device("a") { _ in }, try scene.fixture.device("b"))
         var generator = SplitMix64(seed: 1)
         try RowStore.insert(2000, into: a.store, &generator)
         // A store with a log is read in place, a store without one is copied.
@@ -51,8 +51,8 @@ struct DeltaPushTests {
 
     @Test("A file that isn't a database is split into blocks of 4 KiB, and may grow and shrink")
     func otherFiles() async throws {
-        let scene = try DeltaWorld()
-        let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
+        let scene = try DeltaFixture()
+        let (a, b) = (try scene.fixture.device("a"), try scene.fixture.device("b"))
         var generator = SplitMix64(seed: 2)
         var bytes = DeltaModel.noise(300_000, &generator)
         for change in 0..<5 {
@@ -73,8 +73,8 @@ struct DeltaPushTests {
 
     @Test("After sixteen deltas, or half the bytes of the whole copy, a push is a whole copy, and unneeded uploads go")
     func folding() async throws {
-        let scene = try DeltaWorld()
-        let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
+        let scene = try DeltaFixture()
+        let (a, b) = (try scene.fixture.device("a"), try scene.fixture.device("b"))
         var generator = SplitMix64(seed: 3)
         try RowStore.insert(100, into: a.store, &generator)
         var depths: [Int] = []
@@ -98,15 +98,15 @@ struct DeltaPushTests {
 
     @Test("An unencrypted application has only whole copies, and nothing is remembered for deltas")
     func unencrypted() async throws {
-        let world = try World()
-        let a = try world.device("a")
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
         var generator = SplitMix64(seed: 4)
         try RowStore.insert(50, into: a.store, &generator)
         for generation in 1...3 {
             try RowStore.update(1, in: a.store, &generator)
             #expect(try await a.push().value.generation == generation)
         }
-        let names = try FileManager.default.subpathsOfDirectory(atPath: world.share.path)
+        let names = try FileManager.default.subpathsOfDirectory(atPath: fixture.share.path)
         #expect(!names.contains { $0.hasSuffix("WholeStoreDelta.ticdsync") })
         #expect(!FileManager.default.fileExists(atPath: a.state.url.appending(path: "pushed").path))
     }
@@ -121,8 +121,8 @@ struct DeltaPushTests {
         arguments: Memory.allCases
     )
     func memory(_ memory: Memory) async throws {
-        let scene = try DeltaWorld()
-        let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
+        let scene = try DeltaFixture()
+        let (a, b) = (try scene.fixture.device("a"), try scene.fixture.device("b"))
         var generator = SplitMix64(seed: 5)
         try RowStore.insert(50, into: a.store, &generator)
         _ = try await a.push().value
@@ -161,18 +161,18 @@ struct DeltaPushTests {
 
     @Test("A state directory that was restored from a backup pushes as a new client, and a whole copy")
     func backup() async throws {
-        let scene = try DeltaWorld()
-        let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
+        let scene = try DeltaFixture()
+        let (a, b) = (try scene.fixture.device("a"), try scene.fixture.device("b"))
         var generator = SplitMix64(seed: 6)
         try RowStore.insert(50, into: a.store, &generator)
         let client = try await a.push().value.client
-        let (state, backup) = (a.state.url, scene.world.folder.appending(path: "backup"))
+        let (state, backup) = (a.state.url, scene.fixture.folder.appending(path: "backup"))
         try FileManager.default.copyItem(at: state, to: backup)
         try RowStore.update(1, in: a.store, &generator)
         _ = try await a.push().value
         try FileManager.default.removeItem(at: state)
         try FileManager.default.moveItem(at: backup, to: state)
-        let again = try scene.world.device("a")
+        let again = try scene.fixture.device("a")
         try RowStore.update(1, in: again.store, &generator)
         let upload = try await again.push().value
         #expect(upload.client != client)
@@ -183,9 +183,9 @@ struct DeltaPushTests {
 
     @Test("A delta builds on the client's own last push, even if another client has pushed since")
     func otherClient() async throws {
-        let scene = try DeltaWorld()
+        let scene = try DeltaFixture()
         let (a, b, c) = (
-            try scene.world.device("a"), try scene.world.device("b"), try scene.world.device("c")
+            try scene.fixture.device("a"), try scene.fixture.device("b"), try scene.fixture.device("c")
         )
         var generator = SplitMix64(seed: 7)
         try RowStore.insert(50, into: a.store, &generator)
@@ -215,9 +215,9 @@ extension DeltaPushTests {
         cancellingAt step: Int,
         _ act: @escaping @Sendable (_ a: Device, _ b: Device) -> any OperationReference
     ) async throws -> Bool {
-        let scene = try DeltaWorld()
+        let scene = try DeltaFixture()
         var generator = SplitMix64(seed: 8)
-        let (a, b) = (try scene.world.device("a"), try scene.world.device("b"))
+        let (a, b) = (try scene.fixture.device("a"), try scene.fixture.device("b"))
         try RowStore.insert(30, into: a.store, &generator)
         _ = try await a.push().value
         _ = try await b.pull().value
@@ -226,8 +226,8 @@ extension DeltaPushTests {
         try RowStore.update(1, in: a.store, &generator)
         let point = CancellationPoint(step: step)
         let wasReached = try await Simulation.run(seed: 1, cancellingAt: point) { [scene] simulation in
-            let a = try scene.world.device("a", simulation: simulation)
-            let b = try scene.world.device("b", simulation: simulation)
+            let a = try scene.fixture.device("a", simulation: simulation)
+            let b = try scene.fixture.device("b", simulation: simulation)
             let handle = act(a, b)
             point.arm {
                 a.supervisor.cancelAll()
@@ -239,7 +239,7 @@ extension DeltaPushTests {
             #expect(handle.state == .finished || handle.state == .cancelled, "at step \(step): \(handle.state)")
             return point.wasReached
         }
-        #expect(try FileManager.default.contentsOfDirectory(atPath: scene.world.temporary.path).isEmpty)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: scene.fixture.temporary.path).isEmpty)
         _ = try await a.verify(repairs: true).value
         _ = try await a.push().value
         try await scene.expectPulled(b, is: a.store, "at step \(step)")

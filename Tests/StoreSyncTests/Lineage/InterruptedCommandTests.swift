@@ -8,7 +8,7 @@ import Testing
 @Suite("A command that dies before it records what it did", .timeLimit(.minutes(60)))
 struct InterruptedCommandTests {
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let backend = InMemoryBackend()
         let a: Device
         let b: Device
@@ -16,8 +16,8 @@ struct InterruptedCommandTests {
 
         /// Creates two devices, of which `b` has pushed an edit that `a` doesn't have.
         init() async throws {
-            world = try World()
-            (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+            fixture = try Fixture()
+            (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
             try a.write("base")
             _ = try await a.push().value
             _ = try await b.pull().value
@@ -27,7 +27,7 @@ struct InterruptedCommandTests {
 
         /// Returns device `a`, which dies before a change of its memory.
         func dying(before change: String) throws -> Device {
-            try world.device("a", backend: backend) { moment in
+            try fixture.device("a", backend: backend) { moment in
                 guard moment == "before \(change)" else { return }
                 throw StoreSyncError(.remoteUnavailable, "The device is dead.")
             }
@@ -35,7 +35,7 @@ struct InterruptedCommandTests {
 
         /// Returns the notes that a new device finds in all heads.
         func inHeads() async throws -> Set<String> {
-            let hierarchy = world.hierarchy.document(world.document)
+            let hierarchy = fixture.hierarchy.document(fixture.document)
             let published = try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
             var manifests: [StoreManifest] = []
             for name in published.published {
@@ -44,7 +44,7 @@ struct InterruptedCommandTests {
             }
             var notes: Set<String> = []
             for head in Lineage.heads(of: manifests) {
-                let reader = try world.device("reader of \(head.name)", backend: backend)
+                let reader = try fixture.device("reader of \(head.name)", backend: backend)
                 _ = try await reader.pull(from: head.name.client, generation: head.name.generation).value
                 notes.formUnion(try reader.notes())
             }
@@ -103,18 +103,21 @@ struct InterruptedCommandTests {
         _ = try await scene.a.pull().value
         try scene.a.write("of the device")
         // All files are uploaded, but the manifest isn't. The copy of this device continues under the same upload name.
-        let dying = try scene.world.device("a", backend: scene.backend) { moment in
+        let dying = try scene.fixture.device("a", backend: scene.backend) { moment in
             guard moment == "after upload" else { return }
             throw StoreSyncError(.remoteUnavailable, "The device is dead.")
         }
         #expect(await code { try await dying.push().value } == .remoteUnavailable)
         let key = DocumentKey(
-            application: ApplicationKey(remote: scene.backend.identity, application: scene.world.application.rawValue),
-            document: scene.world.document.rawValue
+            application: ApplicationKey(
+                remote: scene.backend.identity,
+                application: scene.fixture.application.rawValue
+            ),
+            document: scene.fixture.document.rawValue
         )
         let begun = try #require(try scene.a.state.uploads(for: key).last { !$0.isPublished })
-        let hierarchy = scene.world.hierarchy.document(scene.world.document)
-        let copy = try scene.world.device("copy", backend: scene.backend)
+        let hierarchy = scene.fixture.hierarchy.document(scene.fixture.document)
+        let copy = try scene.fixture.device("copy", backend: scene.backend)
         _ = try await copy.pull(from: scene.clientB).value
         try copy.write("of the copy")
         _ = try await copy.push().value

@@ -40,7 +40,7 @@ final class LineageHistory {
         }
     }
 
-    private let world: World
+    private let fixture: Fixture
     private let place: InMemoryBackend
     private var generator: SplitMix64
     private var members: [Member] = []
@@ -52,12 +52,12 @@ final class LineageHistory {
     /// The first violation, if there was one.
     private(set) var violation: String?
 
-    private var hierarchy: DocumentHierarchy { world.hierarchy.document(world.document) }
+    private var hierarchy: DocumentHierarchy { fixture.hierarchy.document(fixture.document) }
 
     init(seed: UInt64) throws {
         generator = SplitMix64(seed: seed)
         place = InMemoryBackend()
-        world = try World(place: place)
+        fixture = try Fixture(place: place)
     }
 
     /// Runs the history, and returns the number of commands that succeeded.
@@ -127,7 +127,7 @@ final class LineageHistory {
     }
 
     private func device(_ name: String, _ backend: VeiledBackend, _ lifetime: Lifetime) throws -> Device {
-        try world.device(name, backend: backend) { _ in try lifetime.step() }
+        try fixture.device(name, backend: backend) { _ in try lifetime.step() }
     }
 
     private func edit(_ index: Int) {
@@ -184,7 +184,7 @@ final class LineageHistory {
 
     private func move(_ index: Int) throws {
         homes += 1
-        let target = world.folder.appending(path: "moved-\(homes).store")
+        let target = fixture.folder.appending(path: "moved-\(homes).store")
         guard FileManager.default.fileExists(atPath: members[index].store.path) else { return }
         try FileManager.default.moveItem(at: members[index].store, to: target)
         members[index].store = target

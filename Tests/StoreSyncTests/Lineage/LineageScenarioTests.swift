@@ -9,16 +9,16 @@ import Testing
 struct LineageScenarioTests {
     /// Devices with one document, on a storage in memory.
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let backend = InMemoryBackend()
 
-        init() throws { world = try World() }
+        init() throws { fixture = try Fixture() }
 
         func device(_ name: String, backend: (any RemoteBackend)? = nil) throws -> Device {
-            try world.device(name, backend: backend ?? self.backend)
+            try fixture.device(name, backend: backend ?? self.backend)
         }
 
-        var hierarchy: DocumentHierarchy { world.hierarchy.document(world.document) }
+        var hierarchy: DocumentHierarchy { fixture.hierarchy.document(fixture.document) }
 
         /// Returns the uploads and folders in the directories of the document's stores.
         func uploads() async throws -> PublishedStores {
@@ -65,7 +65,7 @@ struct LineageScenarioTests {
         let original = try scene.device("original")
         try original.write("base")
         let client = try await original.push().value.client
-        let clone = try IdentityTests.clone(of: original, as: "clone", in: scene.world, scene.backend)
+        let clone = try IdentityTests.clone(of: original, as: "clone", in: scene.fixture, scene.backend)
         try clone.write("of the clone")
         _ = try await clone.push().value
         let late = try #require(try await scene.uploads().published.max())
@@ -122,7 +122,7 @@ struct LineageScenarioTests {
         let original = try scene.device("original")
         try original.write("base")
         let client = try await original.push().value.client
-        let clone = try IdentityTests.clone(of: original, as: "clone", in: scene.world, scene.backend)
+        let clone = try IdentityTests.clone(of: original, as: "clone", in: scene.fixture, scene.backend)
         let veiled = VeiledBackend(scene.backend)
         try original.write("of the original")
         _ = try await original.push().value
@@ -323,7 +323,7 @@ struct LineageScenarioTests {
         #expect(error?.code == .cannotWrite && error?.message.contains("remove client") == true)
         #expect(try await scene.uploads().folders.count == folders, "nothing was sent")
         for number in 0..<2 {
-            let note = scene.world.hierarchy.deletedClient(try RemoteIdentifier("job-\(number)"))
+            let note = scene.fixture.hierarchy.deletedClient(try RemoteIdentifier("job-\(number)"))
             try await scene.backend.write([UInt8](), to: note, when: .ifAbsent)
         }
         #expect(try await a.push(resolves: true).value.divergedFrom.isEmpty)
@@ -339,8 +339,11 @@ struct LineageScenarioTests {
         try a.write("one")
         _ = try await a.push().value
         let key = DocumentKey(
-            application: ApplicationKey(remote: scene.backend.identity, application: scene.world.application.rawValue),
-            document: scene.world.document.rawValue
+            application: ApplicationKey(
+                remote: scene.backend.identity,
+                application: scene.fixture.application.rawValue
+            ),
+            document: scene.fixture.document.rawValue
         )
         // As if the device had pulled the uploads of that many jobs, all of which exist.
         var record = try #require(try a.state.stores(of: key).first)

@@ -11,14 +11,14 @@ struct MendingTests {
     private static let password = "correct horse battery staple"
 
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let a: Device
         let b: Device
 
         /// Pushes a sealed store as a whole copy, and then as a delta if `isDelta` is set.
         init(isDelta: Bool) async throws {
-            world = try World(password: password)
-            (a, b) = (try world.device("a"), try world.device("b"))
+            fixture = try Fixture(password: password)
+            (a, b) = (try fixture.device("a"), try fixture.device("b"))
             var generator = SplitMix64(seed: 1)
             try RowStore.insert(40, into: a.store, &generator)
             _ = try await a.push().value
@@ -31,13 +31,13 @@ struct MendingTests {
         }
 
         func files(_ suffix: String) throws -> [String] {
-            try world.files().keys.filter { $0.hasSuffix(suffix) }.sorted()
+            try fixture.files().keys.filter { $0.hasSuffix(suffix) }.sorted()
         }
 
         /// Expects that everything is sound, and that a new device pulls the store of `a`.
         func expectMended(_ comment: String) async throws {
             #expect(try await a.verify().value.problems.isEmpty, "\(comment)")
-            let reader = try world.device("reader \(comment)")
+            let reader = try fixture.device("reader \(comment)")
             _ = try await reader.pull().value
             #expect(try RowStore.rows(in: reader.store) == RowStore.rows(in: a.store), "\(comment)")
         }
@@ -52,8 +52,8 @@ struct MendingTests {
         #expect(try await scene.a.push().value.isUnchanged)
         for number in 0..<2 {
             let store = try #require(try scene.files("WholeStore.ticdsync").first)
-            let former = try #require(try scene.world.files()[store])
-            try scene.world.put(number == 0 ? nil : former.dropLast(), at: store)
+            let former = try #require(try scene.fixture.files()[store])
+            try scene.fixture.put(number == 0 ? nil : former.dropLast(), at: store)
             let upload = try await scene.a.push().value
             #expect(!upload.isUnchanged && upload.storedBytes > upload.bytes / 4, "a whole copy, not a delta")
             try await scene.expectMended("\(number)")
@@ -64,9 +64,9 @@ struct MendingTests {
     func verified() async throws {
         let scene = try await Scene(isDelta: true)
         let store = try #require(try scene.files("WholeStore.ticdsync").first)
-        var bytes = try #require(try scene.world.files()[store])
+        var bytes = try #require(try scene.fixture.files()[store])
         bytes[bytes.count / 2] ^= 1
-        try scene.world.put(bytes, at: store)
+        try scene.fixture.put(bytes, at: store)
         #expect(try await scene.a.push().value.isUnchanged, "a listing doesn't show the damage")
         #expect(try await !scene.a.verify().value.problems.isEmpty)
         let upload = try await scene.a.push().value
@@ -76,13 +76,13 @@ struct MendingTests {
 
     @Test("where tags are derived from content, a file of the same length with another tag isn't relied on")
     func tags() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = InMemoryBackend(capabilities: .all)
-        let a = try world.device("a", backend: backend)
+        let a = try fixture.device("a", backend: backend)
         try a.write("one")
         let upload = try await a.push().value
         #expect(try await a.push().value.isUnchanged)
-        let hierarchy = world.hierarchy.document(world.document)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         let name = try #require(
             try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy).published.first
         )
@@ -92,7 +92,7 @@ struct MendingTests {
         try await backend.write(bytes, to: path, when: .always)
         let again = try await a.push().value
         #expect(!again.isUnchanged && again.generation == upload.generation + 1)
-        let reader = try world.device("reader", backend: backend)
+        let reader = try fixture.device("reader", backend: backend)
         _ = try await reader.pull().value
         #expect(try reader.notes() == ["one"])
     }
@@ -107,18 +107,18 @@ struct MendingTests {
 
     @Test("a pull of a damaged upload names an intact upload, which can be pulled by that name")
     func olderUpload() async throws {
-        let world = try World(password: Self.password)
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture(password: Self.password)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
         let client = try await a.push().value.client
         try a.write("two")
         _ = try await a.push(whole: true).value
         let newest = try #require(
-            try world.files().keys.filter { $0.hasSuffix("/WholeStore.ticdsync") && $0.contains("/2-") }.first
+            try fixture.files().keys.filter { $0.hasSuffix("/WholeStore.ticdsync") && $0.contains("/2-") }.first
         )
-        var bytes = try #require(try world.files()[newest])
+        var bytes = try #require(try fixture.files()[newest])
         bytes[bytes.count - 20] ^= 1
-        try world.put(bytes, at: newest)
+        try fixture.put(bytes, at: newest)
         let error = await #expect(throws: StoreSyncError.self) { try await b.pull().value }
         #expect(error?.code == .tampered || error?.code == .corrupt)
         #expect(error?.message.contains("--from \(client) --generation 1") == true, "\(String(describing: error))")

@@ -8,20 +8,20 @@ import Testing
 @Suite("A store that was moved keeps its record", .timeLimit(.minutes(60)))
 struct MovedStoreTests {
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let a: Device
         let b: Device
 
         init() async throws {
-            world = try World()
+            fixture = try Fixture()
             let backend = InMemoryBackend()
-            (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+            (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
             try a.write("one")
             _ = try await a.push().value
             _ = try await b.pull().value
         }
 
-        func url(_ name: String) -> URL { world.folder.appending(path: name) }
+        func url(_ name: String) -> URL { fixture.folder.appending(path: name) }
 
         /// Pushes a store of `a`, and expects that it continues from the former upload.
         func expectGoesOn(_ store: URL, sourceLocation: SourceLocation = #_sourceLocation) async throws {
@@ -156,9 +156,9 @@ struct MovedStoreTests {
         DocumentKey(
             application: ApplicationKey(
                 remote: scene.a.backend.identity,
-                application: scene.world.application.rawValue
+                application: scene.fixture.application.rawValue
             ),
-            document: scene.world.document.rawValue
+            document: scene.fixture.document.rawValue
         )
     }
 

@@ -11,24 +11,24 @@ struct RollbackTests {
 
     /// A document with five generations of one device, and the former states of its remote.
     private struct Scene {
-        let world: World
+        let fixture: Fixture
         let a: Device
         let b: Device
         private(set) var states: [[String: Data]] = []
 
         init() async throws {
-            world = try World(password: password)
-            (a, b) = (try world.device("a"), try world.device("b"))
+            fixture = try Fixture(password: password)
+            (a, b) = (try fixture.device("a"), try fixture.device("b"))
             for round in 1...5 {
                 try a.write("round \(round)")
                 _ = try await a.push().value
-                states.append(try world.files())
+                states.append(try fixture.files())
             }
             _ = try await b.pull().value
         }
 
         /// Puts the remote back to its state after a generation.
-        func putBack(to generation: Int) throws { try world.restore(states[generation - 1]) }
+        func putBack(to generation: Int) throws { try fixture.restore(states[generation - 1]) }
     }
 
     @Test("F4: the device that pushed the missing generations notices their rollback")
@@ -43,7 +43,7 @@ struct RollbackTests {
         try scene.a.write("more")
         #expect(await code { try await scene.a.push().value } == .rolledBack)
         #expect(await code { try await scene.a.pull(overwrite: true).value } == .rolledBack)
-        #expect(try scene.world.files() == scene.states[1], "nothing was published")
+        #expect(try scene.fixture.files() == scene.states[1], "nothing was published")
     }
 
     @Test("F4: a device that pulled a missing generation notices its rollback")
@@ -83,9 +83,9 @@ struct RollbackTests {
 
     @Test("a store whose upload is missing isn't replaced by an upload of another device that doesn't include it")
     func onlyCopy() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = InMemoryBackend()
-        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         try a.write("base")
         _ = try await a.push().value
         _ = try await b.pull().value
@@ -93,7 +93,7 @@ struct RollbackTests {
         let clientA = try await a.push().value.client
         try b.write("from b")
         let clientB = try await b.push().value.client
-        let hierarchy = world.hierarchy.document(world.document)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         for item in try await backend.list(hierarchy.wholeStores(clientB)) ?? [] {
             try await backend.remove(hierarchy.wholeStores(clientB).appending(item.name))
         }
@@ -107,9 +107,9 @@ struct RollbackTests {
 
     @Test("a device without memory notices that a head is missing, because other devices have recorded it")
     func witness() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = InMemoryBackend()
-        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         try a.write("base")
         _ = try await a.push().value
         _ = try await b.pull().value
@@ -117,15 +117,15 @@ struct RollbackTests {
         let clientB = try await b.push().value.client
         try a.write("from a")
         #expect(try await a.push().value.divergedFrom == [clientB])
-        let hierarchy = world.hierarchy.document(world.document)
+        let hierarchy = fixture.hierarchy.document(fixture.document)
         let veiled = VeiledBackend(backend)
         await veiled.hide([hierarchy.wholeStores(clientB)])
-        let fresh = try world.device("fresh", backend: veiled)
+        let fresh = try fixture.device("fresh", backend: veiled)
         #expect(await code { try await fresh.pull().value } == .rolledBack)
         #expect(!FileManager.default.fileExists(atPath: fresh.store.path))
         #expect(try await fresh.verify().value.problems.map(\.code) == ["rolledBack"])
         // A device whose memory doesn't name the missing head must not remove the upload that records it.
-        let behind = try world.device("a", backend: veiled)
+        let behind = try fixture.device("a", backend: veiled)
         try behind.write("more")
         #expect(await code { try await behind.push().value } == .rolledBack)
         // An empty file in place of its manifest isn't an upload.
@@ -148,17 +148,17 @@ struct RollbackTests {
     )
     func lostDocument(isWhole: Bool) async throws {
         let scene = try await Scene()
-        let document = scene.world.hierarchy.document(scene.world.document)
+        let document = scene.fixture.hierarchy.document(scene.fixture.document)
         let lost = "\(isWhole ? document.root : document.documentInfo)"
-        let all = try scene.world.files()
-        try scene.world.restore(all.filter { !$0.key.hasPrefix(lost) })
-        if isWhole { try FileManager.default.removeItem(at: scene.world.share.appending(path: lost)) }
+        let all = try scene.fixture.files()
+        try scene.fixture.restore(all.filter { !$0.key.hasPrefix(lost) })
+        if isWhole { try FileManager.default.removeItem(at: scene.fixture.share.appending(path: lost)) }
         let problems = try await scene.a.verify().value.problems
         #expect(problems.contains { $0.code == "documentMissing" && $0.path == "\(document.documentInfo)" })
         let unreadable = try await scene.a.status().value.unreadable
         #expect(unreadable.map(\.code) == [.documentMissing], "\(unreadable)")
         #expect(await code { try await scene.a.push().value } == .documentMissing)
-        try scene.world.restore(all)
+        try scene.fixture.restore(all)
         // Only its empty directories are still missing.
         #expect(try await scene.a.verify().value.problems.allSatisfy { $0.code == "missing" })
         #expect(try await scene.a.status().value.unreadable.isEmpty)

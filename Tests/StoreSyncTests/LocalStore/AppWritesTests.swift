@@ -85,8 +85,8 @@ struct AppWritesTests {
         }
     }
 
-    private static func snapshot(of url: URL, in world: World) throws -> Data {
-        let copy = world.folder.appending(path: UUID().uuidString)
+    private static func snapshot(of url: URL, in fixture: Fixture) throws -> Data {
+        let copy = fixture.folder.appending(path: UUID().uuidString)
         return try Data(contentsOf: StoreSnapshot.take(of: LocalStore(url), at: copy).url)
     }
 
@@ -95,10 +95,10 @@ struct AppWritesTests {
         arguments: [nil, "correct horse"]
     )
     func rollbackJournal(password: String?) async throws {
-        let world = try World(password: password, isVolatile: false)
+        let fixture = try Fixture(password: password, isVolatile: false)
         try await Simulation.run(seed: 1) { simulation in
             let app = Locked<App?>(nil)
-            let device = try world.device("a", simulation: simulation) { _ in app.withLock { $0 }?.write() }
+            let device = try fixture.device("a", simulation: simulation) { _ in app.withLock { $0 }?.write() }
             try device.write("one")
             try Store.setJournalMode("delete", of: device.store)
             let writer = try App(device.store)
@@ -107,7 +107,7 @@ struct AppWritesTests {
             app.withLock { $0 = nil }
             let failures = writer.outcomes.compactMap(\.self)
             #expect(failures.isEmpty && writer.outcomes.count > 80)
-            let reader = try world.device("reader", simulation: simulation)
+            let reader = try fixture.device("reader", simulation: simulation)
             _ = try await reader.pull().value
             let notes = try reader.notes()
             #expect(notes == Set(["one"] + (0..<notes.count - 1).map { "during \($0)" }), "one state of the store")
@@ -119,7 +119,7 @@ struct AppWritesTests {
         arguments: [false, true]
     )
     func slowPush(isStalled: Bool) async throws {
-        let world = try World(isVolatile: false)
+        let fixture = try Fixture(isVolatile: false)
         try await Simulation.run(seed: 1) { simulation in
             let app = Locked<App?>(nil)
             let emptied = Locked<[Bool]>([])
@@ -131,18 +131,18 @@ struct AppWritesTests {
                 let isEmptied = try app.emptiesLog()
                 emptied.withLock { $0.append(isEmptied) }
             }
-            let device = try world.device("a", backend: backend, simulation: simulation)
+            let device = try fixture.device("a", backend: backend, simulation: simulation)
             try device.write("one")
             let writer = try App(device.store)
             try writer.grow(by: 16)
-            let expected = try Self.snapshot(of: device.store, in: world)
+            let expected = try Self.snapshot(of: device.store, in: fixture)
             app.withLock { $0 = writer }
             _ = try await device.push().value
             app.withLock { $0 = nil }
             #expect(writer.outcomes.allSatisfy { $0 == nil })
-            let reader = try world.device("reader", backend: backend, simulation: simulation)
+            let reader = try fixture.device("reader", backend: backend, simulation: simulation)
             _ = try await reader.pull().value
-            let pushed = try Self.snapshot(of: reader.store, in: world)
+            let pushed = try Self.snapshot(of: reader.store, in: fixture)
             #expect(pushed == expected)
             let held = emptied.withLock { $0.prefix { !$0 }.count }
             #expect(held == (isStalled ? 0 : 4), "held for less than 30 seconds")
@@ -152,7 +152,7 @@ struct AppWritesTests {
 
     @Test("can empty the log of a store in WAL mode once it has grown beyond 64 MiB during a push")
     func largeLog() async throws {
-        let world = try World(isVolatile: false)
+        let fixture = try Fixture(isVolatile: false)
         try await Simulation.run(seed: 1) { simulation in
             let app = Locked<App?>(nil)
             let emptied = Locked<[Bool]>([])
@@ -164,18 +164,18 @@ struct AppWritesTests {
                     emptied.withLock { $0.append(isEmptied) }
                 }
             }
-            let device = try world.device("a", backend: backend, simulation: simulation)
+            let device = try fixture.device("a", backend: backend, simulation: simulation)
             try device.write("one")
             let writer = try App(device.store)
             try writer.grow(by: 16)
-            let expected = try Self.snapshot(of: device.store, in: world)
+            let expected = try Self.snapshot(of: device.store, in: fixture)
             app.withLock { $0 = writer }
             _ = try await device.push().value
             app.withLock { $0 = nil }
             #expect(emptied.withLock { $0 } == [true, false, true], "while it was empty, held, and copied")
-            let reader = try world.device("reader", backend: backend, simulation: simulation)
+            let reader = try fixture.device("reader", backend: backend, simulation: simulation)
             _ = try await reader.pull().value
-            let pushed = try Self.snapshot(of: reader.store, in: world)
+            let pushed = try Self.snapshot(of: reader.store, in: fixture)
             #expect(pushed == expected)
         }
     }

@@ -22,9 +22,9 @@ struct JournalModeTests {
 
     @Test("is restored by the next push")
     func push() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         for (point, image) in try Self.images() {
-            let device = try world.device("a \(point)")
+            let device = try fixture.device("a \(point)")
             _ = try await device.push(image.url, resolves: true).value
             #expect(try image.journalMode() == "wal", "\(point)")
             #expect(try image.content() == (point == "after the rename" ? "new" : "old"), "\(point)")
@@ -34,12 +34,12 @@ struct JournalModeTests {
 
     @Test("is restored by the next pull, whether or not that replaces the store", arguments: ["old", "newer"])
     func pull(content: String) async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let source = try TestStore()
         try source.make(content)
-        _ = try await world.device("source").push(source.url).value
+        _ = try await fixture.device("source").push(source.url).value
         for (point, image) in try Self.images() {
-            let device = try world.device("a \(point)")
+            let device = try fixture.device("a \(point)")
             _ = try await device.pull(image.url, overwrite: true).value
             #expect(try image.journalMode() == "wal", "\(point)")
             #expect(try image.content() == content, "\(point)")

@@ -29,8 +29,8 @@ struct LongNameTests {
 
     @Test("is pushed and pulled", arguments: [200, 247])
     func roundTrip(byteCount: Int) async throws {
-        let world = try World(password: "correct horse")
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         let urls = [a, b].map { $0.store.deletingLastPathComponent().appending(path: Self.name(byteCount)) }
         for note in ["one", "two"] {
             try Store.write([note], to: urls[0])

@@ -8,27 +8,27 @@ import ThreadSupport
 
 @Suite("The replacement of a local store", .timeLimit(.minutes(60)))
 struct StoreReplacementTests {
-    private let world: World
+    private let fixture: Fixture
     private let url: URL
     private let old = Set((0..<800).map { "old \($0)" })
     private let new = Set((0..<900).map { "new \($0)" })
 
     init() throws {
-        world = try World(isVolatile: false)
-        url = world.folder.appending(path: "store.sqlite")
+        fixture = try Fixture(isVolatile: false)
+        url = fixture.folder.appending(path: "store.sqlite")
     }
 
     /// Creates a download next to the store, as a pull does.
     private func download() throws -> URL {
         let download = StoreReplacement.temporaryURL(for: try LocalStore(url))
-        let source = world.folder.appending(path: "source-\(UUID().uuidString)")
+        let source = fixture.folder.appending(path: "source-\(UUID().uuidString)")
         try Store.write(new.sorted(), to: source)
         _ = try StoreSnapshot.take(of: LocalStore(source), at: download)
         return download
     }
 
     private func root() throws -> ContentRoot {
-        let copy = world.folder.appending(path: UUID().uuidString)
+        let copy = fixture.folder.appending(path: UUID().uuidString)
         return try StoreSnapshot.take(of: LocalStore(url), at: copy).contentRoot
     }
 
@@ -192,7 +192,7 @@ struct StoreReplacementTests {
         }
         _ = try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode = \(journalMode)") }
         #expect(try queue.inDatabase(notes) == old)
-        let source = world.folder.appending(path: "source")
+        let source = fixture.folder.appending(path: "source")
         try DatabaseQueue(path: source.path).inDatabase { db in
             try db.execute(sql: "CREATE TABLE note (other TEXT DEFAULT 'other', text TEXT NOT NULL)")
             for note in new { try db.execute(sql: "INSERT INTO note (text) VALUES (?)", arguments: [note]) }
@@ -242,7 +242,7 @@ struct StoreReplacementTests {
         try Store.write(["one"], to: url)
         let store = try LocalStore(url)
         let leftover = StoreReplacement.temporaryURL(for: store)
-        let bystander = world.folder.appending(path: ".other.sqlite.storesync-1")
+        let bystander = fixture.folder.appending(path: ".other.sqlite.storesync-1")
         for file in [leftover, bystander] { try Data().write(to: file) }
         try StoreReplacement.removeLeftovers(of: store)
         #expect(!FileManager.default.fileExists(atPath: leftover.path))

@@ -7,13 +7,13 @@ import ThreadSupport
 
 @Suite("The snapshot of a local store", .timeLimit(.minutes(60)))
 struct StoreSnapshotTests {
-    private let world: World
+    private let fixture: Fixture
 
     init() throws {
-        world = try World(isVolatile: false)
+        fixture = try Fixture(isVolatile: false)
     }
 
-    private func place(_ name: String) -> URL { world.folder.appending(path: name) }
+    private func place(_ name: String) -> URL { fixture.folder.appending(path: name) }
 
     private func snapshot(_ url: URL, _ name: String = UUID().uuidString) throws -> StoreSnapshot {
         try StoreSnapshot.take(of: LocalStore(url), at: place(name))

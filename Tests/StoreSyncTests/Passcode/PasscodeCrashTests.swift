@@ -35,7 +35,7 @@ struct PasscodeCrashTests {
     /// Returns the requests of a complete run.
     private func requests(of scene: PasscodeScene) async throws -> [(name: String, isChange: Bool)] {
         let dying = DyingBackend(try await scene.restore())
-        let setup = try scene.world.device("a", backend: dying).passcodeSetup()
+        let setup = try scene.fixture.device("a", backend: dying).passcodeSetup()
         try await setup.begin()
         await dying.die(nil)
         try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
@@ -44,7 +44,7 @@ struct PasscodeCrashTests {
 
     private func die(_ death: DyingBackend.Death, _ scene: PasscodeScene, _ backend: any RemoteBackend) async throws {
         let dying = DyingBackend(backend)
-        let setup = try scene.world.device("a", backend: dying).passcodeSetup()
+        let setup = try scene.fixture.device("a", backend: dying).passcodeSetup()
         try await setup.begin()
         await dying.die(death)
         let message = try SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new)
@@ -62,7 +62,7 @@ struct PasscodeCrashTests {
         _ backend: any RemoteBackend,
         _ comment: String
     ) async throws {
-        let device = try scene.world.device(["a", "b", "c"][number % 3], backend: backend)
+        let device = try scene.fixture.device(["a", "b", "c"][number % 3], backend: backend)
         let setup = device.passcodeSetup()
         try await setup.begin()
         if await setup.setupState == .syncRequired {

@@ -25,17 +25,17 @@ struct PasscodeHostileTests {
         arguments: Forgery.allCases
     )
     func forgedSuccessor(forgery: Forgery) async throws {
-        let world = try World()
-        let a = try world.device("a")
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
         let setup = try await a.setUp("correct horse", .new)
-        let hierarchy = ApplicationHierarchy(world.application)
+        let hierarchy = ApplicationHierarchy(fixture.application)
         let former = try #require(try a.state.pin(for: a.key)?.epoch.flatMap { UUID(uuidString: $0) })
         let master = try #require(try await a.state.masterKey(for: a.key, epoch: former.uuidString, on: nil))
         let key = EpochKey(master: master, epoch: former)
 
         // The forger has another state directory, and not the keys.
-        try FileManager.default.removeItem(at: world.share.appending(path: world.application.rawValue))
-        let forger = try world.device("forger")
+        try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
+        let forger = try fixture.device("forger")
         try await forger.setUp("anything", .new)
         let epoch = try #require(try await forger.epoch().flatMap { UUID(uuidString: $0) })
         let registration = try #require(try await a.backend.smallFile(at: hierarchy.registration))
@@ -88,10 +88,10 @@ struct PasscodeHostileTests {
 
     @Test("F1: if an attacker switches encryption off, a setup doesn't continue without it")
     func downgraded() async throws {
-        let world = try World()
-        let a = try world.device("a")
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
         try await a.setUp("correct horse", .new)
-        let hierarchy = ApplicationHierarchy(world.application)
+        let hierarchy = ApplicationHierarchy(fixture.application)
         let plain = RegistrationInfo.make(encrypted: false).xml
         try await a.backend.write(plain, to: hierarchy.registration, when: .always)
         try await a.backend.remove(hierarchy.encryption)
@@ -108,9 +108,9 @@ struct PasscodeHostileTests {
 
     @Test("a tree of TICoreDataSync isn't deleted, whichever action the passcode is for")
     func foreignTree() async throws {
-        let world = try World()
-        let a = try world.device("a")
-        let hierarchy = ApplicationHierarchy(world.application)
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        let hierarchy = ApplicationHierarchy(fixture.application)
         let client = try RemoteIdentifier("original")
         let info = DeviceInfo(client: "original", description: "Objective-C", userInfo: [:])
         for directory in hierarchy.directories { try await a.backend.createDirectory(at: directory) }
@@ -128,9 +128,9 @@ struct PasscodeHostileTests {
 
     @Test("a storage on which an application can't be replaced safely is refused before anything is written")
     func unsupported() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let backend = InMemoryBackend(capabilities: [.exclusiveCreate, .atomicReplace])
-        let a = try world.device("a", backend: backend)
+        let a = try fixture.device("a", backend: backend)
         let setup = try await a.setUp("correct horse", .new)
         let before = try await contents(of: backend)
         #expect(
@@ -143,9 +143,9 @@ struct PasscodeHostileTests {
 
     @Test("D18: no passcode is in a status, an error, a file of the device or of the remote")
     func secrets() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let canaries = ["canary-right", "canary-wrong", "canary-new"]
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try await a.setUp(canaries[0], .new)
         let setup = b.passcodeSetup()
         let states = await setup.states
@@ -164,8 +164,8 @@ struct PasscodeHostileTests {
         await setup.end()
         for await status in states { shown += ["\(status)", String(reflecting: status)] }
         for text in shown { #expect(!text.contains("canary"), "\(text)") }
-        for name in try FileManager.default.subpathsOfDirectory(atPath: world.folder.path) {
-            guard let bytes = try? Data(contentsOf: world.folder.appending(path: name)) else { continue }
+        for name in try FileManager.default.subpathsOfDirectory(atPath: fixture.folder.path) {
+            guard let bytes = try? Data(contentsOf: fixture.folder.appending(path: name)) else { continue }
             for canary in canaries { #expect(bytes.range(of: Data(canary.utf8)) == nil, "\(name)") }
         }
     }

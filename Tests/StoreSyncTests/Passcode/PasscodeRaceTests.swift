@@ -40,7 +40,7 @@ struct PasscodeRaceTests {
         "B12: if two devices start over concurrently, one wins, and the other is told and joins by its passcode",
         arguments: places
     )
-    func twoBeginAnew(place: PasscodePlace) async throws {
+    func twoReplace(place: PasscodePlace) async throws {
         let scene = try await PasscodeScene(place)
         var wins = [0, 0, 0]
         for seed in 0..<Self.seeds {
@@ -48,7 +48,7 @@ struct PasscodeRaceTests {
                 let comment = "\(place), seed \(seed)"
                 let backend = try await scene.restore(simulation.executor)
                 let devices = try ["a", "b"].map {
-                    try scene.world.device($0, backend: backend, simulation: simulation)
+                    try scene.fixture.device($0, backend: backend, simulation: simulation)
                 }
                 let setups = devices.map { $0.passcodeSetup() }
                 for setup in setups { try await setup.begin() }
@@ -84,10 +84,10 @@ struct PasscodeRaceTests {
         for seed in 0..<Self.seeds / 2 {
             try await Simulation.run(seed: seed) { simulation in
                 let comment = "\(place), seed \(seed)"
-                let world = try World()
-                let backend = place.backend(world, simulation.executor)
+                let fixture = try Fixture()
+                let backend = place.backend(fixture, simulation.executor)
                 let setups = try ["a", "b"].map {
-                    try world.device($0, backend: backend, simulation: simulation).passcodeSetup()
+                    try fixture.device($0, backend: backend, simulation: simulation).passcodeSetup()
                 }
                 for setup in setups { try await setup.begin() }
                 async let first = Self.start(setups[0], "first", .new, comment)
@@ -113,7 +113,7 @@ struct PasscodeRaceTests {
             try await Simulation.run(seed: 1, cancellingAt: point) { [step] simulation in
                 let comment = "\(place), step \(step)"
                 let backend = try await scene.restore(simulation.executor)
-                let device = try scene.world.device("a", backend: backend, simulation: simulation)
+                let device = try scene.fixture.device("a", backend: backend, simulation: simulation)
                 let setup = device.passcodeSetup()
                 try await setup.begin()
                 point.arm { device.supervisor.cancelAll() }

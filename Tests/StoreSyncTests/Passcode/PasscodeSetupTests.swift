@@ -25,8 +25,8 @@ struct PasscodeSetupTests {
         "B5, B7, B9, B10, B13: on an empty remote a setup asks for a new passcode, creates data and reports its states"
     )
     func first() async throws {
-        let world = try World()
-        let device = try world.device("a")
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
         let setup = device.passcodeSetup()
         let states = await setup.states
         #expect(await setup.setupState == .notRequested)
@@ -44,7 +44,7 @@ struct PasscodeSetupTests {
             ]
         )
         // The data is protected by the passcode, and uploaded.
-        let other = try world.device("b")
+        let other = try fixture.device("b")
         let registration = other.registration { _ in .encrypted(try Password(Self.passcode)) }
         #expect(try await other.supervisor.add(registration).value.isEncrypted)
         // The device stays set up, without a passcode.
@@ -55,9 +55,9 @@ struct PasscodeSetupTests {
 
     @Test("B8, B9, B10: the passcode of existing data unprotects it")
     func existing() async throws {
-        let world = try World()
-        try await world.device("a").setUp(Self.passcode, .new)
-        let b = try world.device("b")
+        let fixture = try Fixture()
+        try await fixture.device("a").setUp(Self.passcode, .new)
+        let b = try fixture.device("b")
         let setup = b.passcodeSetup()
         let states = await setup.states
         try await setup.begin()
@@ -74,11 +74,11 @@ struct PasscodeSetupTests {
 
     @Test("B11, B14: after a failure a passcode is required again, with the reason, and either action is possible")
     func failures() async throws {
-        let world = try World()
-        try await world.device("a").setUp(Self.passcode, .new)
-        let setup = try world.device("b").passcodeSetup()
+        let fixture = try Fixture()
+        try await fixture.device("a").setUp(Self.passcode, .new)
+        let setup = try fixture.device("b").passcodeSetup()
         try await setup.begin()
-        let before = try await contents(of: world.device("a").backend)
+        let before = try await contents(of: fixture.device("a").backend)
         for _ in 1...2 {
             #expect(
                 await code { try await setup.start(SyncStartMessage(passcode: "wrong", action: .existing)) }
@@ -86,16 +86,16 @@ struct PasscodeSetupTests {
             )
             #expect(await setup.status.description == "syncRequired, existing, wrongPassword")
         }
-        #expect(try await contents(of: world.device("a").backend) == before)
+        #expect(try await contents(of: fixture.device("a").backend) == before)
         try await setup.start(SyncStartMessage(passcode: Self.passcode, action: .existing))
         #expect(await setup.status.description == "ongoing, existing")
     }
 
     @Test("B6: while the storage can't be reached the state is none, with the reason, and then it changes by itself")
     func offline() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let failures = Locked(3)
-        let device = try world.device("a") { change in
+        let device = try fixture.device("a") { change in
             guard change.hasPrefix("before list of") else { return }
             let fails = failures.withLock { left in
                 left -= 1
@@ -119,14 +119,14 @@ struct PasscodeSetupTests {
         #expect(await setup.status.description == "syncRequired, new")
         let words = await Self.states(setup, states)
         #expect(words.contains("syncRequired, none, remoteUnavailable") && words.last == "syncRequired, new")
-        #expect(try await contents(of: world.device("b").backend).isEmpty)
+        #expect(try await contents(of: fixture.device("b").backend).isEmpty)
     }
 
     @Test("B14: if the storage fails while data is created, a passcode is required again and the next attempt succeeds")
     func newFails() async throws {
-        let world = try World()
+        let fixture = try Fixture()
         let isOffline = Locked(false)
-        let device = try world.device("a") { change in
+        let device = try fixture.device("a") { change in
             guard change.hasPrefix("before write of"), isOffline.withLock({ $0 }) else { return }
             throw RemoteError(.unavailable, "unplugged")
         }
@@ -143,12 +143,12 @@ struct PasscodeSetupTests {
 
     @Test("B4: an application that isn't encrypted accepts no passcode, and only new data in its place has one")
     func unencrypted() async throws {
-        let world = try World()
-        let plain = try world.device("plain")
+        let fixture = try Fixture()
+        let plain = try fixture.device("plain")
         try plain.write("one")
         _ = try await plain.push().value
         let before = try await contents(of: plain.backend)
-        let b = try world.device("b")
+        let b = try fixture.device("b")
         let setup = b.passcodeSetup()
         try await setup.begin()
         #expect(await setup.syncPasscodeState == .existing)
@@ -168,10 +168,10 @@ struct PasscodeSetupTests {
         arguments: PasscodePlace.allCases,
         [true, false]
     )
-    func beginsAnew(place: PasscodePlace, hasKeys: Bool) async throws {
-        let world = try World()
-        let backend = place.backend(world)
-        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+    func replaces(place: PasscodePlace, hasKeys: Bool) async throws {
+        let fixture = try Fixture()
+        let backend = place.backend(fixture)
+        let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         let first = try await a.setUp(Self.passcode, .new)
         let second = try await b.setUp(Self.passcode, .existing)
         try a.write("one")
@@ -181,7 +181,7 @@ struct PasscodeSetupTests {
         let oldEpoch = try await a.epoch()
 
         // The device that starts over is set up, or new and without keys.
-        let resetter = hasKeys ? a : try world.device("c", backend: backend)
+        let resetter = hasKeys ? a : try fixture.device("c", backend: backend)
         let setup = hasKeys ? first : resetter.passcodeSetup()
         if !hasKeys { try await setup.begin() }
         let states = await setup.states
@@ -228,10 +228,10 @@ struct PasscodeSetupTests {
     @Test("F9: new data can replace data that can't be opened any more, or that claims to be unencrypted")
     func damaged() async throws {
         for damage in ["Encryption/test.ticdsync", "Information/registration.plist"] {
-            let world = try World()
-            let a = try world.device("a")
+            let fixture = try Fixture()
+            let a = try fixture.device("a")
             try await a.setUp(Self.passcode, .new)
-            let url = world.share.appending(path: "\(world.application)/\(damage)")
+            let url = fixture.share.appending(path: "\(fixture.application)/\(damage)")
             try Data("damaged".utf8).write(to: url)
             let setup = a.passcodeSetup()
             try await setup.begin()
@@ -255,11 +255,11 @@ struct PasscodeSetupTests {
 
     @Test("D16: if a known application is missing, another one is created only if the user says so")
     func missing() async throws {
-        let world = try World()
-        let a = try world.device("a")
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
         try await a.setUp(Self.passcode, .new)
-        let root = world.share.appending(path: world.application.rawValue)
-        let aside = world.folder.appending(path: "aside")
+        let root = fixture.share.appending(path: fixture.application.rawValue)
+        let aside = fixture.folder.appending(path: "aside")
         try FileManager.default.moveItem(at: root, to: aside)
         let setup = a.passcodeSetup()
         try await setup.begin()
@@ -285,8 +285,8 @@ struct PasscodeSetupTests {
 
     @Test("B11: a decision applies only to what the user decided about: data that appeared meanwhile isn't deleted")
     func changedMeanwhile() async throws {
-        let world = try World()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         let (first, second) = (a.passcodeSetup(), b.passcodeSetup())
         try await first.begin()
         try await second.begin()
@@ -304,8 +304,8 @@ struct PasscodeSetupTests {
 
     @Test("changing the passcode on a device that is set up deregisters no device, and changes one file")
     func passcodeChange() async throws {
-        let world = try World()
-        let (a, b) = (try world.device("a"), try world.device("b"))
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         let setup = try await a.setUp(Self.passcode, .new)
         try await b.setUp(Self.passcode, .existing)
         let before = try await contents(of: a.backend)
@@ -313,7 +313,7 @@ struct PasscodeSetupTests {
         let after = try await contents(of: a.backend)
         #expect(after.filter { before[$0.key] != $0.value }.keys.allSatisfy { $0.hasSuffix("test.ticdsync") })
         #expect(try await b.status().value.clients.count == 2)
-        let c = try world.device("c")
+        let c = try fixture.device("c")
         let third = c.passcodeSetup()
         #expect(await code { try await third.changePasscode(to: Password("x")) } == .notExpected)
         try await third.begin()
@@ -327,11 +327,11 @@ struct PasscodeSetupTests {
 
     @Test("a client that was removed must give the passcode, which is checked although the device has the keys")
     func removedClient() async throws {
-        let world = try World()
-        let a = try world.device("a")
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
         let setup = try await a.setUp(Self.passcode, .new)
         let client = try #require(try await a.status().value.client)
-        let note = ApplicationHierarchy(world.application).deletedClient(try RemoteIdentifier(client))
+        let note = ApplicationHierarchy(fixture.application).deletedClient(try RemoteIdentifier(client))
         let role = ApplicationSeal.Role.removedClient(try RemoteIdentifier(client))
         try await a.backend.write(a.register().value.seal.seal([1], as: role), to: note, when: .always)
         #expect(await code { try await a.register().value } == .deregistered)
@@ -347,8 +347,8 @@ struct PasscodeSetupTests {
 
     @Test("the stream of states ends when the setup is released or ended, and a slow reader gets the last state")
     func sequences() async throws {
-        let world = try World()
-        let device = try world.device("a")
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
         var setup: PasscodeSetup? = device.passcodeSetup()
         let stream = try #require(await setup?.states)
         for _ in 0..<100 { try await setup?.begin() }

@@ -28,24 +28,24 @@ struct ReplacementTests {
     func unmeant() async throws {
         let scene = try await PasscodeScene(.folder)
         let backend = try await scene.restore()
-        let root = scene.world.share.appending(path: scene.world.application.rawValue)
-        let copy = scene.world.folder.appending(path: "copy")
+        let root = scene.fixture.share.appending(path: scene.fixture.application.rawValue)
+        let copy = scene.fixture.folder.appending(path: "copy")
         try FileManager.default.copyItem(at: root, to: copy)
-        let a = try scene.world.device("a", backend: backend)
+        let a = try scene.fixture.device("a", backend: backend)
         let setup = a.passcodeSetup()
         try await setup.begin()
         try await setup.start(SyncStartMessage(passcode: PasscodeScene.newPasscode, action: .new))
         let epoch = try await a.epoch()
         // The name of the application that was meant to be moved sorts first.
         var (meant, unmeant) = (
-            AsideName(application: scene.world.application, epoch: UUID(uuidString: scene.epoch)),
-            AsideName(application: scene.world.application, epoch: UUID(uuidString: scene.epoch))
+            AsideName(application: scene.fixture.application, epoch: UUID(uuidString: scene.epoch)),
+            AsideName(application: scene.fixture.application, epoch: UUID(uuidString: scene.epoch))
         )
         if meant.name > unmeant.name { swap(&meant, &unmeant) }
-        try FileManager.default.moveItem(at: root, to: scene.world.share.appending(path: unmeant.name))
-        try FileManager.default.moveItem(at: copy, to: scene.world.share.appending(path: meant.name))
+        try FileManager.default.moveItem(at: root, to: scene.fixture.share.appending(path: unmeant.name))
+        try FileManager.default.moveItem(at: copy, to: scene.fixture.share.appending(path: meant.name))
 
-        let c = try scene.world.device("c", backend: backend)
+        let c = try scene.fixture.device("c", backend: backend)
         #expect(await code { try await c.register().value } == .applicationIncomplete)
         let third = c.passcodeSetup()
         try await third.begin()

@@ -100,7 +100,7 @@ struct SyncStartMessageTests {
                 == .invalidMessage
         )
         #expect(Self.refusal(#"{"syncStart":{"passcode":""}}"#)?.code == .invalidPassword)
-        let long = String(repeating: "a", count: Password.mostBytes + 1)
+        let long = String(repeating: "a", count: Password.maximumBytes + 1)
         #expect(Self.refusal(#"{"syncStart":{"passcode":"\#(long)"}}"#)?.code == .invalidPassword)
     }
 

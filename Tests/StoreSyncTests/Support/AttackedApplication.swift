@@ -39,7 +39,7 @@ struct AttackedApplication {
         }
     }
 
-    let world: World
+    let fixture: Fixture
     /// The device that pushed everything.
     let writer: Device
     /// The device that has pulled everything, and runs commands during each attack.
@@ -60,45 +60,45 @@ struct AttackedApplication {
 
     /// Creates the application, with `padding` bytes of noise in its store.
     init(padding: Int = 0) async throws {
-        let epoch = try World(password: Self.password)
+        let epoch = try Fixture(password: Self.password)
         let stranger = try epoch.device("writer")
         try stranger.write("of another epoch")
         _ = try await stranger.push().value
 
-        world = try World(password: Self.password)
-        writer = try world.device("writer")
-        reader = try world.device("reader")
-        _ = try await world.device("idle").register().value
+        fixture = try Fixture(password: Self.password)
+        writer = try fixture.device("writer")
+        reader = try fixture.device("reader")
+        _ = try await fixture.device("idle").register().value
         try writer.write("of the former life")
         _ = try await writer.push().value
         _ = try await reader.pull().value
-        let life = try world.files()
+        let life = try fixture.files()
 
-        try await world.deleteDocument(by: writer)
-        let store = world.folder.appending(path: "writer/anew.sqlite")
+        try await fixture.deleteDocument(by: writer)
+        let store = fixture.folder.appending(path: "writer/new.sqlite")
         try Store.write(["one"], to: store)
         if padding > 0 { try Store.pad(store, padding) }
         _ = try await writer.push(store, recreates: true).value
         _ = try await reader.pull(overwrite: true).value
         let gone = try RemoteIdentifier("gone")
         let note = try await writer.register().value.seal.seal([1], as: .deletedDocument(gone))
-        try world.put(Data(note), at: "\(world.hierarchy.deletedDocument(gone))")
-        let password = try world.files()
+        try fixture.put(Data(note), at: "\(fixture.hierarchy.deletedDocument(gone))")
+        let password = try fixture.files()
         let change = PasswordChangeOperation(
             to: try Password.cheap(Self.secondPassword),
-            of: world.application,
+            of: fixture.application,
             parameters: .interactive,
             backend: writer.backend,
             state: writer.state
         )
         _ = try await writer.supervisor.add(change).value
         _ = try await reader.register().value
-        let push = try world.files()
+        let push = try fixture.files()
         try Store.write(["two"], to: store)
         _ = try await writer.push(store).value
         _ = try await reader.pull().value
         #expect(try reader.notes() == Self.notes)
-        files = try world.files().filter { Kind($0.key) != nil }
+        files = try fixture.files().filter { Kind($0.key) != nil }
         former = [try epoch.files(), life, password, push]
     }
 
@@ -123,7 +123,7 @@ struct AttackedApplication {
     func outcome(of what: @autoclosure () -> String, _ changes: [String: Data?], pulls: Bool = true) async throws
         -> Outcome
     {
-        for (name, bytes) in changes { try world.put(bytes, at: name) }
+        for (name, bytes) in changes { try fixture.put(bytes, at: name) }
         var outcome = Outcome(verify: [], pull: Outcome.unharmed)
         do {
             let report = try await reader.verify().value
@@ -140,7 +140,7 @@ struct AttackedApplication {
             errors.withLock { $0.append(error) }
         }
         if pulls { #expect(try reader.notes() == Self.notes, "\(what())") }
-        try world.restore(files.merging(world.files().filter { Kind($0.key) == nil }) { first, _ in first })
+        try fixture.restore(files.merging(fixture.files().filter { Kind($0.key) == nil }) { first, _ in first })
         return outcome
     }
 }

@@ -45,9 +45,9 @@ enum PasscodePlace: String, Sendable, CaseIterable, CustomTestStringConvertible 
 
     var testDescription: String { rawValue }
 
-    func backend(_ world: World, _ executor: (any TaskExecutor)? = nil) -> any RemoteBackend {
+    func backend(_ fixture: Fixture, _ executor: (any TaskExecutor)? = nil) -> any RemoteBackend {
         switch self {
-        case .folder: LocalFolderBackend(root: world.share, executor: executor)
+        case .folder: LocalFolderBackend(root: fixture.share, executor: executor)
         case .memory: InMemoryBackend()
         case .memoryWithoutDirectoryMoves: InMemoryBackend(capabilities: .all.subtracting(.exclusiveDirectoryMove))
         }
@@ -79,27 +79,27 @@ final class PasscodeScene: Sendable {
     static let passcode = "correct horse"
     static let newPasscode = "battery staple"
 
-    let world: World
+    let fixture: Fixture
     let place: PasscodePlace
     let epoch: String
     private let remote: [String: [UInt8]?]
-    private var image: URL { world.folder.appending(path: "image", directoryHint: .isDirectory) }
+    private var image: URL { fixture.folder.appending(path: "image", directoryHint: .isDirectory) }
 
     init(_ place: PasscodePlace) async throws {
-        world = try World()
+        fixture = try Fixture()
         self.place = place
-        let backend = place.backend(world)
-        let (a, b) = (try world.device("a", backend: backend), try world.device("b", backend: backend))
+        let backend = place.backend(fixture)
+        let (a, b) = (try fixture.device("a", backend: backend), try fixture.device("b", backend: backend))
         try await a.setUp(Self.passcode, .new)
         try await b.setUp(Self.passcode, .existing)
         try a.write("one")
         _ = try await a.push().value
         epoch = try #require(try await a.epoch())
         remote = try await contents(of: backend)
-        let image = world.folder.appending(path: "image", directoryHint: .isDirectory)
+        let image = fixture.folder.appending(path: "image", directoryHint: .isDirectory)
         try FileManager.default.createDirectory(at: image, withIntermediateDirectories: false)
         for name in ["a", "b"] {
-            try FileManager.default.copyItem(at: world.folder.appending(path: name), to: image.appending(path: name))
+            try FileManager.default.copyItem(at: fixture.folder.appending(path: name), to: image.appending(path: name))
         }
     }
 
@@ -108,16 +108,16 @@ final class PasscodeScene: Sendable {
     /// Devices that were created before must not be used any more.
     func restore(_ executor: (any TaskExecutor)? = nil) async throws -> any RemoteBackend {
         let files = FileManager.default
-        for name in try files.contentsOfDirectory(atPath: world.folder.path) where name != "image" {
-            try files.removeItem(at: world.folder.appending(path: name))
+        for name in try files.contentsOfDirectory(atPath: fixture.folder.path) where name != "image" {
+            try files.removeItem(at: fixture.folder.appending(path: name))
         }
-        for directory in [world.share, world.temporary] {
+        for directory in [fixture.share, fixture.temporary] {
             try files.createDirectory(at: directory, withIntermediateDirectories: false)
         }
         for name in ["a", "b"] {
-            try files.copyItem(at: image.appending(path: name), to: world.folder.appending(path: name))
+            try files.copyItem(at: image.appending(path: name), to: fixture.folder.appending(path: name))
         }
-        let backend = place.backend(world, executor)
+        let backend = place.backend(fixture, executor)
         for (name, bytes) in remote {
             let path = try name.split(separator: "/").reduce(RemotePath.root) { try $0.appending(String($1)) }
             if let bytes {
@@ -133,7 +133,7 @@ final class PasscodeScene: Sendable {
     ///
     /// It's the former application or a new one. There are never two keys, and no part of it is taken for unencrypted.
     func expectSound(_ backend: any RemoteBackend, _ comment: String) async throws {
-        let hierarchy = ApplicationHierarchy(world.application)
+        let hierarchy = ApplicationHierarchy(fixture.application)
         let before = try await contents(of: backend)
         guard let bytes = try await backend.smallFile(at: hierarchy.registration) else {
             #expect(try await backend.status(of: hierarchy.root) == nil, "\(comment): without a registration")
@@ -159,7 +159,7 @@ final class PasscodeScene: Sendable {
         _ before: [String: [UInt8]?],
         _ comment: String
     ) async throws {
-        let plain = try world.device("plain-\(UUID().uuidString)", backend: backend)
+        let plain = try fixture.device("plain-\(UUID().uuidString)", backend: backend)
         let refusal = await code { try await plain.register().value }
         let expected: Set<StoreSyncError.Code?> = [.encryptionMismatch, .applicationIncomplete, .tampered]
         #expect(expected.contains(refusal), "\(comment): \(String(describing: refusal))")
@@ -171,7 +171,7 @@ final class PasscodeScene: Sendable {
         let names = try await backend.list(.root)?.map(\.name)
             // A staging directory that another device couldn't remove belongs to that device.
             .filter { !$0.hasPrefix(".registering-") }
-        #expect(names == [world.application.rawValue], "\(comment): \(names ?? [])")
+        #expect(names == [fixture.application.rawValue], "\(comment): \(names ?? [])")
         let report = try await device.verify().value
         #expect(report.problems.isEmpty, "\(comment): \(report)")
         #expect(report.warnings.allSatisfy { $0.contains(".registering-") }, "\(comment): \(report)")

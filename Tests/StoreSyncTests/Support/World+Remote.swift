@@ -6,7 +6,7 @@ import Testing
 @testable import StoreSync
 
 /// Access to the files in the shared folder, for tests that act as the storage.
-extension World {
+extension Fixture {
     var hierarchy: ApplicationHierarchy { ApplicationHierarchy(application) }
 
     func url(_ path: RemotePath) -> URL { share.appending(path: "\(path)") }

@@ -1,7 +1,7 @@
 import OperationsTesting
 import RemoteStorage
 
-extension World {
+extension Fixture {
     /// Returns the length of the longest chain of requests that waited for each other while `body` ran on a device.
     ///
     /// Every request at `backend` takes a second of simulated time.

@@ -47,7 +47,7 @@ enum FuzzedParser: String, CaseIterable, Sendable {
             case .chunk: try Self.parseChunk(bytes)
             case .password:
                 let password = try Password(utf8: bytes)
-                precondition((1...Password.mostBytes).contains(password.bytes.count))
+                precondition((1...Password.maximumBytes).contains(password.bytes.count))
                 // A normalized password doesn't change again, and a line end after it is dropped.
                 let again = try password.bytes.withBytes { $0.last == 13 ? password : try Password(utf8: $0 + [10]) }
                 precondition(again == password)

@@ -14,7 +14,7 @@ typealias Operation = Operations.Operation
 /// A folder for one test, with a share and devices in it.
 ///
 /// It's removed with the last reference.
-final class World: Sendable {
+final class Fixture: Sendable {
     let folder: URL
     let application: RemoteIdentifier
     let document: RemoteIdentifier
@@ -122,14 +122,14 @@ struct Device: Sendable {
 
     func registration(
         mayCreate: Bool = true,
-        startsAnew: Bool = false,
+        registersAgain: Bool = false,
         answering delegate: ApplicationRegistrationOperation.Delegate? = nil
     ) -> ApplicationRegistrationOperation {
         let request = ApplicationRegistrationRequest(
             application: application,
             clientDescription: name,
             mayCreateApplication: mayCreate,
-            startsAnew: startsAnew,
+            registersAgain: registersAgain,
             passwordParameters: .interactive
         )
         return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: delegate ?? answer)

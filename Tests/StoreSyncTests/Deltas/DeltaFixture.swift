@@ -8,16 +8,16 @@ import Testing
 @testable import StoreSync
 
 /// A sealed application with a store of incompressible rows, and the helpers with which tests of deltas inspect it.
-struct DeltaWorld {
-    let world: World
+struct DeltaFixture {
+    let fixture: Fixture
     let document: DocumentHierarchy
 
     init(isVolatile: Bool = true, isSealed: Bool = true) throws {
-        world = try World(password: isSealed ? "correct horse" : nil, isVolatile: isVolatile)
-        document = ApplicationHierarchy(world.application).document(world.document)
+        fixture = try Fixture(password: isSealed ? "correct horse" : nil, isVolatile: isVolatile)
+        document = ApplicationHierarchy(fixture.application).document(fixture.document)
     }
 
-    func url(_ path: RemotePath) -> URL { world.share.appending(path: "\(path)") }
+    func url(_ path: RemotePath) -> URL { fixture.share.appending(path: "\(path)") }
 
     /// The published manifests, sorted by client and generation.
     func manifests(_ device: Device) async throws -> [StoreManifest] {
@@ -37,15 +37,15 @@ struct DeltaWorld {
     func pushedBlocks(of device: Device) throws -> URL {
         device.state.pushedBlocks(
             of: DocumentKey(
-                application: ApplicationKey(remote: device.backend.identity, application: world.application.rawValue),
-                document: world.document.rawValue
+                application: ApplicationKey(remote: device.backend.identity, application: fixture.application.rawValue),
+                document: fixture.document.rawValue
             )
         ).url
     }
 
     /// The bytes that a push of a store transfers.
     func snapshot(of store: URL) throws -> Data {
-        let copy = world.folder.appending(path: "snapshot-\(UUID().uuidString)")
+        let copy = fixture.folder.appending(path: "snapshot-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: copy) }
         _ = try StoreSnapshot.take(of: LocalStore(store), at: copy)
         return try Data(contentsOf: copy)

@@ -3,7 +3,7 @@ import GRDB
 import Testing
 
 /// A folder for one test, with a share and devices in it; deleted with the last reference.
-final class World: Sendable {
+final class Fixture: Sendable {
     let folder: URL
 
     init() throws {
@@ -28,7 +28,7 @@ final class World: Sendable {
     func device(_ name: String) throws -> Device {
         let home = folder.appending(path: name, directoryHint: .isDirectory)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
-        return Device(world: self, home: home)
+        return Device(fixture: self, home: home)
     }
 
     var environment: [String: String] {
@@ -76,7 +76,7 @@ final class World: Sendable {
 
 /// A device: a state directory and a store.
 struct Device: Sendable {
-    let world: World
+    let fixture: Fixture
     let home: URL
 
     var store: URL { home.appending(path: "store.sqlite") }
@@ -84,22 +84,22 @@ struct Device: Sendable {
 
     /// The options that every command takes, for this device.
     var options: [String] {
-        ["--remote", "file://\(world.share.path)", "--app", "org.example.notes", "--state", state.path]
+        ["--remote", "file://\(fixture.share.path)", "--app", "org.example.notes", "--state", state.path]
     }
 
     /// Runs a command as this device, with JSON.
     func run(_ arguments: String..., environment: [String: String] = [:]) async throws -> CommandResult {
-        try await world.run(arguments + options + ["--json"], environment: environment)
+        try await fixture.run(arguments + options + ["--json"], environment: environment)
     }
 
     /// Pushes its store, without encryption.
     func push(_ arguments: String...) async throws -> CommandResult {
-        try await world.run(pushArguments + arguments + options + ["--json"])
+        try await fixture.run(pushArguments + arguments + options + ["--json"])
     }
 
     /// Pulls its store, without encryption.
     func pull(_ arguments: String...) async throws -> CommandResult {
-        try await world.run(pullArguments + arguments + options + ["--json"])
+        try await fixture.run(pullArguments + arguments + options + ["--json"])
     }
 
     var pushArguments: [String] { ["push", store.path, "--document", "notes", "--no-encrypt"] }
@@ -171,7 +171,7 @@ extension Listing {
     var directories: [String] { entries.filter { $0.value == .directory }.keys.sorted() }
 }
 
-extension World {
+extension Fixture {
     /// Changes one byte in a new copy of the file, since fixed names may be hard links to the same file.
     func flipByte(at offset: Int, of file: URL) throws {
         var content = try Data(contentsOf: file)
