@@ -14,6 +14,9 @@ let settings: [SwiftSetting] = [
     .treatWarning("DeprecatedDeclaration", as: .warning),
 ]
 
+/// What only servers' backends need: a package that disables both traits builds and fetches no SwiftNIO.
+let servers = TargetDependencyCondition.when(traits: ["WebDAV", "S3"])
+
 let package = Package(
     name: "swift-store-sync",
     platforms: [.macOS(.v15), .iOS(.v18)],
@@ -29,6 +32,11 @@ let package = Package(
         .library(name: "OperationsTesting", targets: ["OperationsTesting"]),
         .library(name: "OperationsServiceLifecycle", targets: ["OperationsServiceLifecycle"]),
         .library(name: "Operations", targets: ["Operations"]),
+    ],
+    traits: [
+        .trait(name: "WebDAV", description: "WebDAV shares as remotes of storesync."),
+        .trait(name: "S3", description: "S3 buckets as remotes of storesync."),
+        .default(enabledTraits: ["WebDAV", "S3"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -51,9 +59,9 @@ let package = Package(
         .executableTarget(
             name: "StoreSyncCommand",
             dependencies: [
-                "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorage", "SyncCryptography",
-                "Operations",
-                "ThreadSupport",
+                "StoreSync", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
+                .target(name: "RemoteStorageS3", condition: .when(traits: ["S3"])),
+                .target(name: "RemoteStorageWebDAV", condition: .when(traits: ["WebDAV"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -76,10 +84,10 @@ let package = Package(
             name: "RemoteStorageWebDAV",
             dependencies: [
                 "RemoteStorageHTTP", "RemoteStorage", "ThreadSupport",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: servers),
+                .product(name: "Crypto", package: "swift-crypto", condition: servers),
+                .product(name: "NIOCore", package: "swift-nio", condition: servers),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
             swiftSettings: settings
         ),
@@ -87,8 +95,8 @@ let package = Package(
             name: "RemoteStorageS3",
             dependencies: [
                 "RemoteStorageHTTP", "RemoteStorage", "ThreadSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "Crypto", package: "swift-crypto", condition: servers),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
             swiftSettings: settings
         ),
@@ -97,11 +105,11 @@ let package = Package(
             name: "RemoteStorageHTTP",
             dependencies: [
                 "RemoteStorage", "ThreadSupport",
-                .product(name: "AsyncAlgorithms", package: "swift-async-algorithms"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "AsyncAlgorithms", package: "swift-async-algorithms", condition: servers),
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: servers),
+                .product(name: "NIOCore", package: "swift-nio", condition: servers),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
+                .product(name: "NIOSSL", package: "swift-nio-ssl", condition: servers),
             ],
             swiftSettings: settings
         ),
@@ -230,7 +238,7 @@ let package = Package(
             name: "WebDAVServers",
             dependencies: [
                 "ServerFixtures", "RemoteStorageWebDAV", "RemoteStorage",
-                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Crypto", package: "swift-crypto", condition: servers),
             ],
             path: "Tests/WebDAVServers",
             swiftSettings: settings
@@ -239,7 +247,7 @@ let package = Package(
             name: "S3Servers",
             dependencies: [
                 "ServerFixtures", "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorage",
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
             path: "Tests/S3Servers",
             swiftSettings: settings
@@ -249,7 +257,7 @@ let package = Package(
             dependencies: [
                 "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport",
                 "ServerFixtures", "WebDAVServers",
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
             swiftSettings: settings
         ),
@@ -258,8 +266,8 @@ let package = Package(
             dependencies: [
                 "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport",
                 "ServerFixtures", "S3Servers",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "Crypto", package: "swift-crypto", condition: servers),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
             swiftSettings: settings
         ),
@@ -286,7 +294,7 @@ let package = Package(
                 "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorage",
                 "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
                 "ThreadSupport", "ServerFixtures", "S3Servers",
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),
                 .product(name: "Logging", package: "swift-log"),

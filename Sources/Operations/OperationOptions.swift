@@ -53,7 +53,7 @@ public struct OperationOptions: Sendable {
     /// Joins an operation of the same type and key that hasn't started, instead of running again.
     ///
     /// The operation then has several handles. Each handle cancels only itself; the last one cancels the operation. A join
-    /// happens only if the existing operation waits for nothing that the new one wouldn't wait for. All other options of
+    /// happens only if the existing operation waits for everything that the new one must wait for. All other options of
     /// the existing operation apply: user info, deadline, whether it may continue in the background.
     public var coalescingKey: String?
     /// Whether and when a failed `main` is called again.

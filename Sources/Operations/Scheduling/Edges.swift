@@ -1,33 +1,33 @@
-/// Who depends on whom: every edge stands in two lists, that of its dependency and that of its dependent.
+/// The dependencies between operations: each edge is in two linked lists, its dependency's and its dependent's.
 struct Edges: Sendable {
     static let none = UInt32.max
 
-    /// What the end of the dependency means to the dependent.
+    /// What the end of the dependency means for the dependent.
     enum Policy: UInt8, Sendable {
         case mustSucceed, ending
-        /// The dependent ends when and as the dependency does.
+        /// The dependent ends when the dependency does, with the same outcome.
         case mirror
     }
 
     struct Edge: Sendable {
         var dependent: UInt32
         var dependency: UInt32
-        /// The next one in the dependency's list of dependents.
+        /// The next edge in the dependency's list of dependents.
         var nextDependent: UInt32
         var previousDependent = Edges.none
-        /// The next one in the dependent's list of dependencies.
+        /// The next edge in the dependent's list of dependencies.
         var nextDependency: UInt32
         var previousDependency = Edges.none
         var policy: Policy
     }
 
     private var edges: ContiguousArray<Edge> = []
-    /// The first of the unused ones, which are linked through `nextDependent`.
+    /// The first unused edge; unused edges are linked through `nextDependent`.
     private var firstFree = Edges.none
 
     subscript(_ index: UInt32) -> Edge { edges[Int(index)] }
 
-    /// Makes an edge, to stand before the ones that were first in both lists.
+    /// Inserts an edge before the edges that are first in the two lists, and returns its index.
     mutating func insert(
         from dependent: UInt32,
         to dependency: UInt32,
@@ -56,7 +56,9 @@ struct Edges: Sendable {
         return index
     }
 
-    /// Takes an edge out of both lists; whose first it was, must now begin with the next.
+    /// Removes an edge from both lists.
+    ///
+    /// Returns in which lists the edge was the first: the caller must make the next edge the first one there.
     mutating func remove(_ index: UInt32) -> (wasFirstDependent: Bool, wasFirstDependency: Bool) {
         let edge = edges[Int(index)]
         if edge.previousDependent != Self.none {

@@ -1,34 +1,34 @@
 import DequeModule
 
-/// The stretches between barriers.
+/// The epochs between barriers.
 ///
-/// An operation belongs to the last one when it's added; a barrier closes it. Operations may start in the stretches that
-/// are *open*: the first, and those behind it for as long as the barriers between have ended.
+/// An operation is added to the last epoch, which the next barrier closes. Operations may start in *open* epochs: in
+/// the first one, and in each later one if all barriers before it have ended.
 struct Epochs: Sendable {
     private struct Epoch {
-        /// Operations in it that haven't ended, the barrier not counted.
+        /// The number of operations in it that haven't ended, not counting the barrier.
         var liveCount = 0
-        /// The barrier at its end, until that has ended.
+        /// The barrier at its end, until the barrier has ended.
         var barrier: Candidate?
         var isBarrierOpen = false
-        /// Operations that were added while it was closed.
+        /// The operations that were added while the epoch was closed.
         var closedOut: [Candidate] = []
     }
 
     private var epochs: Deque<Epoch> = [Epoch()]
-    /// The number of the first.
+    /// The number of the first epoch.
     private var base: UInt32 = 0
     private var openCount = 1
 
-    /// The number of the last one, to which operations are added.
+    /// The number of the last epoch, to which operations are added.
     var last: UInt32 { base &+ UInt32(epochs.count - 1) }
 
-    /// Whether no barrier is there that hasn't ended.
+    /// Whether all epochs are open, because every barrier has ended.
     var areOpen: Bool { openCount == epochs.count }
 
-    /// An operation is added.
+    /// Adds an operation to the last epoch, which a barrier closes.
     ///
-    /// - Returns: Where it belongs, and whether it may start as far as barriers are concerned.
+    /// - Returns: The epoch's number, and whether the operation may start as far as barriers are concerned.
     mutating func join(_ candidate: Candidate, isBarrier: Bool) -> (epoch: UInt32, isOpen: Bool) {
         let number = last
         let index = epochs.count - 1
@@ -45,9 +45,9 @@ struct Epochs: Sendable {
         return (number, isOpen)
     }
 
-    /// An operation has ended.
+    /// Removes an operation that has ended.
     ///
-    /// - Returns: Those that may start now as far as barriers are concerned; some may have ended meanwhile.
+    /// - Returns: The operations that may start now as far as barriers are concerned; some may have ended meanwhile.
     mutating func leave(_ number: UInt32, isBarrier: Bool) -> [Candidate] {
         let index = Int(number &- base)
         if isBarrier { epochs[index].barrier = nil } else { epochs[index].liveCount -= 1 }
@@ -70,7 +70,7 @@ struct Epochs: Sendable {
         return opened
     }
 
-    /// The barrier that stands before an epoch.
+    /// Returns the nearest unfinished barrier before an epoch.
     func barrier(before number: UInt32) -> Candidate? {
         var index = Int(number &- base)
         while index > 0 {

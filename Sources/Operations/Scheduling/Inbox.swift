@@ -2,24 +2,24 @@ import DequeModule
 import Synchronization
 import ThreadSupport
 
-/// Operations that were added while none could start, until somebody takes them in.
+/// The pending operations: added while they couldn't start, and not yet taken in by the scheduler.
 ///
-/// Whoever adds to a busy supervisor would wait for the scheduler's lock, and its workers for whoever adds. So operations
-/// that depend on nothing and are as usual, but for a lower priority perhaps, are left here. They are taken in together:
-/// before anybody looks at or changes what stands under the lock, and by a worker that has a place to give and nothing
-/// better for it.
+/// Callers that add operations would contend with the workers of a busy supervisor for the scheduler's lock. So
+/// operations without dependencies or special options, except perhaps a lower priority, are left here. The scheduler
+/// takes them in all at once: before its state is read or changed under the lock, and when it has a free slot and no
+/// operation that comes before them.
 ///
-/// Where nothing but what is here waits for a place, a worker becomes a *taker*: it keeps its place and runs one operation
-/// after the other straight from here, until there is none left or somebody takes everything in, what it runs just then
-/// included. So an operation may come and go without the scheduler's having heard of it. Nobody can tell the difference:
-/// whoever could has taken it in.
+/// If no other operation waits for a slot, a worker keeps its slot and runs one pending operation after another
+/// straight from the inbox. It stops when none is left, or when the scheduler takes everything in, including the
+/// operation that the worker runs at that moment. So an operation may run and end without the scheduler's knowledge.
+/// This can't be observed, because the scheduler takes everything in before its state is read.
 ///
-/// The locks here are taken while the scheduler's is held, never the other way round.
+/// The locks here are taken while the scheduler's lock is held, never the other way round.
 final class Inbox: Sendable {
-    /// How many operations may be left here.
+    /// How many pending operations the inbox admits.
     enum Admission {
         case none
-        /// Nobody comes to take them before somebody looks, which isn't to take long.
+        /// A limited number: no worker runs them, so the next access to the scheduler takes all in, and must be quick.
         case few
         case any
 
@@ -32,49 +32,49 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Where operations are left: with a lock of its own, so that whoever adds seldom meets whoever takes.
+    /// Where callers leave operations, with a separate lock so that callers and workers rarely contend.
     private struct Entrance {
         var admission = Admission.none
-        /// The oldest first.
+        /// The operations, oldest first.
         var records: Deque<OperationRecord> = []
-        /// Whether the oldest is the one to start first, which a lower priority among them makes doubtful.
+        /// Whether the oldest operation starts first; unknown once there is one of lower priority.
         var isInOrder = true
     }
 
-    /// Where takers take them.
+    /// Where workers take operations.
     private struct Outlet {
-        /// Those that came before all at the entrance, the oldest first.
+        /// The operations that are older than all at the entrance, oldest first.
         var records: Deque<OperationRecord> = []
         var takers: [Taker] = []
-        /// How many takers have run to their end.
+        /// The number of operations that workers have run to the end straight from here.
         var endedCount: Int64 = 0
     }
 
-    /// A worker that runs newcomers.
+    /// A worker that runs operations straight from the inbox.
     struct Taker {
         let worker: Worker
-        /// What it runs.
+        /// The operation that it runs.
         var record: OperationRecord
     }
 
-    /// All that the scheduler hasn't heard of.
+    /// Everything that the scheduler doesn't know yet.
     struct Contents {
-        /// How many takers have run to their end.
+        /// The number of operations that workers have run to the end straight from the inbox.
         var endedCount: Int64
-        /// What runs, and where.
+        /// The workers that run operations straight from the inbox.
         var takers: [Taker]
-        /// What waits, the oldest first.
+        /// The waiting operations, oldest first.
         var records: Deque<OperationRecord>
     }
 
-    /// Taken before the entrance's lock.
+    /// Locked before the entrance, never while the entrance is locked.
     private let outlet = Locked(Outlet())
     private let entrance = Locked(Entrance())
     private let isFilled = Atomic(false)
 
-    /// Leaves an operation here.
+    /// Leaves an operation in the inbox, if the inbox admits it.
     ///
-    /// Returns whether that was possible; else it goes to the scheduler itself.
+    /// Returns whether it does; if not, the caller adds the operation to the scheduler.
     func put(_ record: OperationRecord) -> Bool {
         entrance.withLock { entrance in
             guard entrance.records.count < entrance.admission.capacity else { return false }
@@ -86,14 +86,14 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Whether nothing waits here, and no taker runs anything.
+    /// Whether no operation waits here, and no worker runs one straight from here.
     var isEmpty: Bool { !isFilled.load(ordering: .acquiring) }
 
-    // MARK: Taking
+    // MARK: Running straight from the inbox
 
-    /// Makes a worker with a place a taker, if there is something to take.
+    /// Lets a worker that has a slot run pending operations straight from here, if there are any.
     ///
-    /// Returns the first operation that it's to run.
+    /// Returns the first operation for the worker.
     func makeTaker(of worker: Worker) -> OperationRecord? {
         outlet.withLock { outlet in
             guard let record = takeFirst(&outlet) else { return nil }
@@ -102,9 +102,9 @@ final class Inbox: Sendable {
         }
     }
 
-    /// Ends an operation that a taker has run, and gives the taker the next one.
+    /// Ends an operation that a worker has run straight from here, and hands the worker the next one.
     ///
-    /// Returns whether that was possible; else the scheduler has to end it.
+    /// Returns whether that was possible; if not, the scheduler has to end the operation.
     func passOn(_ record: OperationRecord) -> Bool {
         guard record.isTaken else { return false }
         return outlet.withLock { outlet in
@@ -112,7 +112,7 @@ final class Inbox: Sendable {
                 let next = takeFirst(&outlet)
             else { return false }
             record.change { $0.end(.finished) }
-            // Whoever ends it has the operation in hand.
+            // The caller holds the operation, so its last reference isn't released under the lock.
             _ = record.clear()
             outlet.endedCount += 1
             outlet.takers[index].record = next
@@ -133,14 +133,14 @@ final class Inbox: Sendable {
         return record
     }
 
-    // MARK: Taking in
+    // MARK: Taking in by the scheduler
 
-    /// Takes everything out, from the takers too; `nil` if there is nothing.
+    /// Removes and returns everything, including what workers run straight from here; `nil` if the inbox is empty.
     func takeAll() -> Contents? {
         isEmpty ? nil : takeAll { _ in }
     }
 
-    /// Opens or closes it, and takes everything out.
+    /// Sets how many operations the inbox admits, and removes and returns everything in it.
     func setAdmission(_ admission: Admission) -> Contents {
         takeAll { $0.admission = admission }
     }

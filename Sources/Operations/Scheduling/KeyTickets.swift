@@ -1,10 +1,11 @@
 import DequeModule
 
-/// Who waits for which exclusion key: one queue for each, in the order in which operations were added.
+/// The queues for the exclusion keys, one for each key, in the order in which operations were added.
 ///
-/// A ticket is taken when the operation is added and kept until nothing of it runs any more, through dependencies, pauses
-/// and retries; taken any later, two operations could each wait for the other. Children wait in queues of their own, for
-/// the keys that their parent lends them, and so pass strangers who wait for the parent's keys.
+/// An operation takes its tickets when it's added and keeps them until nothing of it runs any more, through
+/// dependencies, pauses and retries. If it took them later, two operations could wait for each other. Children wait in
+/// separate queues, for the keys that their parent lends them. So they go before unrelated operations that wait for the
+/// parent's keys.
 struct KeyTickets: Sendable {
     private struct Domain: Hashable {
         var parent: UInt32?
@@ -13,18 +14,18 @@ struct KeyTickets: Sendable {
 
     private var queues: [Domain: Deque<Candidate>] = [:]
 
-    /// Takes a ticket.
+    /// Takes a ticket for an operation.
     ///
-    /// Returns whether it's the first one.
+    /// Returns whether the operation is the first in the queue.
     mutating func join(_ candidate: Candidate, for key: ExclusionKey, of parent: UInt32?) -> Bool {
         let domain = Domain(parent: parent, key: key)
         queues[domain, default: []].append(candidate)
         return queues[domain]?.count == 1
     }
 
-    /// Gives a ticket back.
+    /// Discards an operation's ticket.
     ///
-    /// Returns who is first now in its place.
+    /// Returns the operation that has become the first in the queue, if the former first one left.
     mutating func leave(_ candidate: Candidate, for key: ExclusionKey, of parent: UInt32?) -> Candidate? {
         let domain = Domain(parent: parent, key: key)
         guard let index = queues[domain]?.index(of: candidate) else { return nil }
@@ -35,7 +36,7 @@ struct KeyTickets: Sendable {
         return nil
     }
 
-    /// Who stands next before it.
+    /// Returns the operation directly before this one in the queue.
     func predecessor(of candidate: Candidate, for key: ExclusionKey, of parent: UInt32?) -> Candidate? {
         guard let queue = queues[Domain(parent: parent, key: key)], let index = queue.index(of: candidate) else {
             return nil
@@ -45,7 +46,7 @@ struct KeyTickets: Sendable {
 }
 
 extension Deque<Candidate> {
-    /// Where an element stands in the queue, which is in the order of age.
+    /// Returns the index of an element in the queue, which is sorted by age.
     fileprivate func index(of candidate: Candidate) -> Int? {
         var (low, high) = (startIndex, endIndex)
         while low < high {

@@ -1,7 +1,7 @@
 import DequeModule
 import HeapModule
 
-/// An operation as it stands in a queue: recognised as stale when its slot has become another one's.
+/// An operation's entry in a queue: it is stale once another operation uses the index `slot`.
 struct Candidate: Hashable, Comparable, Sendable {
     var id: OperationID
     var slot: UInt32
@@ -11,15 +11,15 @@ struct Candidate: Hashable, Comparable, Sendable {
         self.slot = slot
     }
 
-    /// Orders by age, the oldest first.
+    /// Orders by age, oldest first.
     static func < (lhs: Self, rhs: Self) -> Bool { lhs.id < rhs.id }
 }
 
-/// Operations that could have a place, by priority and age.
+/// The operations that could be granted a slot, by priority and age.
 ///
-/// What became stale stays in it until it comes up: whoever takes from the queue drops it first.
+/// A stale entry stays in the queue until it is the first of its priority. The scheduler drops it before a grant.
 struct ReadyQueue: Sendable {
-    /// The first of the most urgent.
+    /// The first operation of the highest priority in the queue.
     struct Head {
         var candidate: Candidate
         var priority: OperationPriority
@@ -29,9 +29,9 @@ struct ReadyQueue: Sendable {
         }
     }
 
-    /// Operations of one priority.
+    /// The operations of one priority.
     ///
-    /// Most come in the order of their age; the others go into a heap.
+    /// Most are inserted in the order of their age; the others go into a heap.
     private struct Lane: Sendable {
         var inOrder = Deque<Candidate>()
         var late = Heap<Candidate>()
@@ -67,10 +67,10 @@ struct ReadyQueue: Sendable {
 
     var isEmpty: Bool { filled == 0 }
 
-    /// Whether there is any of this priority or a greater one.
+    /// Whether there is an operation of this priority or a higher one.
     func holds(_ priority: OperationPriority) -> Bool { filled >> priority.rawValue != 0 }
 
-    /// The priorities of which there are any, as bits.
+    /// The priorities for which there are operations, as bits.
     var filledPriorities: UInt8 { filled }
 
     func first(of priority: OperationPriority) -> Candidate? { lanes[Int(priority.rawValue)].first }
@@ -84,10 +84,10 @@ struct ReadyQueue: Sendable {
         return Head(candidate: candidate, priority: priority)
     }
 
-    /// The oldest of all lanes.
+    /// The oldest operation of all lanes.
     var oldest: Candidate? { lanes.compactMap(\.first).min() }
 
-    /// Takes out the head, or the oldest.
+    /// Removes and returns the head, or the oldest operation.
     mutating func remove(oldest: Bool) -> Candidate {
         let found =
             oldest

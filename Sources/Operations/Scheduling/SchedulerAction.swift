@@ -1,6 +1,8 @@
-/// What is to be done outside the scheduler's lock, in this order, after something was decided under it.
+/// A step that follows from a decision under the scheduler's lock.
+///
+/// The steps are performed outside the lock, in order.
 enum SchedulerAction {
-    /// A worker begins with an operation.
+    /// Starts a worker with an operation.
     case start(Worker, OperationRecord)
     case startOwnTask(OwnTask)
     case dropOwnTask(OwnTask)
@@ -10,18 +12,18 @@ enum SchedulerAction {
     case tell([EventListener], OperationEvent)
     case cancelTask(Task<Void, Never>)
     case cancel(OperationRecord, OperationError?)
-    /// An operation that hasn't started ends with an error.
+    /// Ends an operation that hasn't started, with an error.
     case withdraw(OperationRecord, any Error)
-    /// An operation ends as the one did that it joined.
+    /// Ends a joined operation as the operation did that it joined.
     case mirror(OperationRecord)
-    /// An operation of another supervisor: one that it depends on has ended.
+    /// Tells an operation of another supervisor that one of its dependencies has ended.
     case settleForeign(OperationRecord, dependency: OperationRecord, (any Error)?)
-    /// An operation has ended before one of another supervisor on which it depends.
+    /// Tells a dependency in another supervisor that its dependent has ended first.
     case forgetForeign(OperationRecord, dependency: OperationRecord)
     case raise(OperationRecord, OperationPriority)
-    /// Lets go of an operation, whose `deinit` is its author's code.
+    /// Releases an operation, whose `deinit` is code of its author.
     case release(AnyObject)
-    /// Lets go of something whose last reference may run anybody's `deinit`, as a closure's captures may.
+    /// Releases an object whose last reference may run a `deinit` of the app, for example of a closure's captures.
     case drop(AnyObject)
     case removeDirectory(TemporaryDirectory)
     case endBackgroundStay(BackgroundStay)

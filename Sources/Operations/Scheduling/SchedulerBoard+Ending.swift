@@ -1,4 +1,4 @@
-// How operations come to their end: cancelled, by themselves, with others, or written off.
+// How operations end: cancelled, on their own, with another operation, or abandoned.
 
 extension SchedulerBoard {
     mutating func cancel(
@@ -32,7 +32,7 @@ extension SchedulerBoard {
         }
     }
 
-    /// One of several handles on an operation cancels: the last one cancels the operation.
+    /// Cancels one of several handles of an operation; the last one cancels the operation.
     private mutating func cancelJoined(
         _ record: OperationRecord,
         _ target: OperationRecord,
@@ -42,7 +42,7 @@ extension SchedulerBoard {
         guard record.change({ $0.cancel() }) != .nothing, let extras = target.extras else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
-            // At once: until then somebody could join it.
+            // Not as a later action, because until then another handle could join the operation.
             cancel(target, because: cause, &actions)
         } else {
             withdraw(record, cause ?? Self.cancellation, &actions)
@@ -51,7 +51,7 @@ extension SchedulerBoard {
 
     // MARK: Ending
 
-    /// Ends an operation that hasn't started; one that has ends by itself.
+    /// Ends an operation that hasn't started; a running operation ends on its own.
     mutating func withdraw(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.slot) else { return }
         record.failure = error
@@ -60,7 +60,7 @@ extension SchedulerBoard {
         finish(record, outcome, &actions)
     }
 
-    /// Ends an operation as the one did that it joined.
+    /// Ends a joined operation as the operation did that it joined.
     mutating func mirror(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         guard record.lifecycle.isWaiting else { return }
         let outcome = record.settleAsTarget()
@@ -68,7 +68,7 @@ extension SchedulerBoard {
         finish(record, outcome, &actions)
     }
 
-    /// Counts an operation out that has just ended, tells everybody, and lets those go that waited for it.
+    /// Removes an operation that has just ended, tells its observers, and settles its dependents.
     mutating func finish(
         _ record: OperationRecord,
         _ outcome: OperationLifecycle.Outcome,
@@ -86,16 +86,16 @@ extension SchedulerBoard {
         if let worker, worker.next == nil { workers.remove(worker) }
     }
 
-    /// Writes off an operation that doesn't end: its handle ends, its keys stay taken until it really has.
+    /// Abandons an operation that doesn't end: its handle ends, and its keys stay held until it really ends.
     mutating func abandon(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         guard scheduler.contains(record.id, at: record.slot), record.lifecycle.finalOutcome == nil else { return }
-        // It's about to end with the one that it joined, or was added by one that didn't notice the shutdown.
+        // It's about to end with the operation that it joined, or an operation that ignored the shutdown has added it.
         guard !record.lifecycle.isWaiting else { return withdraw(record, Self.cancellation, &actions) }
         let outcome = record.change { $0.abandon() }
         if outcome == .failed, record.failure == nil {
             let error = OperationError(
                 .abandoned,
-                "\(record.name) didn't end when its supervisor was shut down. It may still run: let its main honour cancellation."
+                "\(record.name) didn't end when its supervisor was shut down. It may still run. Make its main respond to cancellation."
             )
             record.failure = error
         }
@@ -106,7 +106,7 @@ extension SchedulerBoard {
         grantAll(&actions)
     }
 
-    /// What was written off has really ended.
+    /// Releases what an abandoned operation still holds, once it has really ended.
     mutating func release(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         if let worker = worker(of: record) { workers.remove(worker) }
         scheduler.release(record.slot)
@@ -155,7 +155,7 @@ extension SchedulerBoard {
         actions += extras.waiters.values.map { .wake($0) }
         actions += extras.endWaiters.map { .resume($0) }
         actions += extras.timers.map { .cancelTask($0) }
-        // Of a task that outlived `main`, or of one that was written off.
+        // A task that outlived `main`, or a task of an abandoned operation, may still wait for a slot.
         if let resumption = extras.resumption.take() { actions.append(.resume(resumption)) }
         if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
         forget(extras.coalescingID, of: record)
@@ -166,7 +166,7 @@ extension SchedulerBoard {
         }
     }
 
-    /// Settles the dependents in other supervisors, and withdraws from the dependencies there that haven't ended.
+    /// Settles the dependents in other supervisors, and unregisters from unfinished dependencies there.
     private func tellForeigners(
         _ extras: OperationRecord.Extras,
         _ record: OperationRecord,
@@ -186,7 +186,7 @@ extension SchedulerBoard {
         }
     }
 
-    /// One of the dependencies that an operation has in other supervisors ended.
+    /// Settles a dependency in another supervisor, which has ended.
     mutating func settleForeign(
         _ record: OperationRecord,
         _ dependency: OperationRecord,
@@ -202,7 +202,7 @@ extension SchedulerBoard {
         grantAll(&actions)
     }
 
-    /// A dependent in another supervisor has ended before this operation, which keeps nothing of it.
+    /// Forgets a dependent in another supervisor, which has ended before this operation.
     func forgetForeign(_ dependent: OperationRecord, _ record: OperationRecord) {
         record.extras?.foreignDependents[dependent.id] = nil
     }
@@ -213,7 +213,7 @@ extension SchedulerBoard {
         passRaisesOn(&actions)
     }
 
-    /// Tells other supervisors of operations there that operations here wait for, and that became more urgent.
+    /// Passes raised priorities on to operations of other supervisors for which operations here wait.
     mutating func passRaisesOn(_ actions: inout [SchedulerAction]) {
         guard !scheduler.raised.isEmpty else { return }
         for slot in scheduler.raised {

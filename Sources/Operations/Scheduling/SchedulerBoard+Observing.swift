@@ -1,9 +1,9 @@
 import Logging
 
-// What is told to logs and metrics. Nothing is put together where nobody listens, and messages are written outside the lock.
+// Logs and metrics. A message is formatted only if it is logged, and it is written outside the lock.
 
 extension SchedulerBoard {
-    /// How many operations wait and run has changed.
+    /// Records how many operations wait and how many run.
     func reportCounts() {
         environment.metrics?.record(
             waiting: scheduler.count - joinedCount - scheduler.runningCount,
@@ -11,7 +11,7 @@ extension SchedulerBoard {
         )
     }
 
-    /// An operation's run begins.
+    /// Records the start of an operation's run.
     func noteStart(of record: OperationRecord, _ actions: inout [SchedulerAction]) {
         let isLogged = environment.logs(.debug)
         guard isLogged || environment.metrics != nil else { return }
@@ -21,7 +21,7 @@ extension SchedulerBoard {
         actions.append(.log { $0.logger.debug("operation started", metadata: metadata) })
     }
 
-    /// An operation ended, with or without a run; or it was abandoned, which is worth a warning.
+    /// Records the end of an operation, with or without a run; an abandoned operation is logged as a warning.
     func noteEnd(
         of record: OperationRecord,
         _ outcome: OperationLifecycle.Outcome,
@@ -29,7 +29,7 @@ extension SchedulerBoard {
         isAbandoned: Bool = false,
         _ actions: inout [SchedulerAction]
     ) {
-        // What joined another operation is no work of its own.
+        // An operation that joined another one isn't work of its own.
         guard record.extras?.target == nil else { return }
         let duration = record.extras?.startedAt.map { environment.now() - $0 }
         environment.metrics?.ended(outcome, after: duration)
@@ -46,7 +46,7 @@ extension SchedulerBoard {
         )
     }
 
-    /// An attempt failed, and another one is to follow.
+    /// Records that an attempt failed and another one follows.
     func noteRetry(
         of record: OperationRecord,
         attempt: Int,
@@ -64,7 +64,7 @@ extension SchedulerBoard {
         )
     }
 
-    /// An operation makes no progress.
+    /// Records that an operation makes no progress.
     func noteStall(of record: OperationRecord, for timeout: Duration, _ actions: inout [SchedulerAction]) {
         guard environment.logs(.warning) else { return }
         var metadata = metadata(of: record)
@@ -72,19 +72,19 @@ extension SchedulerBoard {
         actions.append(
             .log { [metadata] in
                 $0.logger.warning(
-                    "operation has stalled: see what it waits for, or let it report progress more often",
+                    "operation has stalled: find out what it waits for, or make it report progress more often",
                     metadata: metadata
                 )
             }
         )
     }
 
-    /// The supervisor suspended itself.
+    /// Records that the supervisor suspended itself.
     func noteSuspension(_ limit: RestartIntensity, _ actions: inout [SchedulerAction]) {
         actions.append(
             .log { environment in
                 environment.logger.error(
-                    "supervisor suspended itself: see to the cause, then set isSuspended to false",
+                    "supervisor suspended itself: fix the cause, then set isSuspended to false",
                     metadata: [
                         "supervisor.name": "\(environment.name)",
                         "supervisor.maximumFailures": "\(limit.maximumFailures)",

@@ -1,41 +1,41 @@
 import DequeModule
 import Logging
 
-/// What stands under a supervisor's lock: the rules' state, the records, and who waits for what.
+/// The state that a supervisor's lock guards: the state of the rules, the records, and the waiting continuations.
 ///
-/// Its methods decide; what is to be done outside the lock they append to a list of actions.
+/// Its methods decide. They append what must be done outside the lock to a list of actions.
 struct SchedulerBoard {
     let environment: OperationEnvironment
     let capacity: Int?
     let restartIntensity: RestartIntensity?
     let inbox: Inbox
     private var inboxAdmission = Inbox.Admission.none
-    /// Whether workers run newcomers straight from the inbox, each at a place that is counted.
+    /// Whether workers run operations straight from the inbox, each in a slot that is counted.
     private var hasTakers = false
     var scheduler: SchedulerState
-    /// By slot.
+    /// The records, at the indices that the scheduler gives them.
     var records: ContiguousArray<OperationRecord?> = []
     var workers = Workers()
     var tally = ProgressTally()
-    /// Whether everything that the tally counts has ended, and nothing came since.
+    /// Whether everything that the tally counts has ended, and no operation was added since.
     var hasDrained = false
     var drainWaiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
     var roomWaiters: Deque<RoomWaiter> = []
-    /// Places that were promised to those who waited for room.
+    /// The number of operations for which room is reserved, because their callers waited for it.
     var reservedRoom = 0
-    /// The operations among them.
+    /// The operations among these callers.
     var promisedRoom: [OperationRecord] = []
     var nextTicket: UInt64 = 0
     var isShutDown = false
     /// Whether the supervisor suspended itself.
     var isSuspendedByFailures = false
     private var failures: Deque<Duration> = []
-    /// Empty; kept for its memory.
+    /// An empty array, kept to reuse its memory.
     var spareDependencies: [SchedulerState.Addition.Dependency] = []
     var coalescing: [SchedulerCore.CoalescingID: OperationRecord] = [:]
-    /// Records that joined another one: they are in the scheduler, and no work of their own.
+    /// The number of records that joined another one: they are in the scheduler, but aren't work of their own.
     var joinedCount = 0
-    /// What goes on while the app is in the background, until the last of it has ended.
+    /// The operations that continue while the app is in the background, until the last of them has ended.
     var backgroundWork: BackgroundWork?
 
     init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment, _ inbox: Inbox) {
@@ -46,7 +46,7 @@ struct SchedulerBoard {
         scheduler = SchedulerState(width: configuration.width, isSuspended: configuration.isSuspended)
     }
 
-    /// One for all, since an error costs memory.
+    /// Shared, because each error allocates memory.
     static let cancellation: any Error = CancellationError()
 
     func record(at slot: SchedulerState.Slot) -> OperationRecord {
@@ -54,10 +54,10 @@ struct SchedulerBoard {
         return record
     }
 
-    /// Who runs the operation, or ran it last.
+    /// Returns the worker that runs the operation, or ran it last.
     func worker(of record: OperationRecord) -> Worker? { workers[scheduler.entries[Int(record.slot)].worker] }
 
-    // MARK: Looking
+    // MARK: Inspecting
 
     func state(of record: OperationRecord) -> OperationState {
         if let target = record.extras?.target, record.lifecycle.isWaiting { return state(of: target) }
@@ -76,7 +76,7 @@ struct SchedulerBoard {
 
     // MARK: Adding
 
-    /// Puts an operation where it stays until it ends.
+    /// Inserts an operation into the scheduler, where it stays until it ends.
     mutating func insert(_ record: OperationRecord, _ addition: SchedulerState.Addition) {
         countAnewIfDrained()
         tally.total += record.progressUnitCount
@@ -93,7 +93,7 @@ struct SchedulerBoard {
         hasDrained = false
     }
 
-    /// Takes in what was left in the inbox, and what was taken from there and runs.
+    /// Takes in the pending operations, and the operations that workers run straight from the inbox.
     mutating func takeInNewcomers() {
         if let contents = inbox.takeAll() { takeIn(contents) }
     }
@@ -114,9 +114,9 @@ struct SchedulerBoard {
         insert(record, SchedulerState.Addition(id: record.id, priority: record.priority, isRunning: isRunning))
     }
 
-    /// Opens the inbox if operations that are added now couldn't start, else closes it.
+    /// Opens the inbox if operations that are added now couldn't start, or else closes it.
     ///
-    /// Returns whether there was anything in it.
+    /// Returns whether the change took in pending operations.
     private mutating func attendInbox() -> Bool {
         let isClosed = scheduler.startsNewcomers || capacity != nil || isShutDown || environment.metrics != nil
         let admission: Inbox.Admission = isClosed ? .none : scheduler.holdsNewcomers ? .few : .any
@@ -127,7 +127,7 @@ struct SchedulerBoard {
         return !newcomers.records.isEmpty
     }
 
-    /// From now on nothing is taken any more.
+    /// Refuses all operations from now on.
     mutating func shutDown() {
         isShutDown = true
         _ = attendInbox()
@@ -135,7 +135,7 @@ struct SchedulerBoard {
 
     // MARK: Granting
 
-    /// Gives away every free place: one of them to the worker that has just ended an operation, the others to new ones.
+    /// Grants every free slot: one of them to the worker that has just ended an operation, the others to new workers.
     mutating func grantAll(to worker: Worker? = nil, _ actions: inout [SchedulerAction]) {
         repeat {
             if let worker, makeTaker(of: worker) { continue }
@@ -148,12 +148,14 @@ struct SchedulerBoard {
                 }
             }
         } while attendInbox()
-        // What waits here now comes before what is added later.
+        // The operations that wait here now come before operations that are added later.
         if hasTakers, !scheduler.holdsNobodyBack { takeInNewcomers() }
         reportCounts()
     }
 
-    /// Makes a worker that has just ended an operation a taker of newcomers, where none but those wait for a place.
+    /// Lets a worker that has just ended an operation run pending operations straight from the inbox.
+    ///
+    /// Returns `false` if it can't, for example because another operation waits for a slot.
     private mutating func makeTaker(of worker: Worker) -> Bool {
         guard inboxAdmission == .any, environment.isPlain, !environment.logs(.debug) else { return false }
         guard scheduler.startsNewcomers, scheduler.holdsNobodyBack else { return false }
@@ -183,7 +185,7 @@ struct SchedulerBoard {
             scheduler.entries[Int(record.slot)].worker = worker.place
             if let ownTask = record.extras?.ownTask {
                 worker.task = ownTask.task
-                // It's for this operation alone.
+                // The task is for this operation alone.
                 worker.isPoisoned = true
                 actions.append(.startOwnTask(ownTask))
             } else {
@@ -195,7 +197,9 @@ struct SchedulerBoard {
         if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .started)) }
     }
 
-    /// Nobody can join the operation any more; a later one that couldn't join it may stand in its place.
+    /// Lets no further operation join this one.
+    ///
+    /// A later operation that couldn't join it may have replaced it already, and stays.
     mutating func forget(_ id: SchedulerCore.CoalescingID?, of record: OperationRecord) {
         guard let id, coalescing[id] === record else { return }
         coalescing[id] = nil
@@ -203,10 +207,10 @@ struct SchedulerBoard {
 
     private mutating func resume(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
         guard let extras = record.extras, let resumption = extras.resumption.take() else {
-            preconditionFailure("operation \(record.id) was to go on, and isn't waiting for that")
+            preconditionFailure("operation \(record.id) was granted a slot to resume, but doesn't wait for one")
         }
         actions.append(.resume(resumption))
-        // Another of its tasks may have begun to wait meanwhile.
+        // Another of the operation's tasks may have started to wait meanwhile.
         guard extras.pauseCount == 0 else { return scheduler.pause(record.slot) }
         guard record.change({ $0.resume() }) else { return }
         extras.pauseReason = nil
@@ -215,9 +219,9 @@ struct SchedulerBoard {
 
     // MARK: Pausing
 
-    /// One of the operation's tasks begins to wait; the first one gives the operation's place to others.
+    /// Counts a task of the operation that starts to wait; the first one releases the operation's slot.
     ///
-    /// In its ending phase an operation shows how it ended, and gives up its place all the same.
+    /// In its ending phase, an operation releases its slot too, but still shows its outcome instead of the pause.
     mutating func pause(_ record: OperationRecord, _ reason: String, _ actions: inout [SchedulerAction]) {
         let extras = record.madeExtras
         extras.pauseCount += 1
@@ -230,9 +234,9 @@ struct SchedulerBoard {
         grantAll(&actions)
     }
 
-    /// One of the operation's tasks has waited enough; the last one waits for a place.
+    /// Counts a task of the operation that has stopped waiting; the last one waits for a slot.
     ///
-    /// Returns whether the continuation is kept.
+    /// Returns whether the continuation is kept, to be resumed with the slot.
     mutating func endPause(
         _ record: OperationRecord,
         _ continuation: CheckedContinuation<Void, Never>,
@@ -250,9 +254,9 @@ struct SchedulerBoard {
 
     // MARK: Failures
 
-    /// An attempt failed: suspends the supervisor if too many have.
+    /// Counts a failed attempt, and suspends the supervisor if there were too many.
     mutating func countFailure(_ actions: inout [SchedulerAction]) {
-        // A shutdown waits like a drain, and isn't to be cut short.
+        // A shutdown waits like a drain, and a suspension must not end that wait early.
         guard let limit = restartIntensity, !isShutDown else { return }
         let now = environment.now()
         failures.append(now)
@@ -272,11 +276,11 @@ struct SchedulerBoard {
     }
 }
 
-/// How far a supervisor has come since it was last empty.
+/// The progress of a supervisor since it was last empty.
 struct ProgressTally {
     var total: Int64 = 0
     var completed: Int64 = 0
-    /// The largest fraction that was ever told.
+    /// The largest fraction that was ever reported.
     var fraction = 0.0
 }
 
@@ -284,8 +288,8 @@ extension OperationError {
     static let suspendedByFailures = OperationError(
         .suspended,
         """
-        Too much failed in too short a time, so the supervisor suspended itself. See to the cause, then set isSuspended to \
-        false to go on, or cancel what is left.
+        Too many attempts failed in too short a time, so the supervisor suspended itself. Fix the cause, then set \
+        isSuspended to false to resume it, or cancel the remaining operations.
         """
     )
 }

@@ -4,7 +4,7 @@ import ThreadSupport
 // MARK: - Adding
 
 extension SchedulerCore {
-    /// Which operations are the same work.
+    /// Identifies an operation's work: operations with equal identifiers do the same work.
     struct CoalescingID: Hashable, Sendable {
         let type: ObjectIdentifier
         let key: String
@@ -16,9 +16,9 @@ extension SchedulerCore {
         add(CollectionOfOne(record), after: dependencies)
     }
 
-    /// Adds operations that depend on the same ones, in order and at once: none starts before all are in.
+    /// Adds operations with the same dependencies, in order; none starts before all are added.
     ///
-    /// One that isn't taken ends with the reason.
+    /// An operation that is refused ends with the reason.
     func add(
         _ records: some Collection<OperationRecord>,
         after dependencies: some Collection<OperationDependency>,
@@ -28,7 +28,7 @@ extension SchedulerCore {
         for record in records where !record.isPlain { record.makeOwnTask() }
         var foreign: [(OperationRecord, OperationDependency)] = []
         decide { board, actions in
-            // Before: an operation that ends at once leaves its room to whoever waits for it.
+            // First, so that the room of an operation that ends at once goes to the next caller that waits for it.
             if isAdmitted { board.keepPromise(to: promised) }
             for record in records {
                 if let refusal = board.refusal(isAdmitted: isAdmitted) {
@@ -43,7 +43,9 @@ extension SchedulerCore {
         for record in records where !record.isPlain { record.startDeadline() }
     }
 
-    /// Dependencies in other supervisors are asked there, so that never two supervisors' locks are held.
+    /// Registers operations with unfinished dependencies in other supervisors, and settles the ended ones.
+    ///
+    /// This happens outside the lock, so that two supervisors' locks are never held at once.
     fileprivate func settle(_ foreign: [(OperationRecord, OperationDependency)]) {
         for (record, dependency) in foreign {
             let other = dependency.record
@@ -66,37 +68,37 @@ extension SchedulerCore {
             if let priority {
                 other.core.decide { $0.raise(other, to: priority, &$1) }
             } else {
-                // It ended before the other supervisor knew of it.
+                // The operation ended before the other supervisor knew of it.
                 other.core.withBoard { $0.forgetForeign(record, other) }
             }
         }
     }
 }
 
-/// An operation of another supervisor, with the rules of its dependencies on this one.
+/// A dependent in another supervisor, with the policies of its dependencies on this operation.
 struct ForeignDependent {
     let record: OperationRecord
     var policies: [OperationDependency.Policy] = []
 }
 
 extension OperationDependency {
-    /// The error that this dependency, having ended, means for its dependents.
+    /// The error that this dependency, which has ended, passes on to its dependents.
     var errorForDependents: (any Error)? { policy == .mustSucceed ? record.finalFailure : nil }
 }
 
 extension SchedulerBoard {
     func refusal(isAdmitted: Bool) -> OperationError? {
         if isShutDown {
-            return OperationError(.shutDown, "The supervisor has been shut down and takes no operations any more.")
+            return OperationError(.shutDown, "The supervisor has been shut down and accepts no more operations.")
         }
         guard let capacity, !isAdmitted, scheduler.rootCount + reservedRoom >= capacity else { return nil }
         return OperationError(
             .noRoom,
-            "The supervisor holds \(scheduler.rootCount) operations and takes no more than \(capacity): use addWhenRoom to wait."
+            "The supervisor holds \(scheduler.rootCount) operations, and its capacity is \(capacity). Use addWhenRoom to wait."
         )
     }
 
-    /// Ends an operation that isn't taken.
+    /// Ends an operation that is refused.
     mutating func refuse(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
         record.id = .next()
         record.failure = error
@@ -110,7 +112,7 @@ extension SchedulerBoard {
 
     /// Adds an operation.
     ///
-    /// Returns its dependencies in other supervisors, which are to be asked outside the lock.
+    /// Returns its dependencies in other supervisors, which the caller must settle outside the lock.
     mutating func add(
         _ record: OperationRecord,
         after dependencies: some Collection<OperationDependency>,
@@ -186,17 +188,17 @@ extension OperationRecord {
     }
 
     private func check(_ child: OperationRecord) throws {
-        // The extras tell the end to look for children.
+        // The end of `main` checks for children only if there are extras.
         let extras = madeExtras
         guard lifecycle.isUnderway, !extras.takesNoMoreChildren else {
-            throw OperationError(.parentEnded, "\(name) has ended, so \(child.name) can't become a part of it.")
+            throw OperationError(.parentEnded, "\(name) has ended, so \(child.name) can't be added as its child.")
         }
         let missing = child.options.keys.subtracting(options.keys)
         guard missing.isEmpty else {
             let names = missing.sorted().map { "\"\($0)\"" }.joined(separator: ", ")
             throw OperationError(
                 .keyNotHeld,
-                "\(child.name) wants \(names), which its parent \(name) doesn't hold: add the key to the parent's options."
+                "\(child.name) needs keys that its parent \(name) doesn't hold: \(names). Add them to the parent's options."
             )
         }
     }
@@ -205,9 +207,9 @@ extension OperationRecord {
 // MARK: - Joining
 
 extension SchedulerCore {
-    /// Adds an operation, or joins one that is the same work and hasn't started.
+    /// Adds an operation, or joins an operation of the same work that hasn't started.
     ///
-    /// Either way the handle's record is one that joined.
+    /// Either way, the handle's record is a joined record.
     func addCoalescing<Work: Operation>(
         _ operation: Work,
         _ key: String,
@@ -242,7 +244,7 @@ extension SchedulerCore {
             board.grantAll(&actions)
             return (joined, foreign)
         }
-        // One that isn't needed is let go without having run.
+        // If the given operation isn't needed, it is released without having run.
         if let given {
             given.dropOwnTask()
             LiveOperations.remove(operation)
@@ -255,7 +257,7 @@ extension SchedulerCore {
 }
 
 extension SchedulerBoard {
-    /// Whether an operation with these dependencies and keys would wait for no more than `target` does.
+    /// Whether `target` waits for everything that an operation with these dependencies and keys must wait for.
     fileprivate func canJoin(
         _ target: OperationRecord,
         after dependencies: [OperationDependency],
@@ -267,7 +269,7 @@ extension SchedulerBoard {
         let waits = scheduler.dependencies(of: target.slot)
         return dependencies.allSatisfy { dependency in
             let record = dependency.record
-            // One of another supervisor may have ended or not: only that supervisor knows.
+            // Only the other supervisor knows whether its operation has ended.
             guard record.core === target.core else { return false }
             guard record.lifecycle.finalOutcome == nil else {
                 return dependency.policy == .ending || record.failure == nil
@@ -283,7 +285,7 @@ extension SchedulerBoard {
         _ actions: inout [SchedulerAction]
     ) {
         guard target.lifecycle.finalOutcome == nil else {
-            // It was refused, or a dependency had failed.
+            // The target was refused, or one of its dependencies had failed.
             record.id = .next()
             let outcome = record.settleAsTarget()
             record.change { $0.end(outcome) }

@@ -2,11 +2,11 @@ import DequeModule
 import Logging
 import ThreadSupport
 
-/// The supervisor's data plane: everything that changes, under one lock, and the workers that run operations.
+/// The supervisor's data plane: all mutable state, guarded by one lock, and the workers that run operations.
 ///
-/// Every event is decided under the lock, on the ``SchedulerBoard``, and acted on outside it. What an action causes in turn
-/// joins the list that is being worked off, so a chain of any length ends with no more stack than its first link; and no
-/// supervisor's lock is ever taken while another's is held.
+/// Every event is decided under the lock, on the ``SchedulerBoard``, and acted on outside it. Further actions that an
+/// action causes are appended to the list that is being performed. So a chain of any length needs no more stack than
+/// its first link, and no supervisor's lock is ever taken while another's is held.
 final class SchedulerCore: Sendable {
     let environment: OperationEnvironment
     let inbox = Inbox()
@@ -17,7 +17,7 @@ final class SchedulerCore: Sendable {
         board = Locked(SchedulerBoard(configuration, environment, inbox))
     }
 
-    /// Reads or changes what stands under the lock, where nothing follows from it.
+    /// Reads or changes the state that the lock guards, if no actions follow from that.
     func withBoard<Result>(_ body: (inout sending SchedulerBoard) throws -> sending Result) rethrows -> sending Result {
         try board.withLock { board in
             board.takeInNewcomers()
@@ -25,17 +25,19 @@ final class SchedulerCore: Sendable {
         }
     }
 
-    /// Reads or changes what has nothing to do with newcomers, or asks the inbox for them.
+    /// Reads or changes state without taking in pending operations.
+    ///
+    /// This is for state that pending operations don't affect, or if `body` asks the inbox itself.
     func withBoardAsItStands<Result>(
         _ body: (inout sending SchedulerBoard) throws -> sending Result
     ) rethrows -> sending Result {
         try board.withLock { try body(&$0) }
     }
 
-    /// Decides something under the lock, and acts on it.
+    /// Decides something under the lock, and performs the actions outside it.
     func decide<Result>(_ body: (inout SchedulerBoard, inout [SchedulerAction]) throws -> Result) rethrows -> Result {
         var actions: [SchedulerAction] = []
-        // The lock's promise about sending is more than is needed: all that is on the board is Sendable.
+        // The lock's requirement of `sending` is stricter than needed: everything on the board is Sendable.
         nonisolated(unsafe) var result: Result?
         try board.withLock { board in
             board.takeInNewcomers()
@@ -46,9 +48,9 @@ final class SchedulerCore: Sendable {
         return result
     }
 
-    /// Nothing of an operation runs any more.
+    /// Ends an operation of which nothing runs any more.
     ///
-    /// What was added last is taken in only if it makes a difference.
+    /// Takes in the pending operations only if that makes a difference.
     func end(_ record: OperationRecord, keepsOperation: Bool) {
         if keepsOperation, inbox.passOn(record) { return }
         var actions: [SchedulerAction] = []
@@ -58,7 +60,7 @@ final class SchedulerCore: Sendable {
 
     private func perform(_ actions: [SchedulerAction]) {
         guard !actions.isEmpty else { return }
-        // Most actions cause no other, so that the list most often needs no memory.
+        // Most actions cause no others, so the list usually allocates no memory.
         var pending: Deque<SchedulerAction> = []
         for action in actions { perform(action, &pending) }
         while let action = pending.popFirst() { perform(action, &pending) }
@@ -121,7 +123,7 @@ final class SchedulerCore: Sendable {
                 next = worker.next.take()
             }
         }
-        // A preference, even for no executor at all, is looked up at every switch.
+        // The runtime looks up an executor preference at every switch, even if the preference is `nil`.
         let task =
             if let executor = environment.executor {
                 Task.detached(executorPreference: executor, operation: work)
@@ -142,10 +144,12 @@ final class SchedulerCore: Sendable {
         decide { $0.cancel(record, because: cause, &$1) }
     }
 
-    /// Cancels everything, the newest first, or one that only waits for another's end would start when that is cancelled.
+    /// Cancels all operations, newest first.
+    ///
+    /// In another order, an operation that only waits for another one's end would start when that one is cancelled.
     func cancelAll() {
         let records = records
-        // Some at a time, so that others get the lock in between.
+        // In batches, so that other threads can take the lock in between.
         for end in stride(from: records.count, to: 0, by: -256) {
             decide { board, actions in
                 for record in records[max(0, end - 256)..<end].reversed() {
@@ -155,7 +159,7 @@ final class SchedulerCore: Sendable {
         }
     }
 
-    /// Changes what the scheduler may do, and gives away the places that this frees.
+    /// Changes what the scheduler may do, and grants the slots that become free.
     func configure(_ change: (inout SchedulerBoard) -> Void) {
         decide { board, actions in
             change(&board)

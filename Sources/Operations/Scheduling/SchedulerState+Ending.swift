@@ -1,6 +1,6 @@
-// What the end of an operation, or its being written off, means to others.
+// What it means for other operations that an operation ends or is abandoned.
 extension SchedulerState {
-    /// Whether an operation can be taken back because it hasn't started.
+    /// Whether an operation can be withdrawn because it hasn't started.
     func canWithdraw(_ slot: Slot) -> Bool {
         switch phase(of: slot) {
         case .waiting, .ready: true
@@ -8,17 +8,17 @@ extension SchedulerState {
         }
     }
 
-    /// An operation ended; its slot is free for another one.
+    /// Ends an operation and frees its index.
     ///
-    /// - Returns: The operations that may not run because this one didn't end well, or that are to end as it did, the
-    ///   oldest first.
+    /// - Returns: The operations that must not run because this one didn't succeed, or that end as it does, the oldest
+    ///   first.
     mutating func end(_ slot: Slot, succeeded: Bool) -> [Slot] {
         let unlucky = leave(slot, succeeded: succeeded)
         release(slot)
         return unlucky
     }
 
-    /// A running operation is written off: all but its keys is given back, which ``release(_:)`` does.
+    /// Abandons a running operation, which keeps its keys and its index until ``release(_:)``.
     mutating func abandon(_ slot: Slot) -> [Slot] {
         let unlucky = leave(slot, succeeded: false)
         entries[Int(slot)].phase = .abandoned
@@ -43,7 +43,7 @@ extension SchedulerState {
         return unlucky
     }
 
-    /// What an operation kept until nothing of it runs: its keys and its slot.
+    /// Releases what an operation holds until nothing of it runs any more: its keys and its index.
     mutating func release(_ slot: Slot) {
         let entry = entries[Int(slot)]
         entries[Int(slot)].phase = .free

@@ -1,47 +1,48 @@
-// Who gets a place, and gives it back while it waits.
+// Which operations are granted a slot, and how they release it while they wait.
 extension SchedulerState {
     struct Grant: Hashable {
         var slot: Slot
-        /// Whether it comes back from a pause; else it starts.
+        /// Whether the operation resumes after a pause; otherwise it starts.
         var isResumption: Bool
     }
 
     static let ageingInterval = 32
 
-    /// Whether a place is free, at least for what paused, and for children: they get one even at width 0, or the paused
-    /// one could never end.
+    /// Whether a slot is free, at least for operations that resume and for children.
+    ///
+    /// These get a slot even at width 0. Otherwise a paused operation could never end.
     var hasPlace: Bool { runningCount < max(1, width) }
 
-    /// Whether nothing waits for a place, and no barrier for the end of what runs.
+    /// Whether no operation waits for a slot, and every barrier has ended.
     var holdsNobodyBack: Bool { queues.allSatisfy(\.isEmpty) && epochs.areOpen }
 
     private var allowsFresh: Bool { runningCount < width && !isSuspended }
 
-    /// Whether an operation with nothing that is unusual wouldn't start, however many places were free.
+    /// Whether an operation without special options couldn't start even if slots were free.
     var holdsNewcomers: Bool { isSuspended || isInBackground || width == 0 }
 
-    /// Whether an operation with nothing that is unusual would start if it were added now.
+    /// Whether an operation without special options would start if it were added now.
     var startsNewcomers: Bool { allowsFresh && !isInBackground }
 
-    /// Whether something stands here that comes before any operation with nothing that is unusual that is added now.
+    /// Whether an operation here comes before every pending operation in the inbox.
     var outranksNewcomers: Bool {
         !isEmpty(.resuming) || !isEmpty(.children) || queues[Line.fresh.rawValue].holds(.normal)
             || queues[Line.freshInBackground.rawValue].holds(.normal)
     }
 
-    /// Takes from the front of each line what isn't to be granted any more, or not yet.
+    /// Removes entries from the front of each line that must not be granted any more, or not yet.
     mutating func dropStale() {
         for line in Line.allCases where !isEmpty(line) { dropStale(from: line) }
     }
 
-    /// Gives the next operation a place, if there is one and somebody may have it.
+    /// Grants the next operation a slot, if a slot is free and an operation may have it.
     mutating func grant() -> Grant? {
         guard hasPlace else { return nil }
         dropStale()
         return grantFirst()
     }
 
-    /// As ``grant()``, where a place is free and nothing stale stands first.
+    /// Grants like ``grant()``, but requires a free slot and no stale entries at the front of the lines.
     mutating func grantFirst() -> Grant? {
         let takesOldest = (grantCount + 1).isMultiple(of: Self.ageingInterval)
         guard let line = takesOldest ? lineOfOldest() : lineOfBest() else { return nil }
@@ -121,7 +122,7 @@ extension SchedulerState {
         entries[Int(slot)].traits.isSuperset(of: [.isChild, .hasKeys])
     }
 
-    /// Whether the parent runs, with the keys that the child needs.
+    /// Whether the child can't start because its parent runs and holds the keys that the child needs.
     func isHeldByParent(_ slot: Slot) -> Bool {
         guard usesParentsKeys(slot), let parent = relations[slot]?.parent else { return false }
         return entries[Int(parent)].phase == .running
@@ -129,7 +130,7 @@ extension SchedulerState {
 
     // MARK: Pausing
 
-    /// A running operation gives its place back, and the keys that its children need.
+    /// Pauses a running operation: releases its slot, and lends its children the keys that they need.
     mutating func pause(_ slot: Slot) {
         guard entries[Int(slot)].phase == .running else { return }
         entries[Int(slot)].phase = .paused
@@ -141,9 +142,9 @@ extension SchedulerState {
         }
     }
 
-    /// A paused operation wants its place again; ``grant()`` says when it has one.
+    /// Makes a paused operation wait for a slot, which ``grant()`` grants.
     ///
-    /// Returns whether it has to wait.
+    /// Returns `false` if the operation isn't paused and so doesn't have to wait.
     mutating func resume(_ slot: Slot) -> Bool {
         guard entries[Int(slot)].phase == .paused else { return false }
         entries[Int(slot)].phase = .resuming

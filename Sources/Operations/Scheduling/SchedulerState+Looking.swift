@@ -1,6 +1,6 @@
-// Who waits for whom, for those who explain it and for those who look for circles.
+// Which operations wait for which, for explanations and for the detection of cycles.
 extension SchedulerState {
-    /// For each key, the operation that has it or stands next before this one.
+    /// Returns for each key the operation directly before this one, which holds the key or waits for it.
     func keyPredecessors(of slot: Slot) -> [(key: ExclusionKey, slot: Slot)] {
         guard let relations = relations[slot] else { return [] }
         let candidate = Candidate(entries[Int(slot)].id, slot)
@@ -9,7 +9,7 @@ extension SchedulerState {
         }
     }
 
-    /// The operations that a barrier waits for, or the barrier that an operation waits for.
+    /// Returns the operations that a barrier waits for, or the barrier that an operation waits for.
     func barrierWaits(of slot: Slot) -> [Slot] {
         let entry = entries[Int(slot)]
         guard !entry.traits.contains(.isChild), canWithdraw(slot) else { return [] }
@@ -23,7 +23,7 @@ extension SchedulerState {
         }
     }
 
-    /// What an operation waits for, in this scheduler, as edges of the graph in which a cycle would be a deadlock.
+    /// Returns what an operation waits for in this scheduler, as edges of a graph in which a cycle is a deadlock.
     func waits(of slot: Slot) -> [Slot] {
         var waits: [Slot] = []
         appendPredecessors(of: slot, to: &waits)
@@ -31,12 +31,12 @@ extension SchedulerState {
         return waits + barrierWaits(of: slot)
     }
 
-    /// Whether an operation stands where one would that is added now, as far as barriers are concerned.
+    /// Whether an operation is on the same side of every barrier as an operation that is added now.
     func isOnSameSideOfBarriers(_ slot: Slot) -> Bool {
         entries[Int(slot)].epoch == epochs.last
     }
 
-    /// The unfinished dependencies of an operation, in this scheduler.
+    /// Returns the unfinished dependencies of an operation in this scheduler.
     func dependencies(of slot: Slot) -> [(slot: Slot, policy: Edges.Policy)] {
         var dependencies: [(Slot, Edges.Policy)] = []
         var edge = entries[Int(slot)].firstDependency

@@ -1,11 +1,11 @@
-// What an urgent operation waits for is as urgent.
+// Everything that an urgent operation waits for becomes as urgent.
 extension SchedulerState {
-    /// An operation awaits one of another supervisor, which is to be told when it becomes more urgent.
+    /// Marks an operation that awaits another supervisor's operation, so that raises are passed on to that supervisor.
     mutating func noteForeignWait(of slot: Slot) { entries[Int(slot)].traits.insert(.hasForeignDependencies) }
 
-    /// Raises an operation's priority, and with it that of everything it waits for.
+    /// Raises an operation's priority, and the priority of everything that it waits for.
     ///
-    /// Only raises, and only declared priorities count, so each operation rises at most four times.
+    /// Priorities never fall, and only declared priorities count. So each operation is raised at most four times.
     mutating func raise(_ slot: Slot, to priority: OperationPriority) {
         var pending = [slot]
         while let slot = pending.popLast() {
@@ -25,7 +25,7 @@ extension SchedulerState {
 
     mutating func raisePredecessors(of slot: Slot) {
         let priority = entries[Int(slot)].priority
-        // The least priority there is has nobody to raise, and it's worth not looking for those of the usual one.
+        // The lowest priority raises no operation. The comparison below saves the call in the usual case.
         guard priority > .veryLow else { return }
         var edge = entries[Int(slot)].firstDependency
         while edge != Edges.none {
@@ -37,7 +37,7 @@ extension SchedulerState {
         for predecessor in keyPredecessors(of: slot) { raise(predecessor.slot, to: priority) }
     }
 
-    /// What an operation that hasn't started waits for, in this scheduler: dependencies, and those with its keys.
+    /// Appends what an unstarted operation waits for here: its dependencies, and its predecessors in the key queues.
     func appendPredecessors(of slot: Slot, to predecessors: inout [Slot]) {
         var edge = entries[Int(slot)].firstDependency
         while edge != Edges.none {

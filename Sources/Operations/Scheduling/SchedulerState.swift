@@ -1,26 +1,29 @@
 import DequeModule
 
-/// The scheduler's rules as a value: events in, grants and endings out.
+/// The scheduler's rules as a value that turns events into grants and endings.
 ///
-/// No lock, no task, no clock. An operation has a *slot*, a small number that is its place in the tables here; slots are
-/// used again, identifiers never are. What keeps an operation from being granted is counted in one number, its
-/// *gates*: a dependency that hasn't ended, a key that others hold or wait for, a barrier before it.
+/// No lock, no task, no clock. A ``Slot`` is an operation's index in the tables here, not a slot to run in. Indices are
+/// reused, identifiers never are. One number counts what keeps an operation from being granted, its *gates*: a
+/// dependency that hasn't ended, a key that other operations hold or wait for, a barrier before it.
 ///
-/// A *grant* gives one operation a place; at most ``width`` places are taken. Operations that come back from a pause are
-/// served before children, those before fresh ones; among equals the more urgent, then the older. Every 32nd grant takes
-/// the oldest of all, so nothing starves. Suspension, the background and a width of 0 hold back fresh operations only:
-/// one that paused must be able to end, and so must its children.
+/// A *grant* gives one operation a slot to run in; at most ``width`` of these are in use. Operations that resume after
+/// a pause go first, then children, then *fresh* operations, which haven't started and aren't children. Among these, a
+/// more urgent operation goes first, then an older one. Every 32nd grant takes the oldest of all, so nothing starves.
+///
+/// Suspension, the background and a width of 0 hold back only fresh operations. A paused operation must be able to end,
+/// and so must its children.
 struct SchedulerState: Sendable {
+    /// An operation's index in the tables.
     typealias Slot = UInt32
 
     enum Phase: UInt8, Sendable {
         case free
-        /// Behind at least one gate.
+        /// At least one gate is closed.
         case waiting
         case ready, running, paused
-        /// Wants its place back after a pause.
+        /// Waits for a slot after a pause.
         case resuming
-        /// Written off while it ran; only its keys are still taken.
+        /// Abandoned while it ran; it only holds its keys.
         case abandoned
     }
 
@@ -30,55 +33,55 @@ struct SchedulerState: Sendable {
         static let isBarrier = Traits(rawValue: 2)
         static let isChild = Traits(rawValue: 4)
         static let hasKeys = Traits(rawValue: 8)
-        /// Waits for operations of other supervisors, which whoever drives this value knows.
+        /// Waits for operations of other supervisors, which only the owner of this value knows.
         static let hasForeignDependencies = Traits(rawValue: 16)
-        /// Ends with another one and is never granted.
+        /// Ends with another operation and is never granted.
         static let isJoined = Traits(rawValue: 32)
     }
 
     struct Entry: Sendable {
         var id: OperationID
         var gates: UInt32 = 0
-        /// The first edge of those who depend on it.
+        /// The first edge in its list of dependents.
         var firstDependent = Edges.none
-        /// The first edge of what it depends on.
+        /// The first edge in its list of dependencies.
         var firstDependency = Edges.none
-        /// Which stretch between barriers it belongs to.
+        /// The number of the epoch to which it belongs.
         var epoch: UInt32 = 0
-        /// Who runs it, for whoever drives this value to know.
+        /// The index of the worker that runs it, stored for the owner of this value.
         var worker = Workers.none
         var phase = Phase.waiting
         var priority: OperationPriority
         var traits: Traits
     }
 
-    /// What few operations have: keys, relatives, operations that they await.
+    /// The data that only few operations have: keys, relatives, operations that they await.
     struct Relations: Sendable {
         var keys: [ExclusionKey] = []
         var parent: Slot?
         var children: [Slot] = []
-        /// Children that were granted, haven't ended, and use keys of this operation.
+        /// The number of children that were granted, haven't ended, and use keys of this operation.
         var lentCount = 0
-        /// Children that could start but for this operation running with the keys that they need.
+        /// The children that can't start only because this operation runs with the keys that they need.
         var heldChildren: [Candidate] = []
-        /// Wants its place back and must wait until the keys that it lent are back.
+        /// Whether it waits to resume until its children return the keys that it lent them.
         var isOwedKeys = false
-        /// Operations that its `main` awaits; they may have ended.
+        /// The operations that its `main` awaits; they may have ended.
         var awaited: [Candidate] = []
     }
 
-    /// What is said of an operation when it's added.
+    /// The description of an operation that is added.
     struct Addition {
         var id: OperationID
         var priority = OperationPriority.normal
         var traits: Traits = []
         typealias Dependency = (slot: Slot, policy: Edges.Policy)
         var dependencies: [Dependency] = []
-        /// Gates that whoever drives this value opens: dependencies of other supervisors.
+        /// The number of dependencies in other supervisors, whose gates the owner of this value opens.
         var foreignDependencyCount = 0
         var keys: [ExclusionKey] = []
         var parent: Slot?
-        /// Whether it runs already, at a place that is counted.
+        /// Whether it runs already, in a slot that is counted.
         var isRunning = false
     }
 
@@ -88,13 +91,13 @@ struct SchedulerState: Sendable {
     var isSuspended: Bool
     /// Whether fresh operations that may not continue in the background are held back.
     var isInBackground = false
-    /// How many run now.
+    /// How many operations run now.
     var runningCount = 0
-    /// How many operations haven't ended; those written off don't count.
+    /// How many operations haven't ended, not counting abandoned ones.
     var count = 0
-    /// How many of them are operations of their own: neither children nor joined to another one.
+    /// How many of them are neither children nor joined to another operation.
     var rootCount = 0
-    /// Operations with dependencies in other supervisors whose priority rose, for whoever drives this value to pass on.
+    /// The operations with dependencies in other supervisors whose raised priority the owner of this value passes on.
     var raised: [Slot] = []
 
     var entries: ContiguousArray<Entry> = []
@@ -106,7 +109,7 @@ struct SchedulerState: Sendable {
     var queues = ContiguousArray(repeating: ReadyQueue(), count: Line.allCases.count)
     var grantCount = 0
 
-    /// Where those that could have a place stand.
+    /// The queues of the operations that could be granted a slot.
     enum Line: Int, CaseIterable {
         case resuming, children, fresh, freshInBackground
     }
@@ -118,7 +121,7 @@ struct SchedulerState: Sendable {
 
     mutating func setWidth(_ width: Int) { self.width = max(0, width) }
 
-    /// Whether the slot is still that operation's.
+    /// Whether the index still belongs to the operation.
     func contains(_ id: OperationID, at slot: Slot) -> Bool {
         entries.indices.contains(Int(slot)) && entries[Int(slot)].id == id && entries[Int(slot)].phase != .free
     }
@@ -127,9 +130,9 @@ struct SchedulerState: Sendable {
 
     // MARK: Adding
 
-    /// An operation is added; its dependencies haven't ended.
+    /// Adds an operation whose dependencies haven't ended.
     ///
-    /// Returns its slot.
+    /// Returns its index.
     mutating func add(_ addition: Addition) -> Slot {
         var entry = Entry(id: addition.id, priority: addition.priority, traits: addition.traits)
         entry.gates = UInt32(addition.foreignDependencyCount)
@@ -192,7 +195,7 @@ struct SchedulerState: Sendable {
         if !isOpen { entries[Int(slot)].gates += 1 }
     }
 
-    /// One of an operation's gates opens.
+    /// Opens one of an operation's gates.
     mutating func openGate(of slot: Slot) {
         entries[Int(slot)].gates -= 1
         if entries[Int(slot)].gates == 0, entries[Int(slot)].phase == .waiting { makeReady(slot) }

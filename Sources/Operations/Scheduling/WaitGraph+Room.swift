@@ -2,11 +2,11 @@ import ThreadSupport
 
 // MARK: - Waiting for room
 
-// Who waits for room waits until one of the supervisor's operations ends, whichever it is. That never comes when all of
-// them wait, in the end, for somebody who waits for room; and any wait that is added can be the last one needed for it.
+// A caller that waits for room waits until any of the supervisor's operations ends. That never happens if all of them
+// wait, directly or not, for operations that wait for room. Any wait that is added can complete such a deadlock.
 
 extension WaitGraph {
-    /// An operation is going to wait for room in this supervisor, until ``removeRoomWait(in:)``.
+    /// Registers that an operation waits for room in this supervisor, until ``removeRoomWait(in:)``.
     static func addRoomWait(in core: SchedulerCore) { lock.withLock { $0.append(core) } }
 
     static func removeRoomWait(in core: SchedulerCore) {
@@ -26,16 +26,17 @@ extension WaitGraph {
             let error = OperationError(
                 .wouldDeadlock,
                 """
-                Waiting would never end: every operation of the supervisor waits for room in it, or for one that does, \
-                now operation \(id) too. Let it hold more, or add without waiting.
+                Waiting would never end: with operation \(id), every operation of the supervisor waits for room in it, \
+                or for an operation that does. Raise the capacity, or add without waiting.
                 """
             )
             waiter.continuation.resume(throwing: error)
         }
     }
 
-    /// Takes out those that wait in vain, under the lock: one after the other, since one that is refused can end, and
-    /// leave its room to the others.
+    /// Removes and returns the waiters whose wait would never end; the caller holds the lock.
+    ///
+    /// They are removed one by one, because a refused operation can end and leave its room to the others.
     static func takeHopelessRoomWaiters(in cores: [SchedulerCore]) -> [RoomWaiter] {
         var taken: [RoomWaiter] = []
         while let operation = youngestHopelessRoomWaiter(in: cores) {
@@ -62,13 +63,13 @@ extension WaitGraph {
         var supervisors: [FullSupervisor] = []
         var pending: [OperationRecord] = []
         for (index, core) in cores.enumerated() where !cores[..<index].contains(where: { $0 === core }) {
-            // Who was promised room and can end, adds somebody before, who can end too.
+            // An operation with reserved room counts: before it can end, it adds another one, which can end too.
             let (roots, waiters) = core.withBoard { ($0.roots + $0.promisedRoom, $0.operationsWithoutRoom) }
             guard !waiters.isEmpty else { continue }
             supervisors.append(FullSupervisor(roots: Set(roots.map(\.id)), waiters: waiters))
             pending += roots + waiters
         }
-        // How many ends, or how much room, each one waits for, and who waits for its end.
+        // For each operation: how many ends it waits for (room counts as one), and which operations wait for its end.
         var waitCounts: [OperationID: Int] = [:]
         var dependents: [OperationID: [OperationID]] = [:]
         var visited: Set<OperationID> = []
@@ -80,7 +81,7 @@ extension WaitGraph {
             for other in waits { dependents[other.id, default: []].append(record.id) }
             pending += waits
         }
-        // Lets everything end that can.
+        // Simulates the end of every operation that can end.
         var ending = visited.filter { waitCounts[$0] == 0 }
         while let id = ending.popFirst() {
             var freed = dependents.removeValue(forKey: id) ?? []
@@ -107,9 +108,10 @@ extension SchedulerBoard {
         }
     }
 
-    /// The operations that wait for room as long as none of the others ends.
+    /// The operations that wait for room, and get none unless another operation ends.
     fileprivate var operationsWithoutRoom: [OperationRecord] {
-        // Of those who were promised room, only one whose keys are lent isn't about to add somebody who can end.
+        // A caller with reserved room is about to add an operation, which can end. Only an operation whose keys are
+        // lent isn't: it resumes when its children return them.
         let held = promisedRoom.count { scheduler.relations[$0.slot]?.lentCount ?? 0 > 0 }
         return hasNoRoom && reservedRoom == held ? roomWaiters.compactMap(\.operation) : []
     }

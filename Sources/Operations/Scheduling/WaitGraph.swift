@@ -1,15 +1,15 @@
 import ThreadSupport
 
-/// Who waits for whom, across supervisors: searched before an edge is added that could close a cycle.
+/// The graph of waits across supervisors, which is searched before an edge that could close a cycle is added.
 ///
-/// Dependencies, keys and barriers point from newer operations to older ones, and so can't. What can: an operation that
-/// awaits another one, and a child with dependencies, for which its parent waits. Only those take the lock here, which is
-/// held while supervisors' locks are taken and never the other way round.
+/// Dependencies, keys and barriers point from newer operations to older ones, so they can't close a cycle. Two kinds of
+/// waits can: an operation awaits another one, or a parent waits for a child that has dependencies. Only these and
+/// waits for room take the lock here. Supervisors' locks are taken while it is held, never the other way round.
 enum WaitGraph {
-    /// The supervisors in which operations wait for room, each as often as one does.
+    /// The supervisors in which operations wait for room, once for each such operation.
     static let lock = Locked<[SchedulerCore]>([])
 
-    /// `current` is about to await `target`.
+    /// Adds the wait of `current`, which is about to await `target`.
     static func addWait(of current: OperationRecord, for target: OperationRecord) throws {
         try addingEdges(from: current, to: [target]) {
             let priority = current.core.decide { board, actions -> OperationPriority? in
@@ -30,7 +30,7 @@ enum WaitGraph {
         }
     }
 
-    /// `current` awaits `target` no more.
+    /// Removes the wait of `current`, which no longer awaits `target`.
     static func removeWait(of current: OperationRecord, for target: OperationRecord) {
         current.core.withBoard { board in
             if let index = current.extras?.awaitedForeigners.firstIndex(where: { $0 === target }) {
@@ -41,7 +41,7 @@ enum WaitGraph {
         }
     }
 
-    /// Adds edges from an operation, by `body`, unless one of them would close a cycle.
+    /// Calls `body` to add edges from an operation, unless one of them would close a cycle.
     ///
     /// - Throws: An ``OperationError`` that names the operations of the cycle.
     static func addingEdges<Result>(
@@ -52,7 +52,7 @@ enum WaitGraph {
         nonisolated(unsafe) var result: Result?
         nonisolated(unsafe) var refused: [RoomWaiter] = []
         try lock.withLock { coresWithoutRoom in
-            // The ancestors' ends wait for their descendant.
+            // An ancestor's end waits for its descendants, so a path to an ancestor closes a cycle too.
             var goals: Set<OperationID> = []
             var ancestor: OperationRecord? = source
             while let current = ancestor {
@@ -66,7 +66,7 @@ enum WaitGraph {
                 }
                 throw OperationError(
                     .wouldDeadlock,
-                    "Waiting would never end: \(names.joined(separator: " waits for ")). Take one of these waits away."
+                    "Waiting would never end: \(names.joined(separator: " waits for ")). Remove one of these waits."
                 )
             }
             result = try body()
@@ -77,7 +77,7 @@ enum WaitGraph {
         return result
     }
 
-    /// A path along which `start` waits for one of the goals.
+    /// Returns a path along which `start` waits for one of the goals.
     private static func path(from start: OperationRecord, to goals: Set<OperationID>) -> [OperationRecord]? {
         var reachedFrom: [OperationID: OperationRecord] = [:]
         var visited: Set<OperationID> = [start.id]
@@ -98,7 +98,7 @@ enum WaitGraph {
 }
 
 extension SchedulerBoard {
-    /// What an operation waits for, in any supervisor.
+    /// Returns what an operation waits for, in any supervisor.
     func waits(of record: OperationRecord) -> [OperationRecord] {
         guard record.lifecycle.finalOutcome == nil, scheduler.contains(record.id, at: record.slot) else { return [] }
         let here = scheduler.waits(of: record.slot).compactMap { records[Int($0)] }

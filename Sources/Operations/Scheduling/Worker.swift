@@ -1,20 +1,20 @@
-/// One task that runs operation after operation, since a task for each costs more than the operation.
+/// A task that runs one operation after another, because a task for each costs more than the operation.
 ///
-/// Cancelling an operation cancels its worker's task, and so *poisons* the worker: it takes no further operation, or that
-/// one would find itself cancelled.
+/// Cancelling an operation cancels its worker's task and so *poisons* the worker: it runs no further operation, which
+/// would find itself cancelled.
 final class Worker: @unchecked Sendable {
-    // Sendable: read and written under the scheduler's lock, but for `next`, which only the worker's own task touches.
+    // Sendable: accessed under the scheduler's lock, except for `next`, which only the worker's own task accesses.
     var task: Task<Void, Never>?
     var isPoisoned = false
-    /// Where it stands among the supervisor's workers.
+    /// Its index among the supervisor's workers.
     fileprivate(set) var place = Workers.none
-    /// The operation to run after the one that is just ending.
+    /// The operation to run after the current one.
     var next: OperationRecord?
 }
 
-/// The workers of a supervisor, each at a place that its operations know.
+/// The workers of a supervisor, each at an index that its operations store.
 struct Workers {
-    /// The place of an operation that has no worker.
+    /// The index for operations that have no worker.
     static let none = UInt32.max
 
     private var workers: ContiguousArray<Worker?> = []
@@ -38,7 +38,7 @@ struct Workers {
     }
 }
 
-/// A task for one operation alone, made when that is added so that it inherits the adder's task-local values.
+/// A task for one operation alone, created when the operation is added, to inherit the caller's task-local values.
 struct OwnTask: Sendable {
     let task: Task<Void, Never>
     private let start: AsyncStream<Void>.Continuation
@@ -57,6 +57,6 @@ struct OwnTask: Sendable {
         start.finish()
     }
 
-    /// The operation has ended without running.
+    /// Ends the task without running the operation, which has ended.
     func drop() { start.finish() }
 }

@@ -1,0 +1,18 @@
+#if S3
+import Foundation
+import RemoteStorageS3
+
+extension RemoteLocation {
+    func s3Backend(_ access: Access) throws -> S3Backend {
+        do {
+            var configuration = try S3Configuration(url: url, endpoint: access.endpoint, region: access.region)
+            configuration.allowsCredentialsWithoutTLS = access.isInsecure
+            configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
+            return S3Backend(configuration)
+        } catch {
+            guard error.code == .invalidPath else { throw error }
+            throw UsageError(error.message)
+        }
+    }
+}
+#endif

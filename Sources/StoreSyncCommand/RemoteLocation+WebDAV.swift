@@ -1,0 +1,41 @@
+#if WebDAV
+import Foundation
+import RemoteStorageWebDAV
+import StoreSync
+
+extension RemoteLocation {
+    func webDAVBackend(_ access: Access) throws -> WebDAVBackend {
+        guard url.password() == nil else {
+            // The message omits the URL: printed text may be stored, and the URL contains the password.
+            throw UsageError("A remote's URL can't hold a password. Give it in STORESYNC_WEBDAV_PASSWORD or in a file.")
+        }
+        var credentials: WebDAVCredentials?
+        if let user = url.user(percentEncoded: false), !user.isEmpty {
+            guard let password = try password(access.passwordFile) else {
+                throw StoreSyncError(
+                    .remoteUnauthorized,
+                    "The password of \(user) is missing: give --remote-password-file or STORESYNC_WEBDAV_PASSWORD."
+                )
+            }
+            credentials = WebDAVCredentials(user: user, password: password)
+        }
+        do {
+            var configuration = try WebDAVConfiguration(url: url, credentials: credentials)
+            configuration.allowsCredentialsWithoutTLS = access.isInsecure
+            configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
+            return WebDAVBackend(configuration)
+        } catch {
+            throw UsageError(error.message)
+        }
+    }
+
+    /// The server's password: the file's text without its last line end, or the environment variable's value.
+    private func password(_ file: String?) throws -> String? {
+        guard let file else { return ProcessInfo.processInfo.environment["STORESYNC_WEBDAV_PASSWORD"] }
+        guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+            throw UsageError("The remote's password can't be read from \(file). Name a text file that can be read.")
+        }
+        return text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text
+    }
+}
+#endif
