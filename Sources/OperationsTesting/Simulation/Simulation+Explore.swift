@@ -67,8 +67,8 @@ extension Simulation {
         var fingerprints: Set<UInt64> = []
         while !remaining.isEmpty {
             try Task.checkCancellation()
-            // Simulations share their thread: a long exploration lets others have it now and then.
-            let batch = try await runBlocking(on: SimulationThread.executor) { [remaining] in
+            // Simulations share their threads: a long exploration lets others have them now and then.
+            let batch = try await runBlocking(on: SimulationThread.next) { [remaining] in
                 let end = ContinuousClock.now + .milliseconds(20)
                 var batch: [SimulationRun<Void>.Outcome] = []
                 for seed in remaining {

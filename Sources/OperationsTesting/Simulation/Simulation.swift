@@ -49,7 +49,7 @@ public struct Simulation: Sendable {
         }
     }
 
-    /// Runs `scenario` to its end, on a thread that simulations share and nobody else.
+    /// Runs `scenario` to its end, on a thread that only simulations use.
     ///
     /// Cancelling the task that calls this doesn't reach into the simulation.
     ///
@@ -67,7 +67,7 @@ public struct Simulation: Sendable {
         beforeStep: @escaping @Sendable (_ step: Int) -> Void = { _ in },
         _ scenario: @escaping @Sendable (Simulation) async throws -> Output
     ) async throws -> Output {
-        try await runBlocking(on: SimulationThread.executor) {
+        try await runBlocking(on: SimulationThread.next) {
             try SimulationRun(seed: seed, limits: limits, scenario).run(beforeStep: beforeStep).result.get()
         }
     }

@@ -1,9 +1,25 @@
+import Synchronization
 import ThreadSupport
 
-/// The threads of simulations.
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The threads of simulations: one for each core.
+///
+/// A simulation computes for long without a pause. On Swift's own pool, other tests would starve.
 enum SimulationThread {
-    /// A simulation computes without a pause, for long: it has a thread of its own, or tests beside it would starve.
-    static let executor = BlockingExecutor(label: "swift-store-sync.simulation", isSerial: true)
+    private static let executors = (0..<ProcessInfo.processInfo.activeProcessorCount).map {
+        BlockingExecutor(label: "swift-store-sync.simulation-\($0)", isSerial: true)
+    }
+    private static let uses = Atomic(0)
+
+    /// The thread for the next simulation: they take turns.
+    static var next: BlockingExecutor {
+        executors[uses.wrappingAdd(1, ordering: .relaxed).oldValue % executors.count]
+    }
 }
 
 /// One run of a scenario: its loop, and how it is cleaned up.

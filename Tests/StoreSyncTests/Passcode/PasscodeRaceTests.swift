@@ -56,7 +56,7 @@ struct PasscodeRaceTests {
                 async let second = Self.start(setups[1], "second", .new, comment)
                 let won = try await [first, second]
                 #expect(won != [false, false], "\(comment)")
-                try await scene.expectSound(backend, comment)
+                try await scene.expectSound(backend, comment, in: simulation)
 
                 // Whoever stands now has one passcode, and the other device gets in by it; or by another new one, where it lost
                 // after the winner was through.
@@ -126,7 +126,7 @@ struct PasscodeRaceTests {
                     #expect(await setup.syncError == nil, "\(comment)")
                 }
                 point.disarm()
-                try await scene.expectSound(backend, comment)
+                try await scene.expectSound(backend, comment, in: simulation)
                 try await setup.begin()
                 if await setup.setupState == .syncRequired {
                     try await setup.start(SyncStartMessage(passcode: "third", action: .new))

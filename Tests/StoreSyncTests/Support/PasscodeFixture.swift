@@ -1,5 +1,6 @@
 import Foundation
 import Operations
+import OperationsTesting
 import RemoteStorage
 import SyncCryptography
 import Testing
@@ -127,7 +128,11 @@ final class PasscodeScene: Sendable {
 
     /// What is on the remote is one whole application, the former or a new one, or says that it isn't: never two keys, never
     /// a part that is taken for unencrypted.
-    func expectSound(_ backend: any RemoteBackend, _ comment: String) async throws {
+    func expectSound(
+        _ backend: any RemoteBackend,
+        _ comment: String,
+        in simulation: Simulation? = nil
+    ) async throws {
         let hierarchy = ApplicationHierarchy(world.application)
         let before = try await contents(of: backend)
         guard let bytes = try await backend.smallFile(at: hierarchy.registration) else {
@@ -136,7 +141,7 @@ final class PasscodeScene: Sendable {
             #expect(aside.epoch?.uuidString == epoch, "\(comment)")
             let old = try hierarchy.staged(as: aside.name)
             #expect(try await backend.smallFile(at: old.registration) == remote["\(hierarchy.registration)"])
-            return try await expectRefusal(backend, before, comment)
+            return try await expectRefusal(backend, before, comment, simulation)
         }
         let info = try RegistrationInfo(bytes, at: hierarchy.registration)
         #expect(info.isEncrypted, "\(comment)")
@@ -145,16 +150,17 @@ final class PasscodeScene: Sendable {
         // Only where the registration is exchanged in its place, the keys may be behind it.
         #expect(isWhole == (try KeyFile(keyFile).binds(registration: bytes)), "\(comment)")
         #expect(isWhole || place == .memoryWithoutDirectoryMoves, "\(comment)")
-        try await expectRefusal(backend, before, comment)
+        try await expectRefusal(backend, before, comment, simulation)
     }
 
     /// A device that wants no encryption doesn't get in, and writes nothing.
     private func expectRefusal(
         _ backend: any RemoteBackend,
         _ before: [String: [UInt8]?],
-        _ comment: String
+        _ comment: String,
+        _ simulation: Simulation?
     ) async throws {
-        let plain = try world.device("plain-\(UUID().uuidString)", backend: backend)
+        let plain = try world.device("plain-\(UUID().uuidString)", backend: backend, simulation: simulation)
         let refusal = await code { try await plain.register().value }
         let expected: Set<StoreSyncError.Code?> = [.encryptionMismatch, .applicationIncomplete, .tampered]
         #expect(expected.contains(refusal), "\(comment): \(String(describing: refusal))")
