@@ -67,8 +67,8 @@ extension Simulation {
         var fingerprints: Set<UInt64> = []
         while !remaining.isEmpty {
             try Task.checkCancellation()
-            // All simulations share one thread: a long exploration yields it to others regularly.
-            let batch = try await runBlocking(on: SimulationThread.executor) { [remaining] in
+            // Simulations share their threads: a long exploration yields to others regularly.
+            let batch = try await runBlocking(on: SimulationThread.next) { [remaining] in
                 let end = ContinuousClock.now + .milliseconds(20)
                 var batch: [SimulationRun<Void>.Outcome] = []
                 for seed in remaining {

@@ -1,9 +1,25 @@
+import Synchronization
 import ThreadSupport
 
-/// The thread that simulations run on.
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The threads of simulations: one for each core.
+///
+/// A simulation computes for long without a pause. On Swift's own pool, other tests would starve.
 enum SimulationThread {
-    /// A separate thread, because a simulation computes for long without a pause and would starve other tests.
-    static let executor = BlockingExecutor(label: "swift-store-sync.simulation", isSerial: true)
+    private static let executors = (0..<ProcessInfo.processInfo.activeProcessorCount).map {
+        BlockingExecutor(label: "swift-store-sync.simulation-\($0)", isSerial: true)
+    }
+    private static let uses = Atomic(0)
+
+    /// The thread for the next simulation: they take turns.
+    static var next: BlockingExecutor {
+        executors[uses.wrappingAdd(1, ordering: .relaxed).oldValue % executors.count]
+    }
 }
 
 /// One run of a scenario: its loop and its cleanup.

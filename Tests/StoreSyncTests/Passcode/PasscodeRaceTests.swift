@@ -56,7 +56,7 @@ struct PasscodeRaceTests {
                 async let second = Self.start(setups[1], "second", .new, comment)
                 let won = try await [first, second]
                 #expect(won != [false, false], "\(comment)")
-                try await scene.expectSound(backend, comment)
+                try await scene.expectSound(backend, comment, in: simulation)
 
                 // The remaining application has one passcode, by which the other device joins. That device has lost the
                 // race, or has succeeded first and was replaced by the winner.
@@ -126,7 +126,7 @@ struct PasscodeRaceTests {
                     #expect(await setup.syncError == nil, "\(comment)")
                 }
                 point.disarm()
-                try await scene.expectSound(backend, comment)
+                try await scene.expectSound(backend, comment, in: simulation)
                 try await setup.begin()
                 if await setup.setupState == .syncRequired {
                     try await setup.start(SyncStartMessage(passcode: "third", action: .new))

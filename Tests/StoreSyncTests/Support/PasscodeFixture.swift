@@ -1,5 +1,6 @@
 import Foundation
 import Operations
+import OperationsTesting
 import RemoteStorage
 import SyncCryptography
 import Testing
@@ -132,7 +133,11 @@ final class PasscodeScene: Sendable {
     /// Expects one complete application on the remote, or an application that is recognized as incomplete.
     ///
     /// It's the former application or a new one. There are never two keys, and no part of it is taken for unencrypted.
-    func expectSound(_ backend: any RemoteBackend, _ comment: String) async throws {
+    func expectSound(
+        _ backend: any RemoteBackend,
+        _ comment: String,
+        in simulation: Simulation? = nil
+    ) async throws {
         let hierarchy = ApplicationHierarchy(fixture.application)
         let before = try await contents(of: backend)
         guard let bytes = try await backend.smallFile(at: hierarchy.registration) else {
@@ -141,7 +146,7 @@ final class PasscodeScene: Sendable {
             #expect(aside.epoch?.uuidString == epoch, "\(comment)")
             let old = try hierarchy.staged(as: aside.name)
             #expect(try await backend.smallFile(at: old.registration) == remote["\(hierarchy.registration)"])
-            return try await expectRefusal(backend, before, comment)
+            return try await expectRefusal(backend, before, comment, simulation)
         }
         let info = try RegistrationInfo(bytes, at: hierarchy.registration)
         #expect(info.isEncrypted, "\(comment)")
@@ -150,16 +155,17 @@ final class PasscodeScene: Sendable {
         // Only without exclusive directory moves, the registration is replaced at its path, so the keys may be older.
         #expect(isWhole == (try KeyFile(keyFile).binds(registration: bytes)), "\(comment)")
         #expect(isWhole || place == .memoryWithoutDirectoryMoves, "\(comment)")
-        try await expectRefusal(backend, before, comment)
+        try await expectRefusal(backend, before, comment, simulation)
     }
 
     /// Expects that a device that wants no encryption is refused, and writes nothing.
     private func expectRefusal(
         _ backend: any RemoteBackend,
         _ before: [String: [UInt8]?],
-        _ comment: String
+        _ comment: String,
+        _ simulation: Simulation?
     ) async throws {
-        let plain = try fixture.device("plain-\(UUID().uuidString)", backend: backend)
+        let plain = try fixture.device("plain-\(UUID().uuidString)", backend: backend, simulation: simulation)
         let refusal = await code { try await plain.register().value }
         let expected: Set<StoreSyncError.Code?> = [.encryptionMismatch, .applicationIncomplete, .tampered]
         #expect(expected.contains(refusal), "\(comment): \(String(describing: refusal))")
