@@ -95,7 +95,7 @@ struct AdmissionTests {
         #expect(runs.withLock { $0 } == 2)
     }
 
-    @Test("an operation doesn't join another one that lacks its dependencies or its keys, or comes before a barrier")
+    @Test("an operation doesn't join another that lacks its dependencies or its keys, or comes before a barrier")
     func notJoining() async throws {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let runs = Locked(0)
