@@ -40,7 +40,7 @@ package enum PhaseInspection {
             case .cancellation: await operation.operationWasCancelled()
             }
         }
-        await record.removeTemporaryDirectory()
+        record.core.withBoard { _ in record.extras?.temporaryDirectory.take() }?.remove()
         return !defaults.withLock { $0.contains(phase) }
     }
 }

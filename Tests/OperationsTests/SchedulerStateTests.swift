@@ -13,10 +13,10 @@ struct SchedulerStateTests {
         to scheduler: inout SchedulerState,
         _ priority: OperationPriority = .normal,
         traits: SchedulerState.Traits = [],
-        after dependencies: [SchedulerState.Slot] = [],
+        after dependencies: [SchedulerState.Position] = [],
         keys: [ExclusionKey] = [],
-        parent: SchedulerState.Slot? = nil
-    ) -> SchedulerState.Slot {
+        parent: SchedulerState.Position? = nil
+    ) -> SchedulerState.Position {
         var addition = SchedulerState.Addition(id: .next())
         addition.priority = priority
         addition.traits = traits
@@ -26,16 +26,16 @@ struct SchedulerStateTests {
         return scheduler.add(addition)
     }
 
-    private func fresh(_ slot: SchedulerState.Slot) -> SchedulerState.Grant {
-        SchedulerState.Grant(slot: slot, isResumption: false)
+    private func fresh(_ position: SchedulerState.Position) -> SchedulerState.Grant {
+        SchedulerState.Grant(position: position, isResumption: false)
     }
 
-    private func resumed(_ slot: SchedulerState.Slot) -> SchedulerState.Grant {
-        SchedulerState.Grant(slot: slot, isResumption: true)
+    private func resumed(_ position: SchedulerState.Position) -> SchedulerState.Grant {
+        SchedulerState.Grant(position: position, isResumption: true)
     }
 
-    private func end(_ slot: SchedulerState.Slot, of scheduler: inout SchedulerState) {
-        _ = scheduler.end(slot, succeeded: true)
+    private func end(_ position: SchedulerState.Position, of scheduler: inout SchedulerState) {
+        _ = scheduler.end(position, succeeded: true)
     }
 
     @Test("slots are granted by priority, then by age, and never more than the width")
@@ -75,16 +75,16 @@ struct SchedulerStateTests {
     @Test("F15: a pause releases the slot, and a resuming operation goes before operations that haven't started")
     func pausing() {
         var state = scheduler(width: 1)
-        let slots = (0..<3).map { _ in add(to: &state) }
-        #expect(state.grant() == fresh(slots[0]))
-        state.pause(slots[0])
-        #expect(state.grant() == fresh(slots[1]))
-        #expect(state.resume(slots[0]) == true)
+        let positions = (0..<3).map { _ in add(to: &state) }
+        #expect(state.grant() == fresh(positions[0]))
+        state.pause(positions[0])
+        #expect(state.grant() == fresh(positions[1]))
+        #expect(state.resume(positions[0]) == true)
         #expect(state.grant() == nil)
-        end(slots[1], of: &state)
-        #expect(state.grant() == resumed(slots[0]))
-        end(slots[0], of: &state)
-        #expect(state.grant() == fresh(slots[2]))
+        end(positions[1], of: &state)
+        #expect(state.grant() == resumed(positions[0]))
+        end(positions[0], of: &state)
+        #expect(state.grant() == fresh(positions[2]))
     }
 
     @Test("suspension and width 0 hold back operations that haven't started, but neither resuming ones nor children")
@@ -135,27 +135,27 @@ struct SchedulerStateTests {
     @Test("a withdrawn operation is skipped; a running one can't be withdrawn")
     func withdrawing() {
         var state = scheduler(width: 1)
-        let slots = (0..<3).map { _ in add(to: &state) }
-        #expect(state.grant() == fresh(slots[0]))
-        #expect(state.canWithdraw(slots[0]) == false)
-        #expect(state.canWithdraw(slots[1]) == true)
-        end(slots[1], of: &state)
-        end(slots[0], of: &state)
-        #expect(state.grant() == fresh(slots[2]))
+        let positions = (0..<3).map { _ in add(to: &state) }
+        #expect(state.grant() == fresh(positions[0]))
+        #expect(state.canWithdraw(positions[0]) == false)
+        #expect(state.canWithdraw(positions[1]) == true)
+        end(positions[1], of: &state)
+        end(positions[0], of: &state)
+        #expect(state.grant() == fresh(positions[2]))
     }
 
     @Test("a withdrawn operation's slot is reused by a later operation, which keeps its own position in the queue")
     func reusedSlot() {
         var state = scheduler(width: 1, isSuspended: true)
-        let slots = (0..<3).map { _ in add(to: &state) }
-        end(slots[0], of: &state)
+        let positions = (0..<3).map { _ in add(to: &state) }
+        end(positions[0], of: &state)
         let late = add(to: &state)
-        #expect(late == slots[0])
+        #expect(late == positions[0])
         state.isSuspended = false
-        #expect(state.grant() == fresh(slots[1]))
-        end(slots[1], of: &state)
-        #expect(state.grant() == fresh(slots[2]))
-        end(slots[2], of: &state)
+        #expect(state.grant() == fresh(positions[1]))
+        end(positions[1], of: &state)
+        #expect(state.grant() == fresh(positions[2]))
+        end(positions[2], of: &state)
         #expect(state.grant() == fresh(late))
     }
 

@@ -210,7 +210,7 @@ struct SupervisorCornersTests {
             while !awaiting.isPaused { await Task.yield() }
             here.add(Probe { _ in }, after: [awaiting], options: OperationOptions(priority: .veryHigh))
             let record = awaited.record
-            #expect(record.core.withBoard { $0.scheduler.entries[Int(record.slot)].priority } == .veryHigh)
+            #expect(record.core.withBoard { $0.scheduler.entries[Int(record.position)].priority } == .veryHigh)
             there.isSuspended = false
             try await here.drain()
         }
@@ -247,7 +247,7 @@ struct SupervisorCornersTests {
     func writtenOffWhileWaiting() async {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in })
-        handle.record.core.decide { $0.abandon(handle.record, &$1) }
+        handle.record.core.withBoard { $0.abandon(handle.record) }
         #expect(handle.state == .cancelled)
         _ = await handle.result
     }
@@ -256,9 +256,9 @@ struct SupervisorCornersTests {
     func cancellingTheLastJoined() {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in }, options: OperationOptions(coalescingKey: "sync"))
-        let isCancelled = handle.record.core.decide { board, actions in
+        let isCancelled = handle.record.core.withBoard { board in
             let target = handle.record.extras?.target
-            board.cancel(handle.record, because: nil, &actions)
+            board.cancel(handle.record, because: nil)
             return target?.lifecycle.isCancellationRequested
         }
         #expect(isCancelled == true)

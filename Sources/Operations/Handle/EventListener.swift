@@ -35,6 +35,6 @@ extension OperationRecord {
 
     /// Removes a sequence that was read to its end, or whose reader was released.
     private func remove(_ ticket: UInt64) {
-        core.withBoardAsItStands { _ in extras?.listeners.removeAll { $0.ticket == ticket } }
+        core.withBoard { _ in extras?.listeners.removeAll { $0.ticket == ticket } }
     }
 }

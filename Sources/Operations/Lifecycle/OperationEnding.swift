@@ -8,12 +8,10 @@ struct OperationEnding: ~Copyable, Sendable {
     }
 
     /// Ends the operation, of which nothing runs any more and whose result is stored.
-    ///
-    /// - Parameter keepsOperation: Whether the caller holds the operation and removes it from ``LiveOperations`` itself.
-    consuming func end(keepsOperation: Bool = false) {
+    consuming func end() async {
         let record = record.takeRetainedValue()
         discard self
-        record.core.end(record, keepsOperation: keepsOperation)
+        await record.end()
     }
 
     deinit {

@@ -44,14 +44,7 @@ final class OperationEnvironment: Sendable {
         temporaryDirectory = configuration.temporaryDirectory
         stallTimeout = configuration.stallTimeout
         stallPolicy = configuration.stallPolicy
-        isPlain = self.tracer == nil && stallTimeout == nil
-        isSimulated = executor != nil || WaitRegistry.current != nil
     }
-
-    /// Whether runs need neither a span nor a watchdog.
-    let isPlain: Bool
-    /// Whether a simulation may want to know which operations work and which wait.
-    let isSimulated: Bool
 
     /// Whether a message of this level is logged.
     func logs(_ level: Logger.Level) -> Bool { !isSilent && logger.logLevel <= level }

@@ -10,12 +10,12 @@ import Foundation
 
 extension OperationRecord {
     func report(_ progress: OperationProgress) {
-        core.decide { board, actions in
+        core.withBoard { board in
             let extras = madeExtras
             let decision = lifecycle.isUnderway ? extras.mailbox.report(progress) : .drop
             guard decision != .drop else {
                 let (id, name) = (id, name)
-                return actions.append(
+                return board.emit(
                     .log { _ in WaitRegistry.note("operation \(id) (\(name)) reported progress after its main was over")
                     }
                 )
@@ -29,7 +29,7 @@ extension OperationRecord {
                 }
             }
             guard !extras.listeners.isEmpty else { return }
-            actions.append(.tell(extras.listeners, .progress(extras.mailbox.current)))
+            board.emit(.tell(extras.listeners, .progress(extras.mailbox.current)))
         }
     }
 
@@ -47,7 +47,7 @@ extension SchedulerCore {
         awaiting reason: String,
         _ answer: nonisolated(nonsending) () async throws -> Answer
     ) async throws -> Answer {
-        decide { $0.pause(record, reason, &$1) }
+        withBoard { $0.pause(record, reason) }
         let result: Result<Answer, any Error>
         do {
             result = .success(try await WaitRegistry.waiting(for: reason, answer))
@@ -56,7 +56,7 @@ extension SchedulerCore {
         }
         await WaitRegistry.waiting(for: "a slot") {
             await withCheckedContinuation { continuation in
-                let isKept = decide { $0.endPause(record, continuation, &$1) }
+                let isKept = withBoard { $0.endPause(record, continuation) }
                 if !isKept { continuation.resume() }
             }
         }
@@ -79,7 +79,7 @@ extension OperationRecord {
         guard let policy, nextAttempt <= policy.maximumAttempts, policy.shouldRetry(error) else { return false }
         await endChildren(cancelling: true)
         let delay = policy.delay(after: nextAttempt - 1, random: core.environment.random())
-        core.decide { $0.noteRetry(of: self, attempt: nextAttempt, in: delay, after: error, &$1) }
+        core.withBoard { $0.noteRetry(of: self, attempt: nextAttempt, in: delay, after: error) }
         let reason = "attempt \(nextAttempt) in \(delay), after: \(error)"
         let clock = core.environment.clock
         do {
@@ -95,14 +95,14 @@ extension OperationRecord {
     /// Counts a failed attempt; too many in too short a time suspend the supervisor.
     func countFailure(_ error: any Error) {
         guard !(error is CancellationError) else { return }
-        core.decide { $0.countFailure(&$1) }
+        core.withBoard { $0.countFailure() }
     }
 
     /// Waits for the children; the operation releases its slot meanwhile.
     func endChildren(cancelling: Bool) async {
-        let hasChildren = core.decide { board, actions in
-            guard board.scheduler.relations[slot]?.children.isEmpty == false else { return false }
-            if cancelling { board.cancelChildren(of: self, &actions) }
+        let hasChildren = core.withBoard { board in
+            guard board.scheduler.relations[position]?.children.isEmpty == false else { return false }
+            if cancelling { board.cancelChildren(of: self) }
             return true
         }
         guard hasChildren else { return }
@@ -110,7 +110,7 @@ extension OperationRecord {
         try? await core.pause(self, awaiting: "its children") {
             await withCheckedContinuation { continuation in
                 let mustWait = core.withBoard { board in
-                    guard board.scheduler.relations[slot]?.children.isEmpty == false else { return false }
+                    guard board.scheduler.relations[position]?.children.isEmpty == false else { return false }
                     madeExtras.childrenWaiter = continuation
                     return true
                 }
@@ -122,9 +122,12 @@ extension OperationRecord {
     /// Runs `body` in a task that isn't cancelled when the operation is, for ending phases and cleanup.
     ///
     /// The task inherits the task-local values of the current one, including the operation and its span.
-    func shielded(_ body: @escaping @Sendable () async -> Void) async {
-        // A requested cancellation may reach the task later.
-        guard Task.isCancelled || isCancellationRequested else { return await body() }
+    ///
+    /// - Parameters:
+    ///   - isCancelled: Whether the operation's cancellation was requested, which may reach the task later.
+    ///   - body: The phase.
+    func shielded(if isCancelled: Bool, _ body: @escaping @Sendable () async -> Void) async {
+        guard Task.isCancelled || isCancelled else { return await body() }
         await Task(executorPreference: core.environment.executor) { await body() }.value
     }
 
@@ -136,11 +139,17 @@ extension OperationRecord {
     }
 
     /// How an operation left `main`, which decides its ending phase.
-    enum Departure {
-        case completed
-        case failed(any Error)
-        /// The operation was abandoned meanwhile and has no ending phase.
-        case abandoned
+    struct Departure {
+        enum Outcome {
+            case completed
+            case failed(any Error)
+            /// The operation was abandoned meanwhile and has no ending phase.
+            case abandoned
+        }
+
+        var outcome: Outcome
+        /// Whether the operation's cancellation was requested.
+        var isCancelled: Bool
     }
 
     /// Waits for the children and the progress pump after `main`, then stores the outcome, which is visible from then on.
@@ -161,44 +170,48 @@ extension OperationRecord {
     /// May be called again.
     func leave(_ failure: (any Error)?) -> Leftover {
         core.withBoard { board in
-            guard lifecycle.finalOutcome == nil else { return .nothing(.abandoned) }
-            guard let extras else { return .nothing(place(failure)) }
+            let isCancelled = lifecycle.isCancellationRequested
+            func departure(_ outcome: Departure.Outcome) -> Leftover {
+                .nothing(Departure(outcome: outcome, isCancelled: isCancelled))
+            }
+            guard lifecycle.finalOutcome == nil else { return departure(.abandoned) }
+            guard let extras else { return departure(store(failure)) }
             extras.takesNoMoreChildren = true
-            guard board.scheduler.relations[slot]?.children.isEmpty != false else { return .children }
+            guard board.scheduler.relations[position]?.children.isEmpty != false else { return .children }
             extras.mailbox.close()
             if let pump = extras.pump { return .pump(pump) }
             let isCausedCancellation = failure is CancellationError && extras.cancellationCause != nil
-            return .nothing(place(isCausedCancellation ? extras.cancellationCause : failure))
+            return departure(store(isCausedCancellation ? extras.cancellationCause : failure))
         }
     }
 
-    private func place(_ failure: (any Error)?) -> Departure {
+    private func store(_ failure: (any Error)?) -> Departure.Outcome {
         // A further call finds the outcome already stored.
         if lifecycle.isUnderway {
             self.failure = failure
-            change { $0.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished) }
+            lifecycle.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished)
             if failure == nil { extras?.mailbox.complete() }
         }
-        return self.failure.map(Departure.failed) ?? .completed
+        return self.failure.map(Departure.Outcome.failed) ?? .completed
     }
 }
 
 extension SchedulerBoard {
     /// Ends an operation of which nothing runs any more.
-    mutating func end(_ record: OperationRecord, keepsOperation: Bool, _ actions: inout [SchedulerAction]) {
-        // The operation ran straight from the inbox, and its worker found no other there.
-        if record.slot == .max { takeInNewcomers() }
-        // The operation's last reference must not be released under the lock.
-        let operation = record.clear()
-        if !keepsOperation, let operation { actions.append(.release(operation)) }
-        guard record.lifecycle.finalOutcome == nil else { return release(record, &actions) }
-        // A task that outlived main may have asked for a directory after the run's was removed.
-        if let directory = record.extras?.temporaryDirectory.take() {
-            actions.append(.removeDirectory(directory))
+    ///
+    /// Returns its temporary directory if there is one: it must be removed first, and then this is called again.
+    mutating func end(_ record: OperationRecord) -> TemporaryDirectory? {
+        if let directory = record.extras?.temporaryDirectory.take() { return directory }
+        // The task that runs the operation holds it, so this doesn't release the last reference.
+        _ = record.clear()
+        guard record.lifecycle.finalOutcome == nil else {
+            release(record)
+            return nil
         }
         let outcome: OperationLifecycle.Outcome = record.failure.map(OperationLifecycle.Outcome.init) ?? .finished
-        record.change { $0.end(outcome) }
-        finish(record, outcome, &actions)
+        record.lifecycle.end(outcome)
+        finish(record, outcome)
+        return nil
     }
 }
 
@@ -223,11 +236,12 @@ extension OperationRecord {
         return kept.url
     }
 
-    /// Removes the temporary directory, if there is one, with everything in it.
-    func removeTemporaryDirectory() async {
-        guard let directory = core.withBoard({ _ in extras?.temporaryDirectory.take() }) else { return }
-        await shielded { [environment = core.environment] in
-            try? await runBlocking(on: environment.blockingExecutor) { directory.remove() }
+    /// Ends the operation, once its temporary directory is removed with everything in it.
+    func end() async {
+        while let directory = core.withBoard({ $0.end(self) }) {
+            await shielded(if: isCancellationRequested) { [environment = core.environment] in
+                try? await runBlocking(on: environment.blockingExecutor) { directory.remove() }
+            }
         }
     }
 }

@@ -52,13 +52,13 @@ extension OperationRecord {
     }
 
     private func stall(for timeout: Duration) {
-        let error = core.decide { board, actions in
+        let error = core.withBoard { board in
             let error = OperationError(
                 .stalled,
                 "\(name) has made no progress for \(timeout). See what it waits for, or let it report progress more often."
             )
-            if let extras, !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .stalled)) }
-            board.noteStall(of: self, for: timeout, &actions)
+            if let extras, !extras.listeners.isEmpty { board.emit(.tell(extras.listeners, .stalled)) }
+            board.noteStall(of: self, for: timeout)
             return error
         }
         if core.environment.stallPolicy == .cancel { core.cancel(self, because: error) }

@@ -1,13 +1,11 @@
 import ServiceContextModule
-import Synchronization
 import ThreadSupport
 
 /// The record of one operation, independent of its output type.
 ///
 /// There may be a million records, so data that most operations never have is in ``extras``, created on demand.
 class OperationRecord: @unchecked Sendable {
-    // Sendable: every `var`, here and in the subclasses, is accessed only under the scheduler's lock. As long as the operation
-    // is only in the inbox, the inbox's locks take its role: only the adding task and the running worker access the record.
+    // Sendable: every `var`, here and in the subclasses, is accessed only under the scheduler's lock.
     // The task that runs the operation reads without locks what doesn't change after the operation was added.
     final let core: SchedulerCore
     /// Set when the operation is added, and constant from then on.
@@ -16,9 +14,8 @@ class OperationRecord: @unchecked Sendable {
     /// The error that the operation ended with, if any.
     final var failure: (any Error)?
     // The small properties are adjacent and fill eight bytes: padding between them would cost memory in every record.
-    final var slot = SchedulerState.Slot.max
-    private final var standing = OperationLifecycle()
-    private final let exit = Atomic(Exit.open)
+    final var position = SchedulerState.Position.max
+    final var lifecycle = OperationLifecycle()
     private final var flags: Flags
 
     init(options: OperationOptions?, core: SchedulerCore) {
@@ -27,22 +24,15 @@ class OperationRecord: @unchecked Sendable {
         let serviceContext = ServiceContext.current
         let isUsual = options?.saysNothingButPriority ?? true
         guard !isUsual || serviceContext != nil else { return }
+        flags.insert(.hasOptions)
         extras = Extras(options ?? Self.usualOptions(priority), serviceContext)
-    }
-
-    /// Creates a record of an operation without options.
-    init(core: SchedulerCore) {
-        self.core = core
-        flags = Flags(.normal)
-        guard let serviceContext = ServiceContext.current else { return }
-        extras = Extras(Self.usualOptions(.normal), serviceContext)
     }
 
     /// Flags and the priority in one byte, because each would take a byte of its own.
     private struct Flags: OptionSet {
         let rawValue: UInt8
-        static let isPlain = Flags(rawValue: 1 << 3)
-        static let isTaken = Flags(rawValue: 1 << 4)
+        static let hasOptions = Flags(rawValue: 1 << 3)
+        static let hasFactory = Flags(rawValue: 1 << 4)
 
         init(rawValue: UInt8) { self.rawValue = rawValue }
         init(_ priority: OperationPriority) { rawValue = priority.rawValue }
@@ -53,15 +43,12 @@ class OperationRecord: @unchecked Sendable {
     /// The priority that the operation was added with; its priority in the scheduler may be higher.
     final var priority: OperationPriority { flags.priority }
 
-    /// Whether the operation was added without special options, so that its run can take the fast path.
-    final var isPlain: Bool { flags.contains(.isPlain) }
-    final func notePlainness() { if extras == nil, core.environment.isPlain { flags.insert(.isPlain) } }
+    /// Whether the operation was added with more options than a priority, or with a service context.
+    final var hasOptions: Bool { flags.contains(.hasOptions) }
 
-    /// Whether a worker took the operation straight from the inbox.
-    ///
-    /// Only the task that runs the operation reads this, so it needs no lock.
-    final var isTaken: Bool { flags.contains(.isTaken) }
-    final func noteTaker() { flags.insert(.isTaken) }
+    /// Whether a factory creates the operation.
+    final var hasFactory: Bool { flags.contains(.hasFactory) }
+    final func noteFactory() { flags.insert(.hasFactory) }
 
     private static let usualOptions = OperationPriority.allCases.map { OperationOptions(priority: $0) }
 
@@ -70,27 +57,6 @@ class OperationRecord: @unchecked Sendable {
     }
 
     // Under the scheduler's lock:
-
-    /// The operation's lifecycle, including an exit from `main` that was taken without the lock.
-    final var lifecycle: OperationLifecycle {
-        var lifecycle = standing
-        if lifecycle.isUnderway, exit.load(ordering: .acquiring) == .taken { lifecycle.beginEnding(.finished) }
-        return lifecycle
-    }
-
-    /// Applies an event to the operation's lifecycle; from then on, leaving `main` needs the lock.
-    final func change<Answer>(_ event: (inout OperationLifecycle) -> Answer) -> Answer {
-        closeExit()
-        return event(&standing)
-    }
-
-    /// Starts the operation on a worker.
-    final func begin() { standing.begin() }
-
-    private final func closeExit() {
-        let exit = exit.compareExchange(expected: .open, desired: .closed, ordering: .acquiringAndReleasing).original
-        if exit == .taken, standing.isUnderway { standing.beginEnding(.finished) }
-    }
 
     final var options: OperationOptions { extras?.options ?? Self.usualOptions(priority) }
     /// The name to show: the name in the options, or the operation's type.
@@ -111,16 +77,6 @@ class OperationRecord: @unchecked Sendable {
     func settleAsTarget() -> OperationLifecycle.Outcome { preconditionFailure("\(#function) is the subclass's") }
     /// Returns the operation and drops the reference to it, so that the caller can release it outside the lock.
     func clear() -> AnyObject? { preconditionFailure("\(#function) is the subclass's") }
-
-    /// Leaves `main` without the lock after it returned, if nothing happened to the operation since it was added.
-    ///
-    /// This is the common case. If it returns `false`, the scheduler decides under its lock.
-    final func takeExit() -> Bool {
-        exit.compareExchange(expected: .open, desired: .taken, ordering: .acquiringAndReleasing).exchanged
-    }
-
-    /// The way out of `main` that needs no lock: open until it is closed under the lock.
-    private enum Exit: UInt8, AtomicRepresentable { case open, taken, closed }
 
     /// The data that only few operations have.
     final class Extras {
@@ -150,7 +106,7 @@ class OperationRecord: @unchecked Sendable {
         /// Unfinished operations of other supervisors on which this one depends, each as often as it was named.
         var foreignDependencies: [OperationRecord] = []
         /// Operations of other supervisors that `main` awaits.
-        var awaitedForeigners: [OperationRecord] = []
+        var awaitedElsewhere: [OperationRecord] = []
 
         var temporaryDirectory: TemporaryDirectory?
 
@@ -194,7 +150,6 @@ class OperationRecord: @unchecked Sendable {
     /// The extras, created if there are none.
     final var madeExtras: Extras {
         if let extras { return extras }
-        closeExit()
         let made = Extras(Self.usualOptions(priority), nil)
         extras = made
         return made

@@ -12,22 +12,15 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         init(_ make: @escaping @Sendable () throws -> Work) { self.make = make }
     }
 
-    init(_ operation: Work, core: SchedulerCore) {
-        LiveOperations.insert(operation)
-        self.operation = operation
-        super.init(core: core)
-        notePlainness()
-    }
-
-    init(_ operation: Work, options: OperationOptions?, core: SchedulerCore) {
+    init(_ operation: Work, options: OperationOptions? = nil, core: SchedulerCore) {
         LiveOperations.insert(operation)
         self.operation = operation
         super.init(options: options, core: core)
-        notePlainness()
     }
 
     init(options: OperationOptions?, core: SchedulerCore, make: @escaping @Sendable () throws -> Work) {
         super.init(options: options, core: core)
+        noteFactory()
         madeExtras.factory = Factory(make)
     }
 
@@ -38,67 +31,45 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         return operation
     }
 
-    override func execute() async {
-        // Between the grant and the end no other task accesses the operation, so it's read without the lock.
-        if isPlain, let operation {
-            guard core.environment.isSimulated else { return await operation.perform(self) }
-            // A plain operation has no name of its own. Asking for one would make the scheduler take the operation in.
-            return await WaitRegistry.working(as: partyName(typeName)) { await operation.perform(self) }
-        }
-        await CurrentOperation.$record.withValue(self) {
-            let (operation, serviceContext, stallTimeout) = current
-            startWatchdog(stallTimeout)
-            guard let serviceContext else { return await perform(operation) }
-            await ServiceContext.withValue(serviceContext) { await perform(operation) }
-        }
-    }
-
     override func pumpProgress() async {
-        guard let operation = current.operation else { return }
+        guard let operation = core.withBoard({ _ in self.operation }) else { return }
         await CurrentOperation.$record.withValue(self) {
             while let progress = takeProgress() { await operation.operationDidMakeProgress(progress) }
         }
     }
 
-    /// The operation's name in reports of deadlocks.
-    private func partyName(_ name: String) -> String { "operation \(id) (\(name))" }
+    // MARK: The run
 
-    private var current: (operation: Work?, serviceContext: ServiceContext?, stallTimeout: Duration?) {
-        core.withBoard { _ in (operation, extras?.serviceContext, extras?.options.stallTimeout) }
-    }
-
-    /// Returns the operation for an attempt; a factory creates a new one for each attempt.
-    private func operation(replacing former: Work?) throws -> Work {
-        let factory = core.withBoard { _ in extras?.factory as? Factory }
-        guard let factory else {
-            guard let former else { preconditionFailure("operation \(id) has no operation") }
-            return former
-        }
-        let made = try factory.make()
-        LiveOperations.insert(made)
-        core.withBoard { _ in operation = made }
-        if let former { LiveOperations.remove(former) }
-        return made
-    }
-
-    /// Performs the whole run, in a span if there is a tracer, and ends the operation.
-    private func perform(_ operation: Work?) async {
+    override func execute() async {
         let ending = OperationEnding(self)
-        if let tracer = core.environment.tracer {
-            let name = core.withBoard { _ in self.name }
-            await tracer.withAnySpan(name) { span in
-                span.attributes["operation.id"] = "\(id)"
-                await perform(operation, in: span)
+        let operation = await CurrentOperation.$record.withValue(self) {
+            guard hasOptions || core.environment.stallTimeout != nil else { return await traced() }
+            let (serviceContext, stallTimeout) = core.withBoard { _ in
+                (extras?.serviceContext, extras?.options.stallTimeout)
             }
-        } else {
-            await perform(operation, in: nil)
+            startWatchdog(stallTimeout)
+            guard let serviceContext else { return await traced() }
+            return await ServiceContext.withValue(serviceContext) { await traced() }
         }
-        ending.end()
+        if let operation { LiveOperations.remove(operation) }
+        await ending.end()
+    }
+
+    /// Performs the run, in a span if there is a tracer.
+    private func traced() async -> Work? {
+        guard let tracer = core.environment.tracer else { return await perform(in: nil) }
+        return await tracer.withAnySpan(core.withBoard { _ in name }) { span in
+            span.attributes["operation.id"] = "\(id)"
+            return await perform(in: span)
+        }
     }
 
     /// Performs the start phase, all attempts of `main`, the last progress phase and the ending phase.
-    private func perform(_ given: Work?, in span: (any Span)?) async {
-        var operation = given
+    ///
+    /// Returns the operation that ran last. It is held until the end, so that its `deinit` never runs under the lock.
+    private func perform(in span: (any Span)?) async -> Work? {
+        // Between the grant and the end only this task changes the operation, so it's read without the lock.
+        var operation = operation
         var failure: (any Error)?
         var attempt = 1
         var hasStarted = false
@@ -109,7 +80,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
                 let context = OperationContext(record: self, attempt: attempt)
                 let isFirst = !hasStarted
                 hasStarted = true
-                failure = await WaitRegistry.working(as: partyName(core.withBoard { _ in name })) {
+                failure = await WaitRegistry.working(as: partyName) {
                     await current.attempt(context, self, isFirst: isFirst)
                 }
             } catch {
@@ -119,12 +90,28 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
             attempt += 1
         } while await retries(after: &failure, nextAttempt: attempt)
         let departure = await leaveMain(failure)
-        span?.record(departure, after: failure)
-        if let operation, hasStarted {
-            await shielded { await operation.endingPhase(departure, self) }
-        }
-        await removeTemporaryDirectory()
+        span?.record(departure.outcome, after: failure)
+        guard let operation, hasStarted else { return operation }
+        await shielded(if: departure.isCancelled) { await operation.endingPhase(departure.outcome, self) }
+        return operation
     }
+
+    /// Returns the operation for an attempt; a factory creates a new one for each attempt.
+    private func operation(replacing former: Work?) throws -> Work {
+        // An operation that was added as such has no factory.
+        if let former, !hasFactory { return former }
+        guard let factory = core.withBoard({ _ in extras?.factory as? Factory }) else {
+            preconditionFailure("operation \(id) has no operation")
+        }
+        let made = try factory.make()
+        LiveOperations.insert(made)
+        core.withBoard { _ in operation = made }
+        if let former { LiveOperations.remove(former) }
+        return made
+    }
+
+    /// The operation's name in reports of deadlocks.
+    private var partyName: String { "operation \(id) (\(core.withBoard { _ in name }))" }
 }
 
 extension Span {
@@ -137,7 +124,7 @@ extension Span {
     }
 
     /// Records the operation's outcome.
-    fileprivate func record(_ departure: OperationRecord.Departure, after failure: (any Error)?) {
+    fileprivate func record(_ departure: OperationRecord.Departure.Outcome, after failure: (any Error)?) {
         switch departure {
         case .completed:
             attributes["operation.outcome"] = "\(OperationLifecycle.Outcome.finished)"
@@ -155,37 +142,6 @@ extension Span {
 }
 
 extension Operation {
-    /// Performs the whole run of an operation that was added without special options, in one hop to the actor.
-    fileprivate func perform(_ record: WorkRecord<Self>) async {
-        await CurrentOperation.$record.withValue(record) {
-            let ending = OperationEnding(record)
-            let context = OperationContext(record: record, attempt: 1)
-            await operationDidStart(context)
-            do {
-                try Task.checkCancellation()
-                let output = try await main(context)
-                record.keep(output)
-                if record.takeExit() {
-                    await operationDidComplete(output)
-                } else {
-                    await finish(after: nil, record)
-                }
-            } catch {
-                record.countFailure(error)
-                await finish(after: error, record)
-            }
-            LiveOperations.remove(self)
-            ending.end(keepsOperation: true)
-        }
-    }
-
-    /// Ends the run where the fast path doesn't apply.
-    private func finish(after failure: (any Error)?, _ record: WorkRecord<Self>) async {
-        let departure = await record.leaveMain(failure)
-        await record.shielded { await self.endingPhase(departure, record) }
-        await record.removeTemporaryDirectory()
-    }
-
     /// Calls `main` once, and the start phase before the first call.
     ///
     /// - Returns: The error that `main` threw, if it did.
@@ -205,7 +161,7 @@ extension Operation {
     }
 
     fileprivate func endingPhase(
-        _ departure: OperationRecord.Departure,
+        _ departure: OperationRecord.Departure.Outcome,
         _ record: TypedOperationRecord<Output>
     ) async {
         switch departure {

@@ -12,12 +12,12 @@ struct KeyTickets: Sendable {
         var key: ExclusionKey
     }
 
-    private var queues: [Domain: Deque<Candidate>] = [:]
+    private var queues: [Domain: Deque<QueueEntry>] = [:]
 
     /// Takes a ticket for an operation.
     ///
     /// Returns whether the operation is the first in the queue.
-    mutating func join(_ candidate: Candidate, for key: ExclusionKey, of parent: UInt32?) -> Bool {
+    mutating func join(_ candidate: QueueEntry, for key: ExclusionKey, of parent: UInt32?) -> Bool {
         let domain = Domain(parent: parent, key: key)
         queues[domain, default: []].append(candidate)
         return queues[domain]?.count == 1
@@ -26,7 +26,7 @@ struct KeyTickets: Sendable {
     /// Discards an operation's ticket.
     ///
     /// Returns the operation that has become the first in the queue, if the former first one left.
-    mutating func leave(_ candidate: Candidate, for key: ExclusionKey, of parent: UInt32?) -> Candidate? {
+    mutating func leave(_ candidate: QueueEntry, for key: ExclusionKey, of parent: UInt32?) -> QueueEntry? {
         let domain = Domain(parent: parent, key: key)
         guard let index = queues[domain]?.index(of: candidate) else { return nil }
         queues[domain]?.remove(at: index)
@@ -37,7 +37,7 @@ struct KeyTickets: Sendable {
     }
 
     /// Returns the operation directly before this one in the queue.
-    func predecessor(of candidate: Candidate, for key: ExclusionKey, of parent: UInt32?) -> Candidate? {
+    func predecessor(of candidate: QueueEntry, for key: ExclusionKey, of parent: UInt32?) -> QueueEntry? {
         guard let queue = queues[Domain(parent: parent, key: key)], let index = queue.index(of: candidate) else {
             return nil
         }
@@ -45,9 +45,9 @@ struct KeyTickets: Sendable {
     }
 }
 
-extension Deque<Candidate> {
+extension Deque<QueueEntry> {
     /// Returns the index of an element in the queue, which is sorted by age.
-    fileprivate func index(of candidate: Candidate) -> Int? {
+    fileprivate func index(of candidate: QueueEntry) -> Int? {
         var (low, high) = (startIndex, endIndex)
         while low < high {
             let middle = (low + high) / 2

@@ -2,13 +2,13 @@ import DequeModule
 import HeapModule
 
 /// An operation's entry in a queue: it is stale once another operation uses the index `slot`.
-struct Candidate: Hashable, Comparable, Sendable {
+struct QueueEntry: Hashable, Comparable, Sendable {
     var id: OperationID
-    var slot: UInt32
+    var position: UInt32
 
-    init(_ id: OperationID, _ slot: UInt32) {
+    init(_ id: OperationID, _ position: UInt32) {
         self.id = id
-        self.slot = slot
+        self.position = position
     }
 
     /// Orders by age, oldest first.
@@ -21,7 +21,7 @@ struct Candidate: Hashable, Comparable, Sendable {
 struct ReadyQueue: Sendable {
     /// The first operation of the highest priority in the queue.
     struct Head {
-        var candidate: Candidate
+        var candidate: QueueEntry
         var priority: OperationPriority
 
         func isServedBefore(_ other: Head) -> Bool {
@@ -33,15 +33,15 @@ struct ReadyQueue: Sendable {
     ///
     /// Most are inserted in the order of their age; the others go into a heap.
     private struct Lane: Sendable {
-        var inOrder = Deque<Candidate>()
-        var late = Heap<Candidate>()
+        var inOrder = Deque<QueueEntry>()
+        var late = Heap<QueueEntry>()
 
-        var first: Candidate? {
+        var first: QueueEntry? {
             guard let late = late.min else { return inOrder.first }
             return inOrder.first.map { min($0, late) } ?? late
         }
 
-        mutating func insert(_ candidate: Candidate) {
+        mutating func insert(_ candidate: QueueEntry) {
             if let last = inOrder.last, last > candidate {
                 late.insert(candidate)
             } else {
@@ -49,7 +49,7 @@ struct ReadyQueue: Sendable {
             }
         }
 
-        mutating func removeFirst() -> Candidate {
+        mutating func removeFirst() -> QueueEntry {
             guard let late = late.min else { return inOrder.removeFirst() }
             if let first = inOrder.first, first < late { return inOrder.removeFirst() }
             return self.late.removeMin()
@@ -60,7 +60,7 @@ struct ReadyQueue: Sendable {
     /// One bit for each lane that isn't empty.
     private var filled: UInt8 = 0
 
-    mutating func insert(_ candidate: Candidate, _ priority: OperationPriority) {
+    mutating func insert(_ candidate: QueueEntry, _ priority: OperationPriority) {
         lanes[Int(priority.rawValue)].insert(candidate)
         filled |= 1 << priority.rawValue
     }
@@ -73,7 +73,7 @@ struct ReadyQueue: Sendable {
     /// The priorities for which there are operations, as bits.
     var filledPriorities: UInt8 { filled }
 
-    func first(of priority: OperationPriority) -> Candidate? { lanes[Int(priority.rawValue)].first }
+    func first(of priority: OperationPriority) -> QueueEntry? { lanes[Int(priority.rawValue)].first }
 
     var head: Head? {
         guard filled != 0 else { return nil }
@@ -85,10 +85,10 @@ struct ReadyQueue: Sendable {
     }
 
     /// The oldest operation of all lanes.
-    var oldest: Candidate? { lanes.compactMap(\.first).min() }
+    var oldest: QueueEntry? { lanes.compactMap(\.first).min() }
 
     /// Removes and returns the head, or the oldest operation.
-    mutating func remove(oldest: Bool) -> Candidate {
+    mutating func remove(oldest: Bool) -> QueueEntry {
         let found =
             oldest
             ? OperationPriority.allCases.filter { first(of: $0) != nil }.min { first(of: $0).isBefore(first(of: $1)) }
@@ -98,15 +98,15 @@ struct ReadyQueue: Sendable {
     }
 
     @discardableResult
-    mutating func removeFirst(of priority: OperationPriority) -> Candidate {
+    mutating func removeFirst(of priority: OperationPriority) -> QueueEntry {
         let first = lanes[Int(priority.rawValue)].removeFirst()
         if lanes[Int(priority.rawValue)].first == nil { filled &= ~(1 << priority.rawValue) }
         return first
     }
 }
 
-extension Candidate? {
-    fileprivate func isBefore(_ other: Candidate?) -> Bool {
+extension QueueEntry? {
+    fileprivate func isBefore(_ other: QueueEntry?) -> Bool {
         guard let self else { return false }
         return other.map { self < $0 } ?? true
     }

@@ -3,32 +3,30 @@
 extension SchedulerBoard {
     mutating func cancel(
         _ record: OperationRecord,
-        because cause: OperationError?,
-        _ actions: inout [SchedulerAction]
+        because cause: OperationError?
     ) {
         if let target = record.extras?.target, record.lifecycle.isWaiting {
-            return cancelJoined(record, target, because: cause, &actions)
+            return cancelJoined(record, target, because: cause)
         }
-        switch record.change({ $0.cancel() }) {
+        switch record.lifecycle.cancel() {
         case .nothing: break
-        case .withdraw: withdraw(record, cause ?? Self.cancellation, &actions)
+        case .withdraw: withdraw(record, cause ?? Self.cancellation)
         case .interrupt:
             if let cause { record.madeExtras.cancellationCause = cause }
             if let worker = worker(of: record) {
                 worker.isPoisoned = true
-                if let task = worker.task { actions.append(.cancelTask(task)) }
+                if let task = worker.task { emit(.cancelTask(task)) }
             }
-            cancelChildren(of: record, because: cause, &actions)
+            cancelChildren(of: record, because: cause)
         }
     }
 
     mutating func cancelChildren(
         of record: OperationRecord,
-        because cause: OperationError? = nil,
-        _ actions: inout [SchedulerAction]
+        because cause: OperationError? = nil
     ) {
-        for child in scheduler.relations[record.slot]?.children ?? [] {
-            actions.append(.cancel(self.record(at: child), cause))
+        for child in scheduler.relations[record.position]?.children ?? [] {
+            emit(.cancel(self.record(at: child), cause))
         }
     }
 
@@ -36,62 +34,60 @@ extension SchedulerBoard {
     private mutating func cancelJoined(
         _ record: OperationRecord,
         _ target: OperationRecord,
-        because cause: OperationError?,
-        _ actions: inout [SchedulerAction]
+        because cause: OperationError?
     ) {
-        guard record.change({ $0.cancel() }) != .nothing, let extras = target.extras else { return }
+        guard record.lifecycle.cancel() != .nothing, let extras = target.extras else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
             // Not as a later action, because until then another handle could join the operation.
-            cancel(target, because: cause, &actions)
+            cancel(target, because: cause)
         } else {
-            withdraw(record, cause ?? Self.cancellation, &actions)
+            withdraw(record, cause ?? Self.cancellation)
         }
     }
 
     // MARK: Ending
 
     /// Ends an operation that hasn't started; a running operation ends on its own.
-    mutating func withdraw(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.slot) else { return }
+    mutating func withdraw(_ record: OperationRecord, _ error: any Error) {
+        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return }
         record.failure = error
         let outcome = OperationLifecycle.Outcome(error)
-        record.change { $0.end(outcome) }
-        finish(record, outcome, &actions)
+        record.lifecycle.end(outcome)
+        finish(record, outcome)
     }
 
     /// Ends a joined operation as the operation did that it joined.
-    mutating func mirror(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
+    mutating func mirror(_ record: OperationRecord) {
         guard record.lifecycle.isWaiting else { return }
         let outcome = record.settleAsTarget()
-        record.change { $0.end(outcome) }
-        finish(record, outcome, &actions)
+        record.lifecycle.end(outcome)
+        finish(record, outcome)
     }
 
     /// Removes an operation that has just ended, tells its observers, and settles its dependents.
     mutating func finish(
         _ record: OperationRecord,
-        _ outcome: OperationLifecycle.Outcome,
-        _ actions: inout [SchedulerAction]
+        _ outcome: OperationLifecycle.Outcome
     ) {
         let error = record.failure
         let worker = worker(of: record)
-        noteEnd(of: record, outcome, error, &actions)
+        noteEnd(of: record, outcome, error)
         tally.completed += record.progressUnitCount
-        let unlucky = scheduler.end(record.slot, succeeded: outcome == .finished)
-        records[Int(record.slot)] = nil
-        depart(record, unlucky, error, &actions)
-        if let former = record.clear() { actions.append(.release(former)) }
-        grantAll(to: worker, &actions)
+        let doomed = scheduler.end(record.position, succeeded: outcome == .finished)
+        records[Int(record.position)] = nil
+        depart(record, doomed, error)
+        if let former = record.clear() { emit(.release(former)) }
+        grantAll(to: worker)
         if let worker, worker.next == nil { workers.remove(worker) }
     }
 
     /// Abandons an operation that doesn't end: its handle ends, and its keys stay held until it really ends.
-    mutating func abandon(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
-        guard scheduler.contains(record.id, at: record.slot), record.lifecycle.finalOutcome == nil else { return }
+    mutating func abandon(_ record: OperationRecord) {
+        guard scheduler.contains(record.id, at: record.position), record.lifecycle.finalOutcome == nil else { return }
         // It's about to end with the operation that it joined, or an operation that ignored the shutdown has added it.
-        guard !record.lifecycle.isWaiting else { return withdraw(record, Self.cancellation, &actions) }
-        let outcome = record.change { $0.abandon() }
+        guard !record.lifecycle.isWaiting else { return withdraw(record, Self.cancellation) }
+        let outcome = record.lifecycle.abandon()
         if outcome == .failed, record.failure == nil {
             let error = OperationError(
                 .abandoned,
@@ -99,89 +95,86 @@ extension SchedulerBoard {
             )
             record.failure = error
         }
-        noteEnd(of: record, outcome, record.failure, isAbandoned: true, &actions)
+        noteEnd(of: record, outcome, record.failure, isAbandoned: true)
         tally.completed += record.progressUnitCount
-        let unlucky = scheduler.abandon(record.slot)
-        depart(record, unlucky, record.failure, &actions)
-        grantAll(&actions)
+        let doomed = scheduler.abandon(record.position)
+        depart(record, doomed, record.failure)
+        grantAll()
     }
 
     /// Releases what an abandoned operation still holds, once it has really ended.
-    mutating func release(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
+    mutating func release(_ record: OperationRecord) {
         if let worker = worker(of: record) { workers.remove(worker) }
-        scheduler.release(record.slot)
-        records[Int(record.slot)] = nil
-        grantAll(&actions)
+        scheduler.release(record.position)
+        records[Int(record.position)] = nil
+        grantAll()
     }
 
     private mutating func depart(
         _ record: OperationRecord,
-        _ unlucky: [SchedulerState.Slot],
-        _ error: (any Error)?,
-        _ actions: inout [SchedulerAction]
+        _ doomed: [SchedulerState.Position],
+        _ error: (any Error)?
     ) {
         if record.extras?.target != nil { joinedCount -= 1 }
-        if backgroundWork != nil { leaveBackgroundWork(record, &actions) }
-        for slot in unlucky {
-            let dependent = self.record(at: slot)
+        if backgroundWork != nil { leaveBackgroundWork(record) }
+        for position in doomed {
+            let dependent = self.record(at: position)
             if dependent.extras?.target === record {
-                actions.append(.mirror(dependent))
+                emit(.mirror(dependent))
             } else {
-                actions.append(.withdraw(dependent, error ?? Self.cancellation))
+                emit(.withdraw(dependent, error ?? Self.cancellation))
             }
         }
         if let extras = record.takeExtras() {
-            tellAll(extras, record, error, &actions)
-            actions.append(.drop(extras))
+            tellAll(extras, record, error)
+            emit(.drop(extras))
         }
-        if scheduler.count == 0, inbox.isEmpty {
+        if scheduler.count == 0 {
             hasDrained = true
-            actions += drainWaiters.values.map { .wake($0) }
+            for waiter in drainWaiters.values { emit(.wake(waiter)) }
             drainWaiters = [:]
         }
-        admitWaiters(&actions)
+        admitWaiters()
     }
 
     private mutating func tellAll(
         _ extras: OperationRecord.Extras,
         _ record: OperationRecord,
-        _ error: (any Error)?,
-        _ actions: inout [SchedulerAction]
+        _ error: (any Error)?
     ) {
-        tellForeigners(extras, record, error, &actions)
+        notifyOtherSupervisors(extras, record, error)
         if !extras.listeners.isEmpty {
-            actions.append(.tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false))))
+            emit(.tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false))))
         }
-        actions += extras.waiters.values.map { .wake($0) }
-        actions += extras.endWaiters.map { .resume($0) }
-        actions += extras.timers.map { .cancelTask($0) }
+        for waiter in extras.waiters.values { emit(.wake(waiter)) }
+        for waiter in extras.endWaiters { emit(.resume(waiter)) }
+        for timer in extras.timers { emit(.cancelTask(timer)) }
         // A task that outlived `main`, or a task of an abandoned operation, may still wait for a slot.
-        if let resumption = extras.resumption.take() { actions.append(.resume(resumption)) }
-        if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
+        if let resumption = extras.resumption.take() { emit(.resume(resumption)) }
+        if let ownTask = extras.ownTask { emit(.dropOwnTask(ownTask)) }
         forget(extras.coalescingID, of: record)
-        if let parent = extras.parent, scheduler.relations[parent.slot]?.children.isEmpty != false,
+        if let parent = extras.parent, scheduler.relations[parent.position]?.children.isEmpty != false,
             let waiter = parent.extras?.childrenWaiter.take()
         {
-            actions.append(.resume(waiter))
+            emit(.resume(waiter))
         }
     }
 
     /// Settles the dependents in other supervisors, and unregisters from unfinished dependencies there.
-    private func tellForeigners(
+    private mutating func notifyOtherSupervisors(
         _ extras: OperationRecord.Extras,
         _ record: OperationRecord,
-        _ error: (any Error)?,
-        _ actions: inout [SchedulerAction]
+        _ error: (any Error)?
     ) {
         for dependency in extras.foreignDependencies {
-            actions.append(.forgetForeign(record, dependency: dependency))
+            emit(.forgetForeign(record, dependency: dependency))
         }
         guard !extras.foreignDependents.isEmpty else { return }
         // In the order in which they were added.
         for dependent in extras.foreignDependents.values.sorted(by: { $0.record.id < $1.record.id }) {
             for policy in dependent.policies {
                 let error = policy == .mustSucceed ? error : nil
-                actions.append(.settleForeign(dependent.record, dependency: record, error))
+                emit(.settleForeign(dependent.record, dependency: record, error))
             }
         }
     }
@@ -190,16 +183,15 @@ extension SchedulerBoard {
     mutating func settleForeign(
         _ record: OperationRecord,
         _ dependency: OperationRecord,
-        _ error: (any Error)?,
-        _ actions: inout [SchedulerAction]
+        _ error: (any Error)?
     ) {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.slot) else { return }
+        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return }
         if let extras = record.extras, let index = extras.foreignDependencies.firstIndex(where: { $0 === dependency }) {
             extras.foreignDependencies.remove(at: index)
         }
-        if let error { return withdraw(record, error, &actions) }
-        scheduler.openGate(of: record.slot)
-        grantAll(&actions)
+        if let error { return withdraw(record, error) }
+        scheduler.openGate(of: record.position)
+        grantAll()
     }
 
     /// Forgets a dependent in another supervisor, which has ended before this operation.
@@ -207,19 +199,19 @@ extension SchedulerBoard {
         record.extras?.foreignDependents[dependent.id] = nil
     }
 
-    mutating func raise(_ record: OperationRecord, to priority: OperationPriority, _ actions: inout [SchedulerAction]) {
-        guard scheduler.contains(record.id, at: record.slot) else { return }
-        scheduler.raise(record.slot, to: priority)
-        passRaisesOn(&actions)
+    mutating func raise(_ record: OperationRecord, to priority: OperationPriority) {
+        guard scheduler.contains(record.id, at: record.position) else { return }
+        scheduler.raise(record.position, to: priority)
+        passRaisesOn()
     }
 
     /// Passes raised priorities on to operations of other supervisors for which operations here wait.
-    mutating func passRaisesOn(_ actions: inout [SchedulerAction]) {
+    mutating func passRaisesOn() {
         guard !scheduler.raised.isEmpty else { return }
-        for slot in scheduler.raised {
-            guard let extras = records[Int(slot)]?.extras else { continue }
-            let priority = scheduler.entries[Int(slot)].priority
-            actions += (extras.foreignDependencies + extras.awaitedForeigners).map { .raise($0, priority) }
+        for position in scheduler.raised {
+            guard let extras = records[Int(position)]?.extras else { continue }
+            let priority = scheduler.entries[Int(position)].priority
+            for other in extras.foreignDependencies + extras.awaitedElsewhere { emit(.raise(other, priority)) }
         }
         scheduler.raised = []
     }

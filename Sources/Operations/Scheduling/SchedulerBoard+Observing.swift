@@ -12,22 +12,21 @@ extension SchedulerBoard {
     }
 
     /// Records the start of an operation's run.
-    func noteStart(of record: OperationRecord, _ actions: inout [SchedulerAction]) {
+    mutating func noteStart(of record: OperationRecord) {
         let isLogged = environment.logs(.debug)
         guard isLogged || environment.metrics != nil else { return }
         record.madeExtras.startedAt = environment.now()
         guard isLogged else { return }
         let metadata = metadata(of: record)
-        actions.append(.log { $0.logger.debug("operation started", metadata: metadata) })
+        emit(.log { $0.logger.debug("operation started", metadata: metadata) })
     }
 
     /// Records the end of an operation, with or without a run; an abandoned operation is logged as a warning.
-    func noteEnd(
+    mutating func noteEnd(
         of record: OperationRecord,
         _ outcome: OperationLifecycle.Outcome,
         _ error: (any Error)?,
-        isAbandoned: Bool = false,
-        _ actions: inout [SchedulerAction]
+        isAbandoned: Bool = false
     ) {
         // An operation that joined another one isn't work of its own.
         guard record.extras?.target == nil else { return }
@@ -38,7 +37,7 @@ extension SchedulerBoard {
         var metadata = metadata(of: record)
         metadata["operation.outcome"] = "\(outcome)"
         if let duration { metadata["operation.duration"] = "\(duration)" }
-        actions.append(
+        emit(
             .log { [metadata] in
                 let message: Logger.Message = isAbandoned ? "operation abandoned" : "operation ended"
                 $0.logger.log(level: level, message, error: error, metadata: metadata)
@@ -47,29 +46,28 @@ extension SchedulerBoard {
     }
 
     /// Records that an attempt failed and another one follows.
-    func noteRetry(
+    mutating func noteRetry(
         of record: OperationRecord,
         attempt: Int,
         in delay: Duration,
-        after error: any Error,
-        _ actions: inout [SchedulerAction]
+        after error: any Error
     ) {
         environment.metrics?.retried()
         guard environment.logs(.debug) else { return }
         var metadata = metadata(of: record)
         metadata["operation.attempt"] = "\(attempt)"
         metadata["operation.delay"] = "\(delay)"
-        actions.append(
+        emit(
             .log { [metadata] in $0.logger.debug("operation will be retried", error: error, metadata: metadata) }
         )
     }
 
     /// Records that an operation makes no progress.
-    func noteStall(of record: OperationRecord, for timeout: Duration, _ actions: inout [SchedulerAction]) {
+    mutating func noteStall(of record: OperationRecord, for timeout: Duration) {
         guard environment.logs(.warning) else { return }
         var metadata = metadata(of: record)
         metadata["operation.stallTimeout"] = "\(timeout)"
-        actions.append(
+        emit(
             .log { [metadata] in
                 $0.logger.warning(
                     "operation has stalled: find out what it waits for, or make it report progress more often",
@@ -80,8 +78,8 @@ extension SchedulerBoard {
     }
 
     /// Records that the supervisor suspended itself.
-    func noteSuspension(_ limit: RestartIntensity, _ actions: inout [SchedulerAction]) {
-        actions.append(
+    mutating func noteSuspension(_ limit: RestartIntensity) {
+        emit(
             .log { environment in
                 environment.logger.error(
                     "supervisor suspended itself: fix the cause, then set isSuspended to false",

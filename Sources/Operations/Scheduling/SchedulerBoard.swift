@@ -3,15 +3,11 @@ import Logging
 
 /// The state that a supervisor's lock guards: the state of the rules, the records, and the waiting continuations.
 ///
-/// Its methods decide. They append what must be done outside the lock to a list of actions.
+/// Its methods decide. What must be done outside the lock they append to ``effects``, which the lock's holder takes and performs.
 struct SchedulerBoard {
     let environment: OperationEnvironment
     let capacity: Int?
     let restartIntensity: RestartIntensity?
-    let inbox: Inbox
-    private var inboxAdmission = Inbox.Admission.none
-    /// Whether workers run operations straight from the inbox, each in a slot that is counted.
-    private var hasTakers = false
     var scheduler: SchedulerState
     /// The records, at the indices that the scheduler gives them.
     var records: ContiguousArray<OperationRecord?> = []
@@ -37,33 +33,44 @@ struct SchedulerBoard {
     var joinedCount = 0
     /// The operations that continue while the app is in the background, until the last of them has ended.
     var backgroundWork: BackgroundWork?
+    /// What follows from the decisions since the lock was taken, in order.
+    private(set) var effects: [SchedulerEffect] = []
 
-    init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment, _ inbox: Inbox) {
+    init(_ configuration: OperationSupervisor.Configuration, _ environment: OperationEnvironment) {
         self.environment = environment
-        self.inbox = inbox
         capacity = configuration.capacity
         restartIntensity = configuration.restartIntensity
         scheduler = SchedulerState(width: configuration.width, isSuspended: configuration.isSuspended)
     }
 
+    /// Adds an effect of a decision.
+    mutating func emit(_ effect: SchedulerEffect) { effects.append(effect) }
+
+    /// Takes the effects of the decisions, to perform them outside the lock.
+    mutating func takeEffects() -> [SchedulerEffect] {
+        guard !effects.isEmpty else { return [] }
+        defer { effects = [] }
+        return effects
+    }
+
     /// Shared, because each error allocates memory.
     static let cancellation: any Error = CancellationError()
 
-    func record(at slot: SchedulerState.Slot) -> OperationRecord {
-        guard let record = records[Int(slot)] else { preconditionFailure("slot \(slot) has no operation") }
+    func record(at position: SchedulerState.Position) -> OperationRecord {
+        guard let record = records[Int(position)] else { preconditionFailure("position \(position) has no operation") }
         return record
     }
 
     /// Returns the worker that runs the operation, or ran it last.
-    func worker(of record: OperationRecord) -> Worker? { workers[scheduler.entries[Int(record.slot)].worker] }
+    func worker(of record: OperationRecord) -> Worker? { workers[scheduler.entries[Int(record.position)].worker] }
 
     // MARK: Inspecting
 
     func state(of record: OperationRecord) -> OperationState {
         if let target = record.extras?.target, record.lifecycle.isWaiting { return state(of: target) }
         let isReady =
-            record.lifecycle.isWaiting && scheduler.contains(record.id, at: record.slot)
-            && scheduler.phase(of: record.slot) == .ready
+            record.lifecycle.isWaiting && scheduler.contains(record.id, at: record.position)
+            && scheduler.phase(of: record.position) == .ready
         return record.lifecycle.publicState(isReady: isReady)
     }
 
@@ -78,123 +85,61 @@ struct SchedulerBoard {
 
     /// Inserts an operation into the scheduler, where it stays until it ends.
     mutating func insert(_ record: OperationRecord, _ addition: SchedulerState.Addition) {
-        countAnewIfDrained()
+        resetTallyIfDrained()
         tally.total += record.progressUnitCount
         if addition.traits.contains(.isJoined) { joinedCount += 1 }
         if addition.traits.contains(.mayContinueInBackground) { backgroundWork?.operations.insert(record.id) }
-        let slot = scheduler.add(addition)
-        record.slot = slot
-        if Int(slot) == records.count { records.append(record) } else { records[Int(slot)] = record }
+        let position = scheduler.add(addition)
+        record.position = position
+        if Int(position) == records.count { records.append(record) } else { records[Int(position)] = record }
     }
 
-    private mutating func countAnewIfDrained() {
+    private mutating func resetTallyIfDrained() {
         guard hasDrained else { return }
         tally = ProgressTally()
         hasDrained = false
     }
 
-    /// Takes in the pending operations, and the operations that workers run straight from the inbox.
-    mutating func takeInNewcomers() {
-        if let contents = inbox.takeAll() { takeIn(contents) }
-    }
-
-    private mutating func takeIn(_ contents: Inbox.Contents) {
-        hasTakers = false
-        if !contents.takers.isEmpty { countAnewIfDrained() }
-        tally.total += contents.endedCount
-        tally.completed += contents.endedCount
-        for taker in contents.takers {
-            insert(newcomer: taker.record, isRunning: true)
-            scheduler.entries[Int(taker.record.slot)].worker = taker.worker.place
-        }
-        for record in contents.records { insert(newcomer: record) }
-    }
-
-    private mutating func insert(newcomer record: OperationRecord, isRunning: Bool = false) {
-        insert(record, SchedulerState.Addition(id: record.id, priority: record.priority, isRunning: isRunning))
-    }
-
-    /// Opens the inbox if operations that are added now couldn't start, or else closes it.
-    ///
-    /// Returns whether the change took in pending operations.
-    private mutating func attendInbox() -> Bool {
-        let isClosed = scheduler.startsNewcomers || capacity != nil || isShutDown || environment.metrics != nil
-        let admission: Inbox.Admission = isClosed ? .none : scheduler.holdsNewcomers ? .few : .any
-        guard admission != inboxAdmission else { return false }
-        inboxAdmission = admission
-        let newcomers = inbox.setAdmission(admission)
-        takeIn(newcomers)
-        return !newcomers.records.isEmpty
-    }
-
     /// Refuses all operations from now on.
-    mutating func shutDown() {
-        isShutDown = true
-        _ = attendInbox()
-    }
+    mutating func shutDown() { isShutDown = true }
 
     // MARK: Granting
 
     /// Grants every free slot: one of them to the worker that has just ended an operation, the others to new workers.
-    mutating func grantAll(to worker: Worker? = nil, _ actions: inout [SchedulerAction]) {
-        repeat {
-            if let worker, makeTaker(of: worker) { continue }
-            while let grant = nextGrant() {
-                let record = record(at: grant.slot)
-                if grant.isResumption {
-                    resume(record, &actions)
-                } else {
-                    begin(record, worker, &actions)
-                }
+    mutating func grantAll(to worker: Worker? = nil) {
+        while let grant = scheduler.grant() {
+            let record = record(at: grant.position)
+            if grant.isResumption {
+                resume(record)
+            } else {
+                begin(record, worker)
             }
-        } while attendInbox()
-        // The operations that wait here now come before operations that are added later.
-        if hasTakers, !scheduler.holdsNobodyBack { takeInNewcomers() }
+        }
         reportCounts()
     }
 
-    /// Lets a worker that has just ended an operation run pending operations straight from the inbox.
-    ///
-    /// Returns `false` if it can't, for example because another operation waits for a slot.
-    private mutating func makeTaker(of worker: Worker) -> Bool {
-        guard inboxAdmission == .any, environment.isPlain, !environment.logs(.debug) else { return false }
-        guard scheduler.startsNewcomers, scheduler.holdsNobodyBack else { return false }
-        guard !worker.isPoisoned, worker.next == nil, let record = inbox.makeTaker(of: worker) else { return false }
-        worker.next = record
-        scheduler.runningCount += 1
-        hasTakers = true
-        return true
-    }
-
-    private mutating func nextGrant() -> SchedulerState.Grant? {
-        guard scheduler.hasPlace else { return nil }
-        scheduler.dropStale()
-        if !scheduler.outranksNewcomers { takeInNewcomers() }
-        return scheduler.grantFirst()
-    }
-
-    private mutating func begin(_ record: OperationRecord, _ worker: Worker?, _ actions: inout [SchedulerAction]) {
-        record.begin()
-        noteStart(of: record, &actions)
+    private mutating func begin(_ record: OperationRecord, _ worker: Worker?) {
+        record.lifecycle.begin()
+        noteStart(of: record)
         if let worker, !worker.isPoisoned, worker.next == nil, record.extras?.ownTask == nil {
             worker.next = record
-            scheduler.entries[Int(record.slot)].worker = worker.place
+            scheduler.entries[Int(record.position)].worker = worker.place
         } else {
             let worker = Worker()
             workers.insert(worker)
-            scheduler.entries[Int(record.slot)].worker = worker.place
+            scheduler.entries[Int(record.position)].worker = worker.place
             if let ownTask = record.extras?.ownTask {
                 worker.task = ownTask.task
                 // The task is for this operation alone.
                 worker.isPoisoned = true
-                actions.append(.startOwnTask(ownTask))
+                emit(.startOwnTask(ownTask))
             } else {
-                actions.append(.start(worker, record))
+                emit(.start(worker, record))
             }
         }
         guard let extras = record.extras else { return }
         forget(extras.coalescingID, of: record)
-        if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .started)) }
+        if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .started)) }
     }
 
     /// Lets no further operation join this one.
@@ -205,16 +150,16 @@ struct SchedulerBoard {
         coalescing[id] = nil
     }
 
-    private mutating func resume(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
+    private mutating func resume(_ record: OperationRecord) {
         guard let extras = record.extras, let resumption = extras.resumption.take() else {
             preconditionFailure("operation \(record.id) was granted a slot to resume, but doesn't wait for one")
         }
-        actions.append(.resume(resumption))
+        emit(.resume(resumption))
         // Another of the operation's tasks may have started to wait meanwhile.
-        guard extras.pauseCount == 0 else { return scheduler.pause(record.slot) }
-        guard record.change({ $0.resume() }) else { return }
+        guard extras.pauseCount == 0 else { return scheduler.pause(record.position) }
+        guard record.lifecycle.resume() else { return }
         extras.pauseReason = nil
-        if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .resumed)) }
+        if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .resumed)) }
     }
 
     // MARK: Pausing
@@ -222,16 +167,16 @@ struct SchedulerBoard {
     /// Counts a task of the operation that starts to wait; the first one releases the operation's slot.
     ///
     /// In its ending phase, an operation releases its slot too, but still shows its outcome instead of the pause.
-    mutating func pause(_ record: OperationRecord, _ reason: String, _ actions: inout [SchedulerAction]) {
+    mutating func pause(_ record: OperationRecord, _ reason: String) {
         let extras = record.madeExtras
         extras.pauseCount += 1
         guard extras.pauseCount == 1, !record.lifecycle.isWaiting, record.lifecycle.finalOutcome == nil else { return }
-        scheduler.pause(record.slot)
-        if record.change({ $0.pause() }) {
+        scheduler.pause(record.position)
+        if record.lifecycle.pause() {
             extras.pauseReason = reason
-            if !extras.listeners.isEmpty { actions.append(.tell(extras.listeners, .paused(reason))) }
+            if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .paused(reason))) }
         }
-        grantAll(&actions)
+        grantAll()
     }
 
     /// Counts a task of the operation that has stopped waiting; the last one waits for a slot.
@@ -239,23 +184,22 @@ struct SchedulerBoard {
     /// Returns whether the continuation is kept, to be resumed with the slot.
     mutating func endPause(
         _ record: OperationRecord,
-        _ continuation: CheckedContinuation<Void, Never>,
-        _ actions: inout [SchedulerAction]
+        _ continuation: CheckedContinuation<Void, Never>
     ) -> Bool {
         guard let extras = record.extras else { return false }
         extras.pauseCount -= 1
-        guard extras.pauseCount == 0, record.lifecycle.finalOutcome == nil, scheduler.resume(record.slot) else {
+        guard extras.pauseCount == 0, record.lifecycle.finalOutcome == nil, scheduler.resume(record.position) else {
             return false
         }
         extras.resumption = continuation
-        grantAll(&actions)
+        grantAll()
         return true
     }
 
     // MARK: Failures
 
     /// Counts a failed attempt, and suspends the supervisor if there were too many.
-    mutating func countFailure(_ actions: inout [SchedulerAction]) {
+    mutating func countFailure() {
         // A shutdown waits like a drain, and a suspension must not end that wait early.
         guard let limit = restartIntensity, !isShutDown else { return }
         let now = environment.now()
@@ -265,9 +209,9 @@ struct SchedulerBoard {
         failures = []
         scheduler.isSuspended = true
         isSuspendedByFailures = true
-        actions += drainWaiters.values.map { .fail($0, OperationError.suspendedByFailures) }
+        for waiter in drainWaiters.values { emit(.fail(waiter, OperationError.suspendedByFailures)) }
         drainWaiters = [:]
-        noteSuspension(limit, &actions)
+        noteSuspension(limit)
     }
 
     mutating func setSuspended(_ isSuspended: Bool) {

@@ -12,7 +12,6 @@ extension SchedulerCore {
 
     /// Adds one operation.
     func add(_ record: OperationRecord, after dependencies: some Collection<OperationDependency>) {
-        if record.extras == nil, record.priority <= .normal, dependencies.isEmpty, inbox.put(record) { return }
         add(CollectionOfOne(record), after: dependencies)
     }
 
@@ -25,22 +24,22 @@ extension SchedulerCore {
         isAdmitted: Bool = false,
         by promised: OperationRecord? = nil
     ) {
-        for record in records where !record.isPlain { record.makeOwnTask() }
+        for record in records where record.hasOptions { record.makeOwnTask() }
         var foreign: [(OperationRecord, OperationDependency)] = []
-        decide { board, actions in
+        withBoard { board in
             // First, so that the room of an operation that ends at once goes to the next caller that waits for it.
             if isAdmitted { board.keepPromise(to: promised) }
             for record in records {
                 if let refusal = board.refusal(isAdmitted: isAdmitted) {
-                    board.refuse(record, refusal, &actions)
+                    board.refuse(record, refusal)
                 } else {
-                    foreign += board.add(record, after: dependencies, parent: nil, &actions)
+                    foreign += board.add(record, after: dependencies, parent: nil)
                 }
             }
-            board.grantAll(&actions)
+            board.grantAll()
         }
         settle(foreign)
-        for record in records where !record.isPlain { record.startDeadline() }
+        for record in records where record.hasOptions { record.startDeadline() }
     }
 
     /// Registers operations with unfinished dependencies in other supervisors, and settles the ended ones.
@@ -58,15 +57,15 @@ extension SchedulerCore {
             }
             if hasEnded {
                 let error = dependency.errorForDependents
-                decide { $0.settleForeign(record, other, error, &$1) }
+                withBoard { $0.settleForeign(record, other, error) }
                 continue
             }
             let priority: OperationPriority? = withBoard { board in
-                guard board.scheduler.contains(record.id, at: record.slot) else { return nil }
-                return board.scheduler.entries[Int(record.slot)].priority
+                guard board.scheduler.contains(record.id, at: record.position) else { return nil }
+                return board.scheduler.entries[Int(record.position)].priority
             }
             if let priority {
-                other.core.decide { $0.raise(other, to: priority, &$1) }
+                other.core.withBoard { $0.raise(other, to: priority) }
             } else {
                 // The operation ended before the other supervisor knew of it.
                 other.core.withBoard { $0.forgetForeign(record, other) }
@@ -99,15 +98,15 @@ extension SchedulerBoard {
     }
 
     /// Ends an operation that is refused.
-    mutating func refuse(_ record: OperationRecord, _ error: any Error, _ actions: inout [SchedulerAction]) {
+    mutating func refuse(_ record: OperationRecord, _ error: any Error) {
         record.id = .next()
         record.failure = error
-        record.change { $0.end(OperationLifecycle.Outcome(error)) }
+        record.lifecycle.end(OperationLifecycle.Outcome(error))
         if let extras = record.takeExtras() {
-            if let ownTask = extras.ownTask { actions.append(.dropOwnTask(ownTask)) }
-            actions.append(.drop(extras))
+            if let ownTask = extras.ownTask { emit(.dropOwnTask(ownTask)) }
+            emit(.drop(extras))
         }
-        if let former = record.clear() { actions.append(.release(former)) }
+        if let former = record.clear() { emit(.release(former)) }
     }
 
     /// Adds an operation.
@@ -116,8 +115,7 @@ extension SchedulerBoard {
     mutating func add(
         _ record: OperationRecord,
         after dependencies: some Collection<OperationDependency>,
-        parent: OperationRecord?,
-        _ actions: inout [SchedulerAction]
+        parent: OperationRecord?
     ) -> [(OperationRecord, OperationDependency)] {
         record.id = .next()
         var addition = SchedulerState.Addition(id: record.id, priority: record.priority)
@@ -133,22 +131,22 @@ extension SchedulerBoard {
             if other.core !== record.core {
                 foreign.append((record, dependency))
             } else if other.lifecycle.finalOutcome == nil {
-                addition.dependencies.append((other.slot, dependency.policy == .ending ? .ending : .mustSucceed))
+                addition.dependencies.append((other.position, dependency.policy == .ending ? .ending : .mustSucceed))
             } else if dependency.policy == .mustSucceed, error == nil {
                 error = other.failure
             }
         }
         addition.foreignDependencyCount = foreign.count
         if let extras = record.extras { prepare(&addition, extras) }
-        addition.parent = parent?.slot
+        addition.parent = parent?.position
         if !foreign.isEmpty {
             addition.traits.insert(.hasForeignDependencies)
             record.madeExtras.foreignDependencies = foreign.map(\.1.record)
         }
         if let parent { record.madeExtras.parent = parent }
         insert(record, addition)
-        passRaisesOn(&actions)
-        if let error { withdraw(record, error, &actions) }
+        passRaisesOn()
+        if let error { withdraw(record, error) }
         return error == nil ? foreign : []
     }
 
@@ -158,7 +156,7 @@ extension SchedulerBoard {
         if extras.isBarrier { addition.traits.insert(.isBarrier) }
         if let target = extras.target {
             addition.traits.insert(.isJoined)
-            addition.dependencies.append((target.slot, .mirror))
+            addition.dependencies.append((target.position, .mirror))
         }
     }
 }
@@ -171,11 +169,11 @@ extension OperationRecord {
         let foreign: [(OperationRecord, OperationDependency)]
         do {
             foreign = try WaitGraph.addingEdges(from: self, to: dependencies.map(\.record)) {
-                try core.decide { board, actions in
+                try core.withBoard { board in
                     try check(child)
-                    let foreign = board.add(child, after: dependencies, parent: self, &actions)
-                    if lifecycle.isCancellationRequested { actions.append(.cancel(child, extras?.cancellationCause)) }
-                    board.grantAll(&actions)
+                    let foreign = board.add(child, after: dependencies, parent: self)
+                    if lifecycle.isCancellationRequested { board.emit(.cancel(child, extras?.cancellationCause)) }
+                    board.grantAll()
                     return foreign
                 }
             }
@@ -220,28 +218,28 @@ extension SchedulerCore {
         var given: WorkRecord<Work>? = WorkRecord(operation, options: options, core: self)
         given?.extras?.coalescingID = id
         given?.makeOwnTask()
-        let (joined, foreign) = decide { board, actions in
+        let (joined, foreign) = withBoard { board in
             let target: TypedOperationRecord<Work.Output>
             var foreign: [(OperationRecord, OperationDependency)] = []
             if let existing = board.coalescing[id] as? WorkRecord<Work>,
                 board.canJoin(existing, after: dependencies, keys: options.keys)
             {
                 target = existing
-                board.raise(existing, to: options.priority, &actions)
+                board.raise(existing, to: options.priority)
             } else if let given = given.take() {
                 target = given
                 if let refusal = board.refusal(isAdmitted: false) {
-                    board.refuse(given, refusal, &actions)
+                    board.refuse(given, refusal)
                 } else {
-                    foreign = board.add(given, after: dependencies, parent: nil, &actions)
+                    foreign = board.add(given, after: dependencies, parent: nil)
                     if given.lifecycle.isWaiting { board.coalescing[id] = given }
                 }
             } else {
                 preconditionFailure("an operation was added twice")
             }
             let joined = JoinedOperationRecord(target)
-            board.join(joined, target, &actions)
-            board.grantAll(&actions)
+            board.join(joined, target)
+            board.grantAll()
             return (joined, foreign)
         }
         // If the given operation isn't needed, it is released without having run.
@@ -264,9 +262,9 @@ extension SchedulerBoard {
         keys: Set<ExclusionKey>
     ) -> Bool {
         guard target.lifecycle.isWaiting, !target.lifecycle.isCancellationRequested,
-            scheduler.isOnSameSideOfBarriers(target.slot), keys.isSubset(of: target.options.keys)
+            scheduler.isOnSameSideOfBarriers(target.position), keys.isSubset(of: target.options.keys)
         else { return false }
-        let waits = scheduler.dependencies(of: target.slot)
+        let waits = scheduler.dependencies(of: target.position)
         return dependencies.allSatisfy { dependency in
             let record = dependency.record
             // Only the other supervisor knows whether its operation has ended.
@@ -275,23 +273,22 @@ extension SchedulerBoard {
                 return dependency.policy == .ending || record.failure == nil
             }
             let policy: Edges.Policy = dependency.policy == .ending ? .ending : .mustSucceed
-            return waits.contains { $0.slot == record.slot && $0.policy == policy }
+            return waits.contains { $0.position == record.position && $0.policy == policy }
         }
     }
 
     fileprivate mutating func join(
         _ record: OperationRecord,
-        _ target: OperationRecord,
-        _ actions: inout [SchedulerAction]
+        _ target: OperationRecord
     ) {
         guard target.lifecycle.finalOutcome == nil else {
             // The target was refused, or one of its dependencies had failed.
             record.id = .next()
             let outcome = record.settleAsTarget()
-            record.change { $0.end(outcome) }
+            record.lifecycle.end(outcome)
             return
         }
         target.extras?.joinedCount += 1
-        _ = add(record, after: [], parent: nil, &actions)
+        _ = add(record, after: [], parent: nil)
     }
 }

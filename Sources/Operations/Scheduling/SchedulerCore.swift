@@ -4,70 +4,48 @@ import ThreadSupport
 
 /// The supervisor's data plane: all mutable state, guarded by one lock, and the workers that run operations.
 ///
-/// Every event is decided under the lock, on the ``SchedulerBoard``, and acted on outside it. Further actions that an
-/// action causes are appended to the list that is being performed. So a chain of any length needs no more stack than
+/// Every event is decided under the lock, on the ``SchedulerBoard``, and acted on outside it. Further effects that an
+/// effect causes are appended to the list that is being performed. So a chain of any length needs no more stack than
 /// its first link, and no supervisor's lock is ever taken while another's is held.
 final class SchedulerCore: Sendable {
     let environment: OperationEnvironment
-    let inbox = Inbox()
     private let board: Locked<SchedulerBoard>
 
     init(_ configuration: OperationSupervisor.Configuration) {
         environment = OperationEnvironment(configuration)
-        board = Locked(SchedulerBoard(configuration, environment, inbox))
+        board = Locked(SchedulerBoard(configuration, environment))
     }
 
-    /// Reads or changes the state that the lock guards, if no actions follow from that.
-    func withBoard<Result>(_ body: (inout sending SchedulerBoard) throws -> sending Result) rethrows -> sending Result {
-        try board.withLock { board in
-            board.takeInNewcomers()
-            return try body(&board)
-        }
-    }
-
-    /// Reads or changes state without taking in pending operations.
-    ///
-    /// This is for state that pending operations don't affect, or if `body` asks the inbox itself.
-    func withBoardAsItStands<Result>(
-        _ body: (inout sending SchedulerBoard) throws -> sending Result
-    ) rethrows -> sending Result {
-        try board.withLock { try body(&$0) }
-    }
-
-    /// Decides something under the lock, and performs the actions outside it.
-    func decide<Result>(_ body: (inout SchedulerBoard, inout [SchedulerAction]) throws -> Result) rethrows -> Result {
-        var actions: [SchedulerAction] = []
+    /// Reads or decides under the lock, and performs what follows outside it.
+    func withBoard<Answer, Failure: Error>(
+        _ body: (inout SchedulerBoard) throws(Failure) -> Answer
+    ) throws(Failure) -> Answer {
         // The lock's requirement of `sending` is stricter than needed: everything on the board is Sendable.
-        nonisolated(unsafe) var result: Result?
-        try board.withLock { board in
-            board.takeInNewcomers()
-            result = try body(&board, &actions)
+        nonisolated(unsafe) var result: Result<Answer, Failure>?
+        var effects: [SchedulerEffect] = []
+        board.withLock { board in
+            do throws(Failure) {
+                result = .success(try body(&board))
+            } catch {
+                result = .failure(error)
+            }
+            effects = board.takeEffects()
         }
-        perform(actions)
+        perform(effects)
         guard let result else { preconditionFailure("a decision without a result") }
-        return result
+        return try result.get()
     }
 
-    /// Ends an operation of which nothing runs any more.
-    ///
-    /// Takes in the pending operations only if that makes a difference.
-    func end(_ record: OperationRecord, keepsOperation: Bool) {
-        if keepsOperation, inbox.passOn(record) { return }
-        var actions: [SchedulerAction] = []
-        board.withLock { $0.end(record, keepsOperation: keepsOperation, &actions) }
-        perform(actions)
+    private func perform(_ effects: [SchedulerEffect]) {
+        guard !effects.isEmpty else { return }
+        // Most effects cause no others, so the list usually allocates no memory.
+        var pending: Deque<SchedulerEffect> = []
+        for effect in effects { perform(effect, &pending) }
+        while let effect = pending.popFirst() { perform(effect, &pending) }
     }
 
-    private func perform(_ actions: [SchedulerAction]) {
-        guard !actions.isEmpty else { return }
-        // Most actions cause no others, so the list usually allocates no memory.
-        var pending: Deque<SchedulerAction> = []
-        for action in actions { perform(action, &pending) }
-        while let action = pending.popFirst() { perform(action, &pending) }
-    }
-
-    private func perform(_ action: SchedulerAction, _ pending: inout Deque<SchedulerAction>) {
-        switch action {
+    private func perform(_ effect: SchedulerEffect, _ pending: inout Deque<SchedulerEffect>) {
+        switch effect {
         case .start(let worker, let record): record.core.start(worker, with: record)
         case .startOwnTask(let task): task.run()
         case .dropOwnTask(let task): task.drop()
@@ -81,36 +59,32 @@ final class SchedulerCore: Sendable {
             }
         case .cancelTask(let task): task.cancel()
         case .cancel(let record, let cause):
-            record.core.append(to: &pending) { $0.cancel(record, because: cause, &$1) }
+            record.core.append(to: &pending) { $0.cancel(record, because: cause) }
         case .withdraw(let record, let error):
-            record.core.append(to: &pending) { $0.withdraw(record, error, &$1) }
+            record.core.append(to: &pending) { $0.withdraw(record, error) }
         case .mirror(let record):
-            record.core.append(to: &pending) { $0.mirror(record, &$1) }
+            record.core.append(to: &pending) { $0.mirror(record) }
         case .settleForeign(let record, let dependency, let error):
-            record.core.append(to: &pending) { $0.settleForeign(record, dependency, error, &$1) }
+            record.core.append(to: &pending) { $0.settleForeign(record, dependency, error) }
         case .forgetForeign(let record, let dependency):
-            dependency.core.append(to: &pending) { board, _ in board.forgetForeign(record, dependency) }
+            dependency.core.append(to: &pending) { board in board.forgetForeign(record, dependency) }
         case .raise(let record, let priority):
-            record.core.append(to: &pending) { $0.raise(record, to: priority, &$1) }
+            record.core.append(to: &pending) { $0.raise(record, to: priority) }
         case .release(let object): LiveOperations.remove(object)
         case .drop: break
-        case .removeDirectory(let directory): directory.remove()
         case .endBackgroundStay(let stay):
             Task.detached(executorPreference: environment.executor) { await stay.end() }
         case .log(let write): write(environment)
         }
     }
 
-    private func append(
-        to pending: inout Deque<SchedulerAction>,
-        _ body: (inout SchedulerBoard, inout [SchedulerAction]) -> Void
-    ) {
-        var actions: [SchedulerAction] = []
+    private func append(to pending: inout Deque<SchedulerEffect>, _ body: (inout SchedulerBoard) -> Void) {
+        nonisolated(unsafe) var effects: [SchedulerEffect] = []
         board.withLock { board in
-            board.takeInNewcomers()
-            body(&board, &actions)
+            body(&board)
+            effects = board.takeEffects()
         }
-        pending += actions
+        pending += effects
     }
 
     // MARK: Workers
@@ -141,7 +115,7 @@ final class SchedulerCore: Sendable {
     // MARK: Control
 
     func cancel(_ record: OperationRecord, because cause: OperationError? = nil) {
-        decide { $0.cancel(record, because: cause, &$1) }
+        withBoard { $0.cancel(record, because: cause) }
     }
 
     /// Cancels all operations, newest first.
@@ -151,9 +125,9 @@ final class SchedulerCore: Sendable {
         let records = records
         // In batches, so that other threads can take the lock in between.
         for end in stride(from: records.count, to: 0, by: -256) {
-            decide { board, actions in
+            withBoard { board in
                 for record in records[max(0, end - 256)..<end].reversed() {
-                    board.cancel(record, because: nil, &actions)
+                    board.cancel(record, because: nil)
                 }
             }
         }
@@ -161,17 +135,17 @@ final class SchedulerCore: Sendable {
 
     /// Changes what the scheduler may do, and grants the slots that become free.
     func configure(_ change: (inout SchedulerBoard) -> Void) {
-        decide { board, actions in
+        withBoard { board in
             change(&board)
-            board.grantAll(&actions)
+            board.grantAll()
         }
     }
 
     /// The operations that haven't ended, the oldest first.
     var records: [OperationRecord] {
         let records = withBoard { board in
-            board.records.enumerated().compactMap { slot, record in
-                record.map { (id: board.scheduler.entries[slot].id, record: $0) }
+            board.records.enumerated().compactMap { position, record in
+                record.map { (id: board.scheduler.entries[position].id, record: $0) }
             }
         }
         return records.sorted { $0.id < $1.id }.map(\.record)

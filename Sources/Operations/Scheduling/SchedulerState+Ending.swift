@@ -1,8 +1,8 @@
 // What it means for other operations that an operation ends or is abandoned.
 extension SchedulerState {
     /// Whether an operation can be withdrawn because it hasn't started.
-    func canWithdraw(_ slot: Slot) -> Bool {
-        switch phase(of: slot) {
+    func canWithdraw(_ position: Position) -> Bool {
+        switch phase(of: position) {
         case .waiting, .ready: true
         case .free, .running, .paused, .resuming, .abandoned: false
         }
@@ -12,81 +12,82 @@ extension SchedulerState {
     ///
     /// - Returns: The operations that must not run because this one didn't succeed, or that end as it does, the oldest
     ///   first.
-    mutating func end(_ slot: Slot, succeeded: Bool) -> [Slot] {
-        let unlucky = leave(slot, succeeded: succeeded)
-        release(slot)
-        return unlucky
+    mutating func end(_ position: Position, succeeded: Bool) -> [Position] {
+        let doomed = leave(position, succeeded: succeeded)
+        release(position)
+        return doomed
     }
 
     /// Abandons a running operation, which keeps its keys and its index until ``release(_:)``.
-    mutating func abandon(_ slot: Slot) -> [Slot] {
-        let unlucky = leave(slot, succeeded: false)
-        entries[Int(slot)].phase = .abandoned
-        return unlucky
+    mutating func abandon(_ position: Position) -> [Position] {
+        let doomed = leave(position, succeeded: false)
+        entries[Int(position)].phase = .abandoned
+        return doomed
     }
 
-    private mutating func leave(_ slot: Slot, succeeded: Bool) -> [Slot] {
-        let entry = entries[Int(slot)]
+    private mutating func leave(_ position: Position, succeeded: Bool) -> [Position] {
+        let entry = entries[Int(position)]
         if entry.phase == .running { runningCount -= 1 }
         count -= 1
-        unlinkDependencies(of: slot)
-        let unlucky = settleDependents(of: slot, succeeded: succeeded)
+        unlinkDependencies(of: position)
+        let doomed = settleDependents(of: position, succeeded: succeeded)
         if entry.traits.isDisjoint(with: [.isChild, .isJoined]) { rootCount -= 1 }
         if entry.traits.contains(.isChild) {
-            leaveParent(slot)
+            leaveParent(position)
         } else {
-            for candidate in epochs.leave(entry.epoch, isBarrier: entry.traits.contains(.isBarrier)) {
-                guard contains(candidate.id, at: candidate.slot) else { continue }
-                openGate(of: candidate.slot)
+            for candidate in barriers.leave(entry.section, isBarrier: entry.traits.contains(.isBarrier)) {
+                guard contains(candidate.id, at: candidate.position) else { continue }
+                openGate(of: candidate.position)
             }
         }
-        return unlucky
+        return doomed
     }
 
     /// Releases what an operation holds until nothing of it runs any more: its keys and its index.
-    mutating func release(_ slot: Slot) {
-        let entry = entries[Int(slot)]
-        entries[Int(slot)].phase = .free
-        if !relations.isEmpty, let relations = relations.removeValue(forKey: slot), entry.traits.contains(.hasKeys) {
+    mutating func release(_ position: Position) {
+        let entry = entries[Int(position)]
+        entries[Int(position)].phase = .free
+        if !relations.isEmpty, let relations = relations.removeValue(forKey: position), entry.traits.contains(.hasKeys)
+        {
             for key in relations.keys {
-                if let next = tickets.leave(Candidate(entry.id, slot), for: key, of: relations.parent) {
-                    openGate(of: next.slot)
+                if let next = tickets.leave(QueueEntry(entry.id, position), for: key, of: relations.parent) {
+                    openGate(of: next.position)
                 }
             }
         }
-        freeSlots.append(slot)
+        freePositions.append(position)
     }
 
-    private mutating func leaveParent(_ slot: Slot) {
-        guard let parent = relations[slot]?.parent else { return }
-        relations[parent]?.children.removeAll { $0 == slot }
-        switch entries[Int(slot)].phase {
+    private mutating func leaveParent(_ position: Position) {
+        guard let parent = relations[position]?.parent else { return }
+        relations[parent]?.children.removeAll { $0 == position }
+        switch entries[Int(position)].phase {
         case .running, .paused, .resuming: break
         case .free, .waiting, .ready, .abandoned: return
         }
-        guard usesParentsKeys(slot) else { return }
+        guard usesParentsKeys(position) else { return }
         relations[parent]?.lentCount -= 1
         guard relations[parent]?.lentCount == 0, relations[parent]?.isOwedKeys == true else { return }
         relations[parent]?.isOwedKeys = false
         enqueueResuming(parent)
     }
 
-    private mutating func settleDependents(of slot: Slot, succeeded: Bool) -> [Slot] {
-        var unlucky: [Slot] = []
-        while entries[Int(slot)].firstDependent != Edges.none {
-            let edge = edges[entries[Int(slot)].firstDependent]
-            unlink(entries[Int(slot)].firstDependent)
+    private mutating func settleDependents(of position: Position, succeeded: Bool) -> [Position] {
+        var doomed: [Position] = []
+        while entries[Int(position)].firstDependent != Edges.none {
+            let edge = edges[entries[Int(position)].firstDependent]
+            unlink(entries[Int(position)].firstDependent)
             switch edge.policy {
             case .mustSucceed where succeeded, .ending: openGate(of: edge.dependent)
-            case .mustSucceed, .mirror: unlucky.append(edge.dependent)
+            case .mustSucceed, .mirror: doomed.append(edge.dependent)
             }
         }
-        guard unlucky.count > 1 else { return unlucky }
-        return unlucky.sorted { entries[Int($0)].id < entries[Int($1)].id }
+        guard doomed.count > 1 else { return doomed }
+        return doomed.sorted { entries[Int($0)].id < entries[Int($1)].id }
     }
 
-    mutating func unlinkDependencies(of slot: Slot) {
-        while entries[Int(slot)].firstDependency != Edges.none { unlink(entries[Int(slot)].firstDependency) }
+    mutating func unlinkDependencies(of position: Position) {
+        while entries[Int(position)].firstDependency != Edges.none { unlink(entries[Int(position)].firstDependency) }
     }
 
     private mutating func unlink(_ index: UInt32) {

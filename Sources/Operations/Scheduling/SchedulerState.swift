@@ -2,7 +2,7 @@ import DequeModule
 
 /// The scheduler's rules as a value that turns events into grants and endings.
 ///
-/// No lock, no task, no clock. A ``Slot`` is an operation's index in the tables here, not a slot to run in. Indices are
+/// No lock, no task, no clock. A ``Position`` is an operation's index in the tables here, not a slot to run in. Indices are
 /// reused, identifiers never are. One number counts what keeps an operation from being granted, its *gates*: a
 /// dependency that hasn't ended, a key that other operations hold or wait for, a barrier before it.
 ///
@@ -14,7 +14,7 @@ import DequeModule
 /// and so must its children.
 struct SchedulerState: Sendable {
     /// An operation's index in the tables.
-    typealias Slot = UInt32
+    typealias Position = UInt32
 
     enum Phase: UInt8, Sendable {
         case free
@@ -46,8 +46,8 @@ struct SchedulerState: Sendable {
         var firstDependent = Edges.none
         /// The first edge in its list of dependencies.
         var firstDependency = Edges.none
-        /// The number of the epoch to which it belongs.
-        var epoch: UInt32 = 0
+        /// The number of the section between barriers to which it belongs.
+        var section: UInt32 = 0
         /// The index of the worker that runs it, stored for the owner of this value.
         var worker = Workers.none
         var phase = Phase.waiting
@@ -58,16 +58,16 @@ struct SchedulerState: Sendable {
     /// The data that only few operations have: keys, relatives, operations that they await.
     struct Relations: Sendable {
         var keys: [ExclusionKey] = []
-        var parent: Slot?
-        var children: [Slot] = []
+        var parent: Position?
+        var children: [Position] = []
         /// The number of children that were granted, haven't ended, and use keys of this operation.
         var lentCount = 0
         /// The children that can't start only because this operation runs with the keys that they need.
-        var heldChildren: [Candidate] = []
+        var heldChildren: [QueueEntry] = []
         /// Whether it waits to resume until its children return the keys that it lent them.
         var isOwedKeys = false
         /// The operations that its `main` awaits; they may have ended.
-        var awaited: [Candidate] = []
+        var awaited: [QueueEntry] = []
     }
 
     /// The description of an operation that is added.
@@ -75,14 +75,12 @@ struct SchedulerState: Sendable {
         var id: OperationID
         var priority = OperationPriority.normal
         var traits: Traits = []
-        typealias Dependency = (slot: Slot, policy: Edges.Policy)
+        typealias Dependency = (position: Position, policy: Edges.Policy)
         var dependencies: [Dependency] = []
         /// The number of dependencies in other supervisors, whose gates the owner of this value opens.
         var foreignDependencyCount = 0
         var keys: [ExclusionKey] = []
-        var parent: Slot?
-        /// Whether it runs already, in a slot that is counted.
-        var isRunning = false
+        var parent: Position?
     }
 
     /// How many operations may run at once.
@@ -98,14 +96,14 @@ struct SchedulerState: Sendable {
     /// How many of them are neither children nor joined to another operation.
     var rootCount = 0
     /// The operations with dependencies in other supervisors whose raised priority the owner of this value passes on.
-    var raised: [Slot] = []
+    var raised: [Position] = []
 
     var entries: ContiguousArray<Entry> = []
-    var freeSlots: [Slot] = []
+    var freePositions: [Position] = []
     var edges = Edges()
-    var relations: [Slot: Relations] = [:]
+    var relations: [Position: Relations] = [:]
     var tickets = KeyTickets()
-    var epochs = Epochs()
+    var barriers = Barriers()
     var queues = ContiguousArray(repeating: ReadyQueue(), count: Line.allCases.count)
     var grantCount = 0
 
@@ -122,18 +120,19 @@ struct SchedulerState: Sendable {
     mutating func setWidth(_ width: Int) { self.width = max(0, width) }
 
     /// Whether the index still belongs to the operation.
-    func contains(_ id: OperationID, at slot: Slot) -> Bool {
-        entries.indices.contains(Int(slot)) && entries[Int(slot)].id == id && entries[Int(slot)].phase != .free
+    func contains(_ id: OperationID, at position: Position) -> Bool {
+        entries.indices.contains(Int(position)) && entries[Int(position)].id == id
+            && entries[Int(position)].phase != .free
     }
 
-    func phase(of slot: Slot) -> Phase { entries[Int(slot)].phase }
+    func phase(of position: Position) -> Phase { entries[Int(position)].phase }
 
     // MARK: Adding
 
     /// Adds an operation whose dependencies haven't ended.
     ///
     /// Returns its index.
-    mutating func add(_ addition: Addition) -> Slot {
+    mutating func add(_ addition: Addition) -> Position {
         var entry = Entry(id: addition.id, priority: addition.priority, traits: addition.traits)
         entry.gates = UInt32(addition.foreignDependencyCount)
         if let parent = addition.parent {
@@ -141,40 +140,36 @@ struct SchedulerState: Sendable {
             entry.priority = max(entry.priority, entries[Int(parent)].priority)
         }
         if !addition.keys.isEmpty { entry.traits.insert(.hasKeys) }
-        let slot = insert(entry)
+        let position = insert(entry)
         count += 1
-        if let parent = addition.parent { relations[parent, default: Relations()].children.append(slot) }
+        if let parent = addition.parent { relations[parent, default: Relations()].children.append(position) }
         if entry.traits.isDisjoint(with: [.isChild, .isJoined]) { rootCount += 1 }
         if !addition.keys.isEmpty || addition.parent != nil {
-            relations[slot] = Relations(keys: addition.keys, parent: addition.parent)
+            relations[position] = Relations(keys: addition.keys, parent: addition.parent)
         }
         for dependency in addition.dependencies {
-            link(slot, to: dependency.slot, dependency.policy)
+            link(position, to: dependency.position, dependency.policy)
         }
         for key in addition.keys {
-            let isFirst = tickets.join(Candidate(addition.id, slot), for: key, of: addition.parent)
-            if !isFirst { entries[Int(slot)].gates += 1 }
+            let isFirst = tickets.join(QueueEntry(addition.id, position), for: key, of: addition.parent)
+            if !isFirst { entries[Int(position)].gates += 1 }
         }
-        if addition.parent == nil { joinEpoch(slot, entry.traits) }
-        raisePredecessors(of: slot)
-        if addition.isRunning {
-            entries[Int(slot)].phase = .running
-        } else if entries[Int(slot)].gates == 0 {
-            makeReady(slot)
-        }
-        return slot
+        if addition.parent == nil { joinSection(position, entry.traits) }
+        raisePredecessors(of: position)
+        if entries[Int(position)].gates == 0 { makeReady(position) }
+        return position
     }
 
-    private mutating func insert(_ entry: Entry) -> Slot {
-        if let slot = freeSlots.popLast() {
-            entries[Int(slot)] = entry
-            return slot
+    private mutating func insert(_ entry: Entry) -> Position {
+        if let position = freePositions.popLast() {
+            entries[Int(position)] = entry
+            return position
         }
         entries.append(entry)
-        return Slot(entries.count - 1)
+        return Position(entries.count - 1)
     }
 
-    private mutating func link(_ dependent: Slot, to dependency: Slot, _ policy: Edges.Policy) {
+    private mutating func link(_ dependent: Position, to dependency: Position, _ policy: Edges.Policy) {
         let (dependentIndex, dependencyIndex) = (Int(dependent), Int(dependency))
         let edge = edges.insert(
             from: dependent,
@@ -188,27 +183,27 @@ struct SchedulerState: Sendable {
         entries[dependentIndex].gates += 1
     }
 
-    private mutating func joinEpoch(_ slot: Slot, _ traits: Traits) {
-        let id = entries[Int(slot)].id
-        let (epoch, isOpen) = epochs.join(Candidate(id, slot), isBarrier: traits.contains(.isBarrier))
-        entries[Int(slot)].epoch = epoch
-        if !isOpen { entries[Int(slot)].gates += 1 }
+    private mutating func joinSection(_ position: Position, _ traits: Traits) {
+        let id = entries[Int(position)].id
+        let (section, isOpen) = barriers.join(QueueEntry(id, position), isBarrier: traits.contains(.isBarrier))
+        entries[Int(position)].section = section
+        if !isOpen { entries[Int(position)].gates += 1 }
     }
 
     /// Opens one of an operation's gates.
-    mutating func openGate(of slot: Slot) {
-        entries[Int(slot)].gates -= 1
-        if entries[Int(slot)].gates == 0, entries[Int(slot)].phase == .waiting { makeReady(slot) }
+    mutating func openGate(of position: Position) {
+        entries[Int(position)].gates -= 1
+        if entries[Int(position)].gates == 0, entries[Int(position)].phase == .waiting { makeReady(position) }
     }
 
-    private mutating func makeReady(_ slot: Slot) {
-        entries[Int(slot)].phase = .ready
-        enqueueReady(slot)
+    private mutating func makeReady(_ position: Position) {
+        entries[Int(position)].phase = .ready
+        enqueueReady(position)
     }
 
-    mutating func enqueueReady(_ slot: Slot) {
-        let entry = entries[Int(slot)]
-        let candidate = Candidate(entry.id, slot)
+    mutating func enqueueReady(_ position: Position) {
+        let entry = entries[Int(position)]
+        let candidate = QueueEntry(entry.id, position)
         let line: Line =
             if entry.traits.contains(.isChild) {
                 .children

@@ -104,7 +104,7 @@ extension SchedulerBoard {
     fileprivate var roots: [OperationRecord] {
         records.compactMap { record in
             guard let record, record.lifecycle.finalOutcome == nil else { return nil }
-            return scheduler.entries[Int(record.slot)].traits.isDisjoint(with: [.isChild, .isJoined]) ? record : nil
+            return scheduler.entries[Int(record.position)].traits.isDisjoint(with: [.isChild, .isJoined]) ? record : nil
         }
     }
 
@@ -112,7 +112,7 @@ extension SchedulerBoard {
     fileprivate var operationsWithoutRoom: [OperationRecord] {
         // A caller with reserved room is about to add an operation, which can end. Only an operation whose keys are
         // lent isn't: it resumes when its children return them.
-        let held = promisedRoom.count { scheduler.relations[$0.slot]?.lentCount ?? 0 > 0 }
+        let held = promisedRoom.count { scheduler.relations[$0.position]?.lentCount ?? 0 > 0 }
         return hasNoRoom && reservedRoom == held ? roomWaiters.compactMap(\.operation) : []
     }
 }

@@ -12,31 +12,31 @@ enum WaitGraph {
     /// Adds the wait of `current`, which is about to await `target`.
     static func addWait(of current: OperationRecord, for target: OperationRecord) throws {
         try addingEdges(from: current, to: [target]) {
-            let priority = current.core.decide { board, actions -> OperationPriority? in
-                guard current.lifecycle.isUnderway, board.scheduler.contains(current.id, at: current.slot) else {
+            let priority = current.core.withBoard { board -> OperationPriority? in
+                guard current.lifecycle.isUnderway, board.scheduler.contains(current.id, at: current.position) else {
                     return nil
                 }
-                let priority = board.scheduler.entries[Int(current.slot)].priority
+                let priority = board.scheduler.entries[Int(current.position)].priority
                 if target.core !== current.core {
-                    current.madeExtras.awaitedForeigners.append(target)
-                    board.scheduler.noteForeignWait(of: current.slot)
+                    current.madeExtras.awaitedElsewhere.append(target)
+                    board.scheduler.noteForeignWait(of: current.position)
                 } else if target.lifecycle.finalOutcome == nil {
-                    board.scheduler.beginAwait(of: current.slot, for: target.slot)
+                    board.scheduler.beginAwait(of: current.position, for: target.position)
                 }
                 return priority
             }
             guard let priority else { return }
-            target.core.decide { $0.raise(target, to: priority, &$1) }
+            target.core.withBoard { $0.raise(target, to: priority) }
         }
     }
 
     /// Removes the wait of `current`, which no longer awaits `target`.
     static func removeWait(of current: OperationRecord, for target: OperationRecord) {
         current.core.withBoard { board in
-            if let index = current.extras?.awaitedForeigners.firstIndex(where: { $0 === target }) {
-                current.extras?.awaitedForeigners.remove(at: index)
-            } else if target.core === current.core, board.scheduler.contains(current.id, at: current.slot) {
-                board.scheduler.endAwait(of: current.slot, for: Candidate(target.id, target.slot))
+            if let index = current.extras?.awaitedElsewhere.firstIndex(where: { $0 === target }) {
+                current.extras?.awaitedElsewhere.remove(at: index)
+            } else if target.core === current.core, board.scheduler.contains(current.id, at: current.position) {
+                board.scheduler.endAwait(of: current.position, for: QueueEntry(target.id, target.position))
             }
         }
     }
@@ -100,9 +100,11 @@ enum WaitGraph {
 extension SchedulerBoard {
     /// Returns what an operation waits for, in any supervisor.
     func waits(of record: OperationRecord) -> [OperationRecord] {
-        guard record.lifecycle.finalOutcome == nil, scheduler.contains(record.id, at: record.slot) else { return [] }
-        let here = scheduler.waits(of: record.slot).compactMap { records[Int($0)] }
+        guard record.lifecycle.finalOutcome == nil, scheduler.contains(record.id, at: record.position) else {
+            return []
+        }
+        let here = scheduler.waits(of: record.position).compactMap { records[Int($0)] }
         guard let extras = record.extras else { return here }
-        return here + extras.awaitedForeigners + (record.lifecycle.isWaiting ? extras.foreignDependencies : [])
+        return here + extras.awaitedElsewhere + (record.lifecycle.isWaiting ? extras.foreignDependencies : [])
     }
 }

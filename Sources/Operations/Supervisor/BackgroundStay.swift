@@ -103,11 +103,11 @@ extension SchedulerBoard {
     }
 
     /// Removes an operation that has ended, and ends the stay with the last one.
-    mutating func leaveBackgroundWork(_ record: OperationRecord, _ actions: inout [SchedulerAction]) {
+    mutating func leaveBackgroundWork(_ record: OperationRecord) {
         guard backgroundWork?.operations.remove(record.id) != nil, let work = backgroundWork, work.operations.isEmpty
         else { return }
         backgroundWork = nil
-        actions.append(.endBackgroundStay(work.stay))
+        emit(.endBackgroundStay(work.stay))
     }
 }
 

@@ -75,32 +75,32 @@ extension OperationSupervisor {
 extension SchedulerBoard {
     fileprivate func explain(_ record: OperationRecord) -> OperationExplanation {
         let state = state(of: record)
-        guard !state.isEnded, scheduler.contains(record.id, at: record.slot) else {
+        guard !state.isEnded, scheduler.contains(record.id, at: record.position) else {
             return OperationExplanation(state: state, reasons: [])
         }
         return OperationExplanation(state: state, reasons: reasons(record))
     }
 
-    private func reference(_ slot: SchedulerState.Slot) -> any OperationReference {
-        OperationDependency(record: record(at: slot), policy: .mustSucceed)
+    private func reference(_ position: SchedulerState.Position) -> any OperationReference {
+        OperationDependency(record: record(at: position), policy: .mustSucceed)
     }
 
     private func reasons(_ record: OperationRecord) -> [OperationExplanation.Reason] {
-        let slot = record.slot
-        switch scheduler.phase(of: slot) {
+        let position = record.position
+        switch scheduler.phase(of: position) {
         case .waiting:
-            let dependencies = scheduler.dependencies(of: slot).map { dependency in
+            let dependencies = scheduler.dependencies(of: position).map { dependency in
                 dependency.policy == .mirror
-                    ? OperationExplanation.Reason.joined(reference(dependency.slot))
-                    : .dependency(reference(dependency.slot))
+                    ? OperationExplanation.Reason.joined(reference(dependency.position))
+                    : .dependency(reference(dependency.position))
             }
             let foreign = (record.extras?.foreignDependencies ?? []).map {
                 OperationExplanation.Reason.dependency(OperationDependency(record: $0, policy: .mustSucceed))
             }
-            let keys = scheduler.keyPredecessors(of: slot).map {
-                OperationExplanation.Reason.key($0.key, reference($0.slot))
+            let keys = scheduler.keyPredecessors(of: position).map {
+                OperationExplanation.Reason.key($0.key, reference($0.position))
             }
-            let barriers = scheduler.barrierWaits(of: slot).prefix(1).map {
+            let barriers = scheduler.barrierWaits(of: position).prefix(1).map {
                 OperationExplanation.Reason.barrier(reference($0))
             }
             return dependencies + foreign + keys + barriers
@@ -109,7 +109,7 @@ extension SchedulerBoard {
         case .paused:
             return record.extras?.pauseReason.map { [.pause($0)] } ?? []
         case .resuming:
-            let isOwedKeys = scheduler.relations[slot]?.isOwedKeys == true
+            let isOwedKeys = scheduler.relations[position]?.isOwedKeys == true
             return isOwedKeys ? [.lentKeys] : [.width(scheduler.width)]
         case .free, .running, .abandoned:
             return []
@@ -117,9 +117,9 @@ extension SchedulerBoard {
     }
 
     private func readyReasons(_ record: OperationRecord) -> [OperationExplanation.Reason] {
-        let entry = scheduler.entries[Int(record.slot)]
+        let entry = scheduler.entries[Int(record.position)]
         if entry.traits.contains(.isChild) {
-            if scheduler.isHeldByParent(record.slot), let parent = scheduler.relations[record.slot]?.parent {
+            if scheduler.isHeldByParent(record.position), let parent = scheduler.relations[record.position]?.parent {
                 return [.parent(reference(parent))]
             }
             return [.width(max(1, scheduler.width))]

@@ -14,9 +14,9 @@ extension OperationSupervisor {
     ///   - provider: Where to take the assertion; none is taken where this is `nil`.
     public func enterBackground(grace: Duration, provider: (any BackgroundActivityProvider)? = nil) async {
         let stay = BackgroundStay(core, provider)
-        let hasWork = core.decide { board, actions in
+        let hasWork = core.withBoard { board in
             let hasWork = board.enterBackground(stay)
-            board.grantAll(&actions)
+            board.grantAll()
             return hasWork
         }
         if hasWork { await stay.begin(grace: grace) }
@@ -26,10 +26,10 @@ extension OperationSupervisor {
     ///
     /// The assertion is released if the supervisor still holds it.
     public func enterForeground() async {
-        let stay = core.decide { board, actions in
+        let stay = core.withBoard { board in
             board.scheduler.isInBackground = false
             let work = board.backgroundWork.take()
-            board.grantAll(&actions)
+            board.grantAll()
             return work?.stay
         }
         await stay?.end()

@@ -24,9 +24,9 @@ extension OperationSupervisor {
 extension SchedulerCore {
     fileprivate func shutDown(grace: Duration) async -> [OperationDependency] {
         let ticket = makeTicket()
-        decide { board, actions in
+        withBoard { board in
             board.shutDown()
-            board.admitWaiters(&actions)
+            board.admitWaiters()
         }
         cancelAll()
         let clock = environment.clock
@@ -46,7 +46,7 @@ extension SchedulerCore {
         }
         timer.cancel()
         let abandoned = records.filter { !$0.hasEnded }
-        for record in abandoned { decide { $0.abandon(record, &$1) } }
+        for record in abandoned { withBoard { $0.abandon(record) } }
         return abandoned.map { OperationDependency(record: $0, policy: .mustSucceed) }
     }
 }

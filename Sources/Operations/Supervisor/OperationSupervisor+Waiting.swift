@@ -33,8 +33,8 @@ extension OperationSupervisor {
     private func waitUntilDrained() async throws {
         let ticket = core.makeTicket()
         try await waitCancellably(for: "the end of every operation of a supervisor") { continuation in
-            let isSuspendedByFailures = core.withBoardAsItStands { board -> Bool? in
-                guard board.scheduler.count > 0 || !board.inbox.isEmpty else { return nil }
+            let isSuspendedByFailures = core.withBoard { board -> Bool? in
+                guard board.scheduler.count > 0 else { return nil }
                 guard !board.isSuspendedByFailures else { return true }
                 board.drainWaiters[ticket] = continuation
                 return false
@@ -83,7 +83,7 @@ extension OperationSupervisor {
 
 extension SchedulerCore {
     func makeTicket() -> UInt64 {
-        withBoardAsItStands { board in
+        withBoard { board in
             board.nextTicket += 1
             return board.nextTicket
         }
@@ -134,10 +134,10 @@ extension SchedulerBoard {
     }
 
     /// Reserves the free room for the callers that wait for it, in the order in which they came.
-    mutating func admitWaiters(_ actions: inout [SchedulerAction]) {
+    mutating func admitWaiters() {
         while !hasNoRoom, let waiter = roomWaiters.popFirst() {
             promiseRoom(to: waiter.operation)
-            actions.append(.wake(waiter.continuation))
+            emit(.wake(waiter.continuation))
         }
     }
 }

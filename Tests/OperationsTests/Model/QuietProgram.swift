@@ -46,8 +46,6 @@ struct QuietProgram {
         supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: width))
     }
 
-    var takenCount: Int { handles.count { $0.record.isTaken } }
-
     mutating func run() async throws {
         add()
         let early = Task(executorPreference: simulation.executor) { [supervisor] in try await supervisor.drain() }

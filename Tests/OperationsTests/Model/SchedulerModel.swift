@@ -74,9 +74,9 @@ struct SchedulerModel {
     ///
     /// Returns the operations that may not run because of this outcome, or have to end with it, oldest first.
     mutating func end(_ item: Int, succeeded: Bool) -> [Int] {
-        let unlucky = settle(item, succeeded)
+        let doomed = settle(item, succeeded)
         release(item)
-        return unlucky
+        return doomed
     }
 
     mutating func abandon(_ item: Int) -> [Int] {
@@ -90,17 +90,17 @@ struct SchedulerModel {
     }
 
     private mutating func settle(_ item: Int, _ succeeded: Bool) -> [Int] {
-        var unlucky: [Int] = []
+        var doomed: [Int] = []
         for other in present where other != item {
             for dependency in items[other].dependencies where dependency.item == item {
                 let isGood = dependency.policy == .ending || dependency.policy == .mustSucceed && succeeded
-                guard !isGood, unlucky.last != other else { continue }
+                guard !isGood, doomed.last != other else { continue }
                 items[other].isDoomed = true
-                unlucky.append(other)
+                doomed.append(other)
             }
             items[other].dependencies.removeAll { $0.item == item }
         }
-        return unlucky
+        return doomed
     }
 
     // MARK: Which operations may run

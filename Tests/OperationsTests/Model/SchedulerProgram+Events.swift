@@ -104,16 +104,16 @@ extension SchedulerProgram {
         if item.isBarrier { addition.traits.insert(.isBarrier) }
         if item.isJoined { addition.traits.insert(.isJoined) }
         if item.mayContinueInBackground { addition.traits.insert(.mayContinueInBackground) }
-        addition.dependencies = item.dependencies.map { (slots[$0.item], $0.policy) }
+        addition.dependencies = item.dependencies.map { (positions[$0.item], $0.policy) }
         addition.foreignDependencyCount = item.foreignDependencyCount
         if item.foreignDependencyCount > 0 { addition.traits.insert(.hasForeignDependencies) }
         addition.keys = (0..<8).filter { item.keys & (1 << $0) != 0 }.map { Self.keys[$0] }
-        addition.parent = item.parent.map { slots[$0] }
+        addition.parent = item.parent.map { positions[$0] }
         note(item.parent == nil ? "add" : "add child", number)
         model.add(item)
-        let slot = state.add(addition)
-        slots.append(slot)
-        numbers[slot] = number
+        let position = state.add(addition)
+        positions.append(position)
+        numbers[position] = number
     }
 
     private static let keys = (0..<8).map { ExclusionKey("\($0)") }
@@ -125,14 +125,14 @@ extension SchedulerProgram {
     private mutating func pause(_ number: Int, _ pause: Pause) {
         note("pause", number)
         model.pause(number)
-        state.pause(slots[number])
+        state.pause(positions[number])
         pauses[number] = pause
     }
 
     mutating func resume(_ number: Int) {
         note("resume", number)
         model.resume(number)
-        _ = state.resume(slots[number])
+        _ = state.resume(positions[number])
     }
 
     /// Lets a running operation await another one, unless that is refused.
@@ -143,8 +143,8 @@ extension SchedulerProgram {
         note("await from", number)
         note("await of", target)
         model.beginAwait(number, target)
-        state.beginAwait(of: slots[number], for: slots[target])
-        state.raise(slots[target], to: state.entries[Int(slots[number])].priority)
+        state.beginAwait(of: positions[number], for: positions[target])
+        state.raise(positions[target], to: state.entries[Int(positions[number])].priority)
         pause(number, .awaiting(target))
     }
 
@@ -155,13 +155,13 @@ extension SchedulerProgram {
             return pause(number, .children)
         }
         note(succeeded ? "end" : "fail", number)
-        try tell(state.end(slots[number], succeeded: succeeded), model.end(number, succeeded: succeeded))
+        try tell(state.end(positions[number], succeeded: succeeded), model.end(number, succeeded: succeeded))
     }
 
-    private mutating func tell(_ slots: [Slot], _ expected: [Int]) throws(Divergence) {
+    private mutating func tell(_ positions: [Position], _ expected: [Int]) throws(Divergence) {
         var told: [Int] = []
-        for slot in slots {
-            guard let number = numbers[slot] else { throw divergence("an unknown dependent") }
+        for position in positions {
+            guard let number = numbers[position] else { throw divergence("an unknown dependent") }
             // An operation with two dependencies on the same operation is listed twice.
             if told.last != number { told.append(number) }
         }
@@ -179,13 +179,13 @@ extension SchedulerProgram {
     /// Withdraws an operation that hasn't started.
     mutating func withdraw(_ number: Int) throws(Divergence) {
         note("withdraw", number)
-        try tell(state.end(slots[number], succeeded: false), model.end(number, succeeded: false))
+        try tell(state.end(positions[number], succeeded: false), model.end(number, succeeded: false))
     }
 
     mutating func openGate(_ number: Int) {
         note("open", number)
         model.items[number].foreignDependencyCount -= 1
-        state.openGate(of: slots[number])
+        state.openGate(of: positions[number])
     }
 
     private mutating func configure() {
@@ -210,7 +210,7 @@ extension SchedulerProgram {
         let priority = randomPriority()
         note("raise", number)
         model.raise(number, to: priority)
-        state.raise(slots[number], to: priority)
+        state.raise(positions[number], to: priority)
     }
 
     /// Abandons an operation that is neither child nor parent; others are abandoned only by a shutdown.
@@ -221,12 +221,12 @@ extension SchedulerProgram {
 
     mutating func abandon(_ number: Int) throws(Divergence) {
         note("abandon", number)
-        try tell(state.abandon(slots[number]), model.abandon(number))
+        try tell(state.abandon(positions[number]), model.abandon(number))
     }
 
     mutating func release(_ number: Int) {
         note("release", number)
         model.release(number)
-        state.release(slots[number])
+        state.release(positions[number])
     }
 }

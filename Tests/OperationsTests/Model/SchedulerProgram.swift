@@ -26,16 +26,16 @@ struct SchedulerProgram {
         case awaiting(Int)
     }
 
-    typealias Slot = SchedulerState.Slot
+    typealias Position = SchedulerState.Position
 
     var generator: SplitMix64
     var model: SchedulerModel
     var state: SchedulerState
     let shape: Shape
     /// By number.
-    var slots: [Slot] = []
+    var positions: [Position] = []
     /// The number of the operation that has the slot.
-    var numbers: [Slot: Int] = [:]
+    var numbers: [Position: Int] = [:]
     var pauses: [Int: Pause] = [:]
     /// The operations that wait for their children to end, and then end.
     var leaving: Set<Int> = []
@@ -62,8 +62,8 @@ struct SchedulerProgram {
         guard offset > 0 else { return }
         state.setWidth(1)
         for number in 0..<offset {
-            let slot = state.add(SchedulerState.Addition(id: OperationID(rawValue: UInt64(number + 1))))
-            if state.grant()?.slot == slot { _ = state.end(slot, succeeded: true) }
+            let position = state.add(SchedulerState.Addition(id: OperationID(rawValue: UInt64(number + 1))))
+            if state.grant()?.position == position { _ = state.end(position, succeeded: true) }
         }
         state.setWidth(model.width)
         model.grantCount = offset
@@ -95,7 +95,7 @@ struct SchedulerProgram {
         let events = journal.map { "\($0.event) \($0.number)" }.joined(separator: ", ")
         let items = model.present.map { number -> String in
             let item = model.items[number]
-            return "\(number): \(item), in fact \(state.phase(of: slots[number]))"
+            return "\(number): \(item), in fact \(state.phase(of: positions[number]))"
         }
         return Divergence(
             description: """
@@ -117,8 +117,8 @@ struct SchedulerProgram {
         for number in model.present {
             let item = model.items[number]
             let phase = model.phase(of: number)
-            let slot = slots[number]
-            guard state.phase(of: slot) == phase else { throw divergence("phase of \(number), expected \(phase)") }
+            let position = positions[number]
+            guard state.phase(of: position) == phase else { throw divergence("phase of \(number), expected \(phase)") }
             if phase == .running || phase == .abandoned && !isShutDown {
                 // D2: only one of the operations with a key runs.
                 guard busyKeys & item.keys == 0 else { throw divergence("a key of \(number) is used twice") }
@@ -127,8 +127,8 @@ struct SchedulerProgram {
             guard item.isLive else { continue }
             count += 1
             if item.parent == nil, !item.isJoined { rootCount += 1 }
-            guard state.entries[Int(slot)].priority == item.priority else {
-                throw divergence("priority of \(number) is \(state.entries[Int(slot)].priority)")
+            guard state.entries[Int(position)].priority == item.priority else {
+                throw divergence("priority of \(number) is \(state.entries[Int(position)].priority)")
             }
         }
         guard state.count == count, state.rootCount == rootCount else {
@@ -142,8 +142,8 @@ struct SchedulerProgram {
         var pending = [number]
         while let next = pending.popLast() {
             guard model.items[next].isLive else { continue }
-            for slot in state.waits(of: slots[next]) {
-                guard let other = numbers[slot] else { throw divergence("\(next) waits for an unknown operation") }
+            for position in state.waits(of: positions[next]) {
+                guard let other = numbers[position] else { throw divergence("\(next) waits for an unknown operation") }
                 if reached.insert(other).inserted { pending.append(other) }
             }
         }
@@ -164,7 +164,7 @@ struct SchedulerProgram {
         let eligible = model.eligible
         let expected = model.grant()
         let granted = state.grant()
-        let number = granted.flatMap { numbers[$0.slot] }
+        let number = granted.flatMap { numbers[$0.position] }
         note("grant", number ?? -1)
         guard number == expected?.item, granted?.isResumption == expected?.isResumption else {
             throw divergence("granted \(number ?? -1), expected \(expected?.item ?? -1)")
@@ -185,7 +185,7 @@ struct SchedulerProgram {
         }
         if granted?.isResumption == true {
             if case .awaiting(let target) = pauses[number] {
-                state.endAwait(of: slots[number], for: Candidate(id(target), slots[target]))
+                state.endAwait(of: positions[number], for: QueueEntry(id(target), positions[target]))
                 model.endAwait(number)
             }
             pauses[number] = nil

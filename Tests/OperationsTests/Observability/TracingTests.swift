@@ -102,12 +102,12 @@ struct TracingTests {
             )
             try await supervisor.drain()
         }
-        let (unlucky, lucky) = (try span("unlucky"), try span("lucky"))
-        #expect(unlucky.errors.map { $0.error as? ProbeError } == [.init(name: "attempt 1"), .init(name: "attempt 2")])
+        let (doomed, lucky) = (try span("unlucky"), try span("lucky"))
+        #expect(doomed.errors.map { $0.error as? ProbeError } == [.init(name: "attempt 1"), .init(name: "attempt 2")])
         #expect(
-            unlucky.errors.map { $0.attributes["operation.attempt"]?.toSpanAttribute() } == [.int64(1), .int64(2)]
+            doomed.errors.map { $0.attributes["operation.attempt"]?.toSpanAttribute() } == [.int64(1), .int64(2)]
         )
-        #expect(unlucky.status?.code == .error)
+        #expect(doomed.status?.code == .error)
         #expect(lucky.errors.count == 1)
         #expect(lucky.status == nil)
         #expect(lucky.attributes["operation.outcome"]?.toSpanAttribute() == .string("finished"))

@@ -1,7 +1,8 @@
 /// A step that follows from a decision under the scheduler's lock.
 ///
 /// The steps are performed outside the lock, in order.
-enum SchedulerAction {
+enum SchedulerEffect: @unchecked Sendable {
+    // Sendable: the object of an effect is released by its performer, and touched by no other task.
     /// Starts a worker with an operation.
     case start(Worker, OperationRecord)
     case startOwnTask(OwnTask)
@@ -25,7 +26,6 @@ enum SchedulerAction {
     case release(AnyObject)
     /// Releases an object whose last reference may run a `deinit` of the app, for example of a closure's captures.
     case drop(AnyObject)
-    case removeDirectory(TemporaryDirectory)
     case endBackgroundStay(BackgroundStay)
     case log(@Sendable (OperationEnvironment) -> Void)
 }

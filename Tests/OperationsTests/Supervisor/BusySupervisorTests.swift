@@ -5,7 +5,7 @@ import ThreadSupport
 @testable import Operations
 
 @Suite("Operations that are added to a busy supervisor", .timeLimit(.minutes(60)))
-struct InboxTests {
+struct BusySupervisorTests {
     @Test("are visible at once")
     func looking() async throws {
         let gate = Gate()
@@ -49,18 +49,6 @@ struct InboxTests {
         }
     }
 
-    @Test("don't pile up in the inbox if no operation runs whose worker would take them in")
-    func suspended() async throws {
-        let supervisor = OperationSupervisor(OperationSupervisor.Configuration(width: 1, isSuspended: true))
-        for _ in 0..<5000 { supervisor.add(Probe { _ in }) }
-        let knownCount = supervisor.core.withBoardAsItStands { $0.scheduler.count }
-        #expect(5000 - knownCount <= 1024)
-        #expect(supervisor.operations.count == 5000)
-        supervisor.isSuspended = false
-        try await supervisor.drain()
-        #expect(supervisor.progress.completedUnitCount == 5000)
-    }
-
     @Test("run before a barrier that is added after them")
     func barrier() async throws {
         for seed in 0..<100 as Range<UInt64> {
@@ -98,8 +86,6 @@ struct InboxTests {
         add(2, .normal)
         add(5, .low)
         add(7, .veryLow)
-        // This moves the operations above to the scheduler's queue. No later call inspects the supervisor.
-        _ = supervisor.operations
         add(3, nil)
         add(0, .high)
         add(4, nil)

@@ -1,0 +1,49 @@
+// Which operations wait for which, for explanations and for the detection of cycles.
+extension SchedulerState {
+    /// Returns for each key the operation directly before this one, which holds the key or waits for it.
+    func keyPredecessors(of position: Position) -> [(key: ExclusionKey, position: Position)] {
+        guard let relations = relations[position] else { return [] }
+        let candidate = QueueEntry(entries[Int(position)].id, position)
+        return relations.keys.compactMap { key in
+            tickets.predecessor(of: candidate, for: key, of: relations.parent).map { (key, $0.position) }
+        }
+    }
+
+    /// Returns the operations that a barrier waits for, or the barrier that an operation waits for.
+    func barrierWaits(of position: Position) -> [Position] {
+        let entry = entries[Int(position)]
+        guard !entry.traits.contains(.isChild), canWithdraw(position) else { return [] }
+        guard entry.traits.contains(.isBarrier) else {
+            return barriers.barrier(before: entry.section).map { [$0.position] } ?? []
+        }
+        return entries.indices.map { Position($0) }.filter { other in
+            let other = entries[Int(other)]
+            return other.phase != .free && other.phase != .abandoned && !other.traits.contains(.isChild)
+                && other.section <= entry.section && other.id != entry.id
+        }
+    }
+
+    /// Returns what an operation waits for in this scheduler, as edges of a graph in which a cycle is a deadlock.
+    func waits(of position: Position) -> [Position] {
+        var waits: [Position] = []
+        appendPredecessors(of: position, to: &waits)
+        waits += (relations[position]?.children ?? []) + awaited(by: position)
+        return waits + barrierWaits(of: position)
+    }
+
+    /// Whether an operation is on the same side of every barrier as an operation that is added now.
+    func isOnSameSideOfBarriers(_ position: Position) -> Bool {
+        entries[Int(position)].section == barriers.last
+    }
+
+    /// Returns the unfinished dependencies of an operation in this scheduler.
+    func dependencies(of position: Position) -> [(position: Position, policy: Edges.Policy)] {
+        var dependencies: [(Position, Edges.Policy)] = []
+        var edge = entries[Int(position)].firstDependency
+        while edge != Edges.none {
+            dependencies.append((edges[edge].dependency, edges[edge].policy))
+            edge = edges[edge].nextDependency
+        }
+        return dependencies
+    }
+}
