@@ -46,7 +46,7 @@ struct DeltaPlan: Sendable {
     ///
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if the store has changed since it was digested; `cannotWrite`.
     func write(from store: TakenStore, _ context: OperationContext) async throws -> DeltaFile {
-        let url = try await context.temporaryURL(DocumentHierarchy.deltaName)
+        let url = try await context.temporaryDirectory().appending(path: DocumentHierarchy.deltaName)
         try await context.blocking {
             try LocalFile.create(url.path)
             let file = try PatchedFile(at: url, byteCount: 0)

@@ -1,4 +1,3 @@
-import Foundation
 import Keychain
 import Operations
 package import RemoteStorage
@@ -12,19 +11,6 @@ extension OperationContext {
     /// Runs `body`, which may block, on the executor for blocking work.
     func blocking<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await runBlocking(on: blockingExecutor, body)
-    }
-
-    /// Returns a path in the temporary directory that is this attempt's own.
-    ///
-    /// The temporary directory lasts for all attempts of a run. The files of the previous attempt are removed.
-    func temporaryURL(_ name: String) async throws -> URL {
-        let directory = try await temporaryDirectory()
-        return try await blocking { [attempt] in
-            let own = directory.appending(path: "attempt-\(attempt)")
-            try? FileManager.default.removeItem(at: directory.appending(path: "attempt-\(attempt - 1)"))
-            try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
-            return own.appending(path: name)
-        }
     }
 }
 

@@ -136,7 +136,7 @@ extension VerificationOperation {
             progress: progress,
             open: { [backend] in try await backend.read($0, range: $1) }
         )
-        let url = try await context.temporaryURL(document.document.rawValue)
+        let url = try await context.temporaryDirectory().appending(path: document.document.rawValue)
         var deltas = DeltaVerification(assembler, at: url)
         defer { deltas.removeFile() }
         damaged = []

@@ -46,7 +46,7 @@ extension WholeStoreDownloadOperation {
         guard try await context.blocking({ try store.exists }) else {
             return LocalState(root: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
         }
-        let copy = try await context.temporaryURL("local")
+        let copy = try await context.temporaryDirectory().appending(path: "local")
         do {
             let root = try await contentRoot(of: store, copyingTo: copy, context)
             let record = try await context.blocking { [state] in

@@ -117,7 +117,7 @@ public actor WholeStoreDownloadOperation: Operation {
             var root = try await fetchStore(from: source, to: arrival, of: store, progress, context)
             try await fetchAppliedSets(source, store, progress, context)
             if source.manifest == nil {
-                let copy = try await context.temporaryURL("arrival")
+                let copy = try await context.temporaryDirectory().appending(path: "arrival")
                 root = try await context.blocking { try StoreSnapshot.check(download: arrival, copyingTo: copy) }
             }
             // If this device dies after the replacement and before recording it, it recognizes its own work later.
@@ -227,7 +227,7 @@ public actor WholeStoreDownloadOperation: Operation {
         let progress = progress ?? TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
         let applied = state.appliedSets(for: store.path, in: key)
         for file in WholeStoreFile.appliedSets where source.files.contains(file) {
-            let arrival = try await context.temporaryURL(file.rawValue)
+            let arrival = try await context.temporaryDirectory().appending(path: file.rawValue)
             _ = try await fetch(file, from: source, to: arrival, progress, context)
             try await context.blocking { try applied.stage(file, from: arrival) }
         }

@@ -224,7 +224,7 @@ public actor WholeStoreUploadOperation: Operation {
         holding: Bool,
         _ context: OperationContext
     ) async throws -> Snapshots {
-        let directory = try await context.temporaryURL(holding ? "held" : "copied")
+        let directory = try await context.temporaryDirectory().appending(path: holding ? "held" : "copied")
         try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         let applied = state.appliedSets(for: store.path, in: key)
