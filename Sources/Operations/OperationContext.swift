@@ -62,10 +62,11 @@ public struct OperationContext: Sendable {
         record.report(OperationProgress(fractionCompleted: fractionCompleted))
     }
 
-    /// Returns a directory for this run alone, with mode 0700, created on first use.
+    /// Returns a directory for this attempt alone, with mode 0700, created on first use.
     ///
-    /// It is removed with all its content after the ending phase, however the operation ends. If the process dies first,
-    /// the next operation of any process that asks for a directory in the same location removes it.
+    /// It is removed with all its content before the next attempt, or after the ending phase, however the operation ends.
+    /// If the process dies first, the next operation of any process that asks for a directory in the same location
+    /// removes it.
     ///
     /// - Returns: The directory's location, in the supervisor's temporary directory, or else in the system's.
     /// - Throws: An ``OperationError`` of the code `temporaryDirectoryUnavailable` if it can't be created.

@@ -1,5 +1,6 @@
 #if S3
 import Foundation
+import RemoteStorage
 import RemoteStorageS3
 
 extension RemoteLocation {

@@ -1,5 +1,6 @@
 #if WebDAV
 import Foundation
+import RemoteStorage
 import RemoteStorageWebDAV
 import StoreSync
 

@@ -68,6 +68,27 @@ struct TemporaryDirectoryTests {
         }
     }
 
+    @Test("Each attempt of a retried operation has an empty directory of its own")
+    func attempts() async throws {
+        try await withPlace { place in
+            var options = OperationOptions()
+            options.retry = RetryPolicy(maximumAttempts: 3, initialDelay: .zero)
+            let handle = supervisor(in: place).add(
+                Probe { context in
+                    let directory = try await context.temporaryDirectory()
+                    let left = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+                    #expect(left.isEmpty, "attempt \(context.attempt)")
+                    try Data("plaintext".utf8).write(to: directory.appending(path: "store"))
+                    if context.attempt < 3 { throw ProbeError() }
+                },
+                options: options
+            )
+            try await handle.value
+            let left = try names(in: place)
+            #expect(left.isEmpty)
+        }
+    }
+
     @Test("An operation leaves nothing behind, however it ends", arguments: ["finish", "fail", "cancel"])
     func endings(ending: String) async throws {
         try await withPlace { place in

@@ -78,6 +78,8 @@ extension OperationRecord {
         }
         guard let policy, nextAttempt <= policy.maximumAttempts, policy.shouldRetry(error) else { return false }
         await endChildren(cancelling: true)
+        // The next attempt would meet the files of this one.
+        await removeTemporaryDirectory()
         let delay = policy.delay(after: nextAttempt - 1, random: core.environment.random())
         core.withBoard { $0.noteRetry(of: self, attempt: nextAttempt, in: delay, after: error) }
         let reason = "attempt \(nextAttempt) in \(delay), after: \(error)"

@@ -75,7 +75,7 @@ public enum OperationConformance {
                 let trial = OperationTrial(seed: seed, step: step, patience: patience, place: place, make)
                 let ending: OperationTrial<Work>.Ending
                 do {
-                    ending = try await runBlocking(on: SimulationThread.next) { [undisturbed] in
+                    ending = try await runBlocking(on: SimulationThread.next()) { [undisturbed] in
                         try trial.run(limits, undisturbed: undisturbed)
                     }
                 } catch var error as SimulationError {

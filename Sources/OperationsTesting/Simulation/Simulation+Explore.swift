@@ -68,7 +68,7 @@ extension Simulation {
         while !remaining.isEmpty {
             try Task.checkCancellation()
             // Simulations share their threads: a long exploration yields to others regularly.
-            let batch = try await runBlocking(on: SimulationThread.next) { [remaining] in
+            let batch = try await runBlocking(on: SimulationThread.next()) { [remaining] in
                 let end = ContinuousClock.now + .milliseconds(20)
                 var batch: [SimulationRun<Void>.Outcome] = []
                 for seed in remaining {

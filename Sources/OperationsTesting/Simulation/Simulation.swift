@@ -67,7 +67,7 @@ public struct Simulation: Sendable {
         beforeStep: @escaping @Sendable (_ step: Int) -> Void = { _ in },
         _ scenario: @escaping @Sendable (Simulation) async throws -> Output
     ) async throws -> Output {
-        try await runBlocking(on: SimulationThread.next) {
+        try await runBlocking(on: SimulationThread.next()) {
             try SimulationRun(seed: seed, limits: limits, scenario).run(beforeStep: beforeStep).result.get()
         }
     }

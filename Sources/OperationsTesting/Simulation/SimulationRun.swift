@@ -16,8 +16,8 @@ enum SimulationThread {
     }
     private static let uses = Atomic(0)
 
-    /// The thread for the next simulation: they take turns.
-    static var next: BlockingExecutor {
+    /// Returns the thread for the next simulation: they take turns.
+    static func next() -> BlockingExecutor {
         executors[uses.wrappingAdd(1, ordering: .relaxed).oldValue % executors.count]
     }
 }

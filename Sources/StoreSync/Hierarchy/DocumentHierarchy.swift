@@ -60,7 +60,7 @@ public struct DocumentHierarchy: Sendable, Hashable {
 
     /// The file whose name is an integrity key.
     ///
-    /// - Throws: ``RemoteError`` if the key isn't one path component.
+    /// - Throws: ``/RemoteStorage/RemoteError`` if the key isn't one path component.
     public func integrityKey(_ key: String) throws -> RemotePath { try integrityKeys.appending(key) }
 
     /// The note that a client was removed from the document.

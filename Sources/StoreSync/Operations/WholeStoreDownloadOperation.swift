@@ -225,10 +225,9 @@ public actor WholeStoreDownloadOperation: Operation {
         _ context: OperationContext
     ) async throws {
         let progress = progress ?? TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
-        let temporary = try await context.temporaryDirectory()
         let applied = state.appliedSets(for: store.path, in: key)
         for file in WholeStoreFile.appliedSets where source.files.contains(file) {
-            let arrival = temporary.appending(path: file.rawValue)
+            let arrival = try await context.temporaryDirectory().appending(path: file.rawValue)
             _ = try await fetch(file, from: source, to: arrival, progress, context)
             try await context.blocking { try applied.stage(file, from: arrival) }
         }

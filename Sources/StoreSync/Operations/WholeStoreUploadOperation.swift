@@ -224,7 +224,6 @@ public actor WholeStoreUploadOperation: Operation {
         holding: Bool,
         _ context: OperationContext
     ) async throws -> Snapshots {
-        // Each attempt has its own directory.
         let directory = try await context.temporaryDirectory().appending(path: holding ? "held" : "copied")
         try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))

@@ -28,7 +28,7 @@ import ThreadSupport
 /// If there is data, a passcode with the action `new` **deletes it all** and creates the application again, with
 /// another epoch and other keys. This deregisters every other device: its next operation fails with
 /// ``StoreSyncError/Code/deregistered``, its setup goes back to `syncRequired` and `existing`, and it needs the new
-/// passcode. A device that has the former keys leaves a proof of that (``SyncCryptography/SuccessorProof``). The proof
+/// passcode. A device that has the former keys leaves a proof of that (``/SyncCryptography/SuccessorProof``). The proof
 /// lets other devices distinguish a replacement by such a device from an attack by the storage:
 /// ``StoreSyncError/isSuccessorProven``. A device that is already set up may replace the application too. Data that was
 /// only on the remote is lost. A local store is pushed to the new application by the device that created the

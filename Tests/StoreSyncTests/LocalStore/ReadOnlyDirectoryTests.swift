@@ -34,8 +34,11 @@ struct ReadOnlyDirectoryTests {
             #expect(mount("none", path, "tmpfs", 0, nil) == 0)
             defer { umount2(path, Int32(MNT_DETACH)) }
             try prepare()
-            let flags = UInt(MS_REMOUNT) | UInt(MS_RDONLY)
-            #expect(mount("none", path, "tmpfs", flags, nil) == 0)
+            // A bind mount: the file system itself can't become read-only while a process that another test is starting
+            // still has a copy of a descriptor.
+            #expect(mount(path, path, nil, UInt(MS_BIND), nil) == 0)
+            defer { umount2(path, Int32(MNT_DETACH)) }
+            #expect(mount(nil, path, nil, UInt(MS_REMOUNT) | UInt(MS_BIND) | UInt(MS_RDONLY), nil) == 0)
             return try body()
         }
         #endif

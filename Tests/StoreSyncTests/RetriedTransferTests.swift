@@ -1,0 +1,95 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Transfers that are retried", .timeLimit(.minutes(60)))
+struct RetriedTransferTests {
+    /// Fails one request to the storage, once.
+    private final class FailingRequest: Sendable {
+        private static let kinds = [
+            "status of", "list of", "read of", "write of", "directory", "copy to", "move to", "removal of",
+        ]
+        private let remaining = Locked<Int?>(nil)
+
+        /// Fails the request that comes after `count` others.
+        func arm(after count: Int) { remaining.withLock { $0 = count } }
+
+        /// Lets all requests pass, and returns whether one has failed.
+        func disarm() -> Bool {
+            remaining.withLock { remaining in
+                defer { remaining = nil }
+                return remaining == nil
+            }
+        }
+
+        func check(_ step: String) throws {
+            guard Self.kinds.contains(where: { step.hasPrefix("before \($0)") }) else { return }
+            let fails = remaining.withLock { remaining in
+                guard let count = remaining else { return false }
+                remaining = count == 0 ? nil : count - 1
+                return count == 0
+            }
+            if fails { throw RemoteError(.unavailable, "The request was lost.") }
+        }
+    }
+
+    private static let options: OperationOptions = {
+        var options = OperationOptions()
+        options.retry = RetryPolicy(maximumAttempts: 2, initialDelay: .zero) { _ in true }
+        return options
+    }()
+
+    @Test(
+        "D10: a push and a pull of which any one request fails succeed in the next attempt of the same run",
+        arguments: [nil, "secret"]
+    )
+    func everyRequest(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        var generator = SplitMix64(seed: 1)
+        let (pushing, pulling) = (FailingRequest(), FailingRequest())
+        let a = try fixture.device("a", hook: pushing.check)
+        let b = try fixture.device("b", hook: pulling.check)
+        try RowStore.insert(40, into: a.store, &generator)
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        var (number, hasFailed, deltas) = (0, true, 0)
+        while hasFailed {
+            try RowStore.update(1, in: a.store, &generator)
+            let document = try await a.registerDocument().value
+            pushing.arm(after: number)
+            let upload = try await a.supervisor.add(
+                WholeStoreUploadOperation(
+                    WholeStoreUploadRequest(url: a.store),
+                    document: document,
+                    backend: a.backend,
+                    state: a.state
+                ),
+                options: Self.options
+            ).value
+            hasFailed = pushing.disarm()
+            deltas += upload.storedBytes < upload.bytes / 4 ? 1 : 0
+            let registered = try await b.registerDocument(mayCreate: false).value
+            pulling.arm(after: number)
+            _ = try await b.supervisor.add(
+                WholeStoreDownloadOperation(
+                    WholeStoreDownloadRequest(url: b.store),
+                    document: registered,
+                    backend: b.backend,
+                    state: b.state
+                ),
+                options: Self.options
+            ).value
+            hasFailed = pulling.disarm() || hasFailed
+            #expect(try RowStore.rows(in: b.store) == RowStore.rows(in: a.store), "request \(number)")
+            number += 1
+        }
+        #expect(number > 10)
+        #expect(deltas > 0 || password == nil)
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+}
