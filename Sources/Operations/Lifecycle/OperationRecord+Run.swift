@@ -79,7 +79,7 @@ extension OperationRecord {
         guard let policy, nextAttempt <= policy.maximumAttempts, policy.shouldRetry(error) else { return false }
         await endChildren(cancelling: true)
         // The next attempt would meet the files of this one.
-        await removeTemporaryDirectory()
+        if let directory = core.withBoard({ _ in extras?.temporaryDirectory.take() }) { await remove(directory) }
         let delay = policy.delay(after: nextAttempt - 1, random: core.environment.random())
         core.withBoard { $0.noteRetry(of: self, attempt: nextAttempt, in: delay, after: error) }
         let reason = "attempt \(nextAttempt) in \(delay), after: \(error)"
@@ -240,10 +240,12 @@ extension OperationRecord {
 
     /// Ends the operation, once its temporary directory is removed with everything in it.
     func end() async {
-        while let directory = core.withBoard({ $0.end(self) }) {
-            await shielded(if: isCancellationRequested) { [environment = core.environment] in
-                try? await runBlocking(on: environment.blockingExecutor) { directory.remove() }
-            }
+        while let directory = core.withBoard({ $0.end(self) }) { await remove(directory) }
+    }
+
+    private func remove(_ directory: TemporaryDirectory) async {
+        await shielded(if: isCancellationRequested) { [environment = core.environment] in
+            try? await runBlocking(on: environment.blockingExecutor) { directory.remove() }
         }
     }
 }
