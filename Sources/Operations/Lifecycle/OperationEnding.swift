@@ -7,11 +7,11 @@ struct OperationEnding: ~Copyable, Sendable {
         self.record = Unmanaged.passRetained(record)
     }
 
-    /// Ends the operation, of which nothing runs any more and whose result is stored.
+    /// Ends the operation, of which nothing runs any more and whose result is stored, once its temporary directory is removed.
     consuming func end() async {
         let record = record.takeRetainedValue()
         discard self
-        await record.end()
+        while let directory = record.core.withBoard({ $0.end(record) }) { await record.remove(directory) }
     }
 
     deinit {

@@ -23,6 +23,8 @@ final class OperationEnvironment: Sendable {
     let metrics: SupervisorMetrics?
     /// The tracer; `nil` if it's the no-op tracer.
     let tracer: (any Tracer)?
+    /// Whether every run has a span or a watchdog.
+    let isObserving: Bool
     let executor: (any TaskExecutor)?
     let blockingExecutor: (any TaskExecutor)?
     let temporaryDirectory: URL?
@@ -39,6 +41,7 @@ final class OperationEnvironment: Sendable {
         metrics = SupervisorMetrics(supervisor: configuration.name)
         let tracer = InstrumentationSystem.tracer
         self.tracer = tracer is NoOpTracer ? nil : tracer
+        isObserving = self.tracer != nil || configuration.stallTimeout != nil
         executor = configuration.executor
         blockingExecutor = configuration.blockingExecutor
         temporaryDirectory = configuration.temporaryDirectory

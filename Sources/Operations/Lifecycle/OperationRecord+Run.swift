@@ -1,4 +1,5 @@
 import ThreadSupport
+import Tracing
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -124,12 +125,7 @@ extension OperationRecord {
     /// Runs `body` in a task that isn't cancelled when the operation is, for ending phases and cleanup.
     ///
     /// The task inherits the task-local values of the current one, including the operation and its span.
-    ///
-    /// - Parameters:
-    ///   - isCancelled: Whether the operation's cancellation was requested, which may reach the task later.
-    ///   - body: The phase.
-    func shielded(if isCancelled: Bool, _ body: @escaping @Sendable () async -> Void) async {
-        guard Task.isCancelled || isCancelled else { return await body() }
+    func shielded(_ body: @escaping @Sendable () async -> Void) async {
         await Task(executorPreference: core.environment.executor) { await body() }.value
     }
 
@@ -154,17 +150,33 @@ extension OperationRecord {
         var isCancelled: Bool
     }
 
-    /// Waits for the children and the progress pump after `main`, then stores the outcome, which is visible from then on.
-    func leaveMain(_ failure: (any Error)?) async -> Departure {
+    /// Ends the run after an attempt, unless another attempt follows, and stores the outcome, which is visible from then on.
+    ///
+    /// Before that the children and the progress pump end.
+    ///
+    /// - Returns: How the operation left `main`; `nil` if another attempt follows.
+    func conclude(_ attempt: Int, after error: (any Error)?) async -> Departure? {
+        var failure = error
+        if failure != nil {
+            span?.record(failure, ofAttempt: attempt)
+            if await retries(after: &failure, nextAttempt: attempt + 1) { return nil }
+        }
         while true {
             switch leave(failure) {
-            case .nothing(let departure): return departure
+            case .nothing(let departure):
+                span?.record(departure.outcome, after: failure)
+                return departure
             case .children: await endChildren(cancelling: failure != nil)
             case .pump(let pump):
                 await pump.value
                 core.withBoard { _ in extras?.pump = nil }
             }
         }
+    }
+
+    /// The span of the run, if there is a tracer.
+    private var span: (any Span)? {
+        core.environment.isObserving ? core.withBoard { _ in extras?.span } : nil
     }
 
     /// Stores the outcome, or returns what has to end first.
@@ -238,13 +250,9 @@ extension OperationRecord {
         return kept.url
     }
 
-    /// Ends the operation, once its temporary directory is removed with everything in it.
-    func end() async {
-        while let directory = core.withBoard({ $0.end(self) }) { await remove(directory) }
-    }
-
-    private func remove(_ directory: TemporaryDirectory) async {
-        await shielded(if: isCancellationRequested) { [environment = core.environment] in
+    /// Removes the directory with everything in it, even if the operation is cancelled.
+    func remove(_ directory: TemporaryDirectory) async {
+        await shielded { [environment = core.environment] in
             try? await runBlocking(on: environment.blockingExecutor) { directory.remove() }
         }
     }

@@ -1,5 +1,6 @@
 import ServiceContextModule
 import ThreadSupport
+import Tracing
 
 /// The record of one operation, independent of its output type.
 ///
@@ -123,6 +124,7 @@ class OperationRecord: @unchecked Sendable {
         var cancellationCause: OperationError?
         var timers: [Task<Void, Never>] = []
         var startedAt: Duration?
+        var span: (any Span)?
 
         /// The operation that this one joined.
         var target: OperationRecord?

@@ -1,3 +1,4 @@
+import ServiceContextModule
 import ThreadSupport
 import Tracing
 
@@ -43,57 +44,61 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     override func execute() async {
         let ending = OperationEnding(self)
         let operation = await CurrentOperation.$record.withValue(self) {
-            guard hasOptions || core.environment.stallTimeout != nil else { return await traced() }
-            let (serviceContext, stallTimeout) = core.withBoard { _ in
-                (extras?.serviceContext, extras?.options.stallTimeout)
-            }
-            startWatchdog(stallTimeout)
-            guard let serviceContext else { return await traced() }
-            return await ServiceContext.withValue(serviceContext) { await traced() }
+            isObserved ? await performObserved() : await perform()
         }
         if let operation { LiveOperations.remove(operation) }
         await ending.end()
+        // Its `deinit` is code of its author, which must not run under the lock.
+        extendLifetime(operation)
     }
 
-    /// Performs the run, in a span if there is a tracer.
-    private func traced() async -> Work? {
-        guard let tracer = core.environment.tracer else { return await perform(in: nil) }
-        return await tracer.withAnySpan(core.withBoard { _ in name }) { span in
-            span.attributes["operation.id"] = "\(id)"
-            return await perform(in: span)
+    /// Whether the run has a service context, a watchdog or a span, or belongs to a simulation.
+    private var isObserved: Bool {
+        hasOptions || core.environment.isObserving || WaitRegistry.current != nil
+    }
+
+    private func performObserved() async -> Work? {
+        let (serviceContext, stallTimeout, name) = core.withBoard { _ in
+            (extras?.serviceContext, extras?.options.stallTimeout, self.name)
+        }
+        startWatchdog(stallTimeout)
+        return await WaitRegistry.working(as: "operation \(id) (\(name))") {
+            guard let serviceContext else { return await performInSpan(name) }
+            return await ServiceContext.withValue(serviceContext) { await performInSpan(name) }
         }
     }
 
-    /// Performs the start phase, all attempts of `main`, the last progress phase and the ending phase.
+    private func performInSpan(_ name: String) async -> Work? {
+        guard let tracer = core.environment.tracer else { return await perform() }
+        return await tracer.withAnySpan(name) { span in
+            span.attributes["operation.id"] = "\(id)"
+            core.withBoard { _ in madeExtras.span = span }
+            return await perform()
+        }
+    }
+
+    /// Performs all attempts, and the phases of the run with them.
     ///
-    /// Returns the operation that ran last. It is held until the end, so that its `deinit` never runs under the lock.
-    private func perform(in span: (any Span)?) async -> Work? {
+    /// Returns the operation of the last attempt.
+    private func perform() async -> Work? {
         // Between the grant and the end only this task changes the operation, so it's read without the lock.
         var operation = operation
-        var failure: (any Error)?
         var attempt = 1
         var hasStarted = false
-        repeat {
+        while true {
             do {
                 let current = try self.operation(replacing: operation)
                 operation = current
-                let context = OperationContext(record: self, attempt: attempt)
-                let isFirst = !hasStarted
+                guard await current.perform(attempt, isFirst: !hasStarted, of: self) else { return current }
                 hasStarted = true
-                failure = await WaitRegistry.working(as: partyName) {
-                    await current.attempt(context, self, isFirst: isFirst)
-                }
             } catch {
-                failure = error
+                if let departure = await conclude(attempt, after: error) {
+                    if hasStarted { await operation?.end(departure, of: self) }
+                    return operation
+                }
             }
-            span?.record(failure, ofAttempt: attempt)
             attempt += 1
-        } while await retries(after: &failure, nextAttempt: attempt)
-        let departure = await leaveMain(failure)
-        span?.record(departure.outcome, after: failure)
-        guard let operation, hasStarted else { return operation }
-        await shielded(if: departure.isCancelled) { await operation.endingPhase(departure.outcome, self) }
-        return operation
+        }
     }
 
     /// Returns the operation for an attempt; a factory creates a new one for each attempt.
@@ -109,62 +114,37 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         if let former { LiveOperations.remove(former) }
         return made
     }
-
-    /// The operation's name in reports of deadlocks.
-    private var partyName: String { "operation \(id) (\(core.withBoard { _ in name }))" }
-}
-
-extension Span {
-    /// Records the error of one call of `main`.
-    ///
-    /// A cancellation isn't recorded as an error.
-    fileprivate func record(_ failure: (any Error)?, ofAttempt attempt: Int) {
-        guard let failure, !(failure is CancellationError) else { return }
-        recordError(failure, attributes: ["operation.attempt": .int64(Int64(attempt))])
-    }
-
-    /// Records the operation's outcome.
-    fileprivate func record(_ departure: OperationRecord.Departure.Outcome, after failure: (any Error)?) {
-        switch departure {
-        case .completed:
-            attributes["operation.outcome"] = "\(OperationLifecycle.Outcome.finished)"
-        case .abandoned:
-            attributes["operation.outcome"] = "abandoned"
-            setStatus(SpanStatus(code: .error, message: "abandoned"))
-        case .failed(let error):
-            attributes["operation.outcome"] = "\(OperationLifecycle.Outcome(error))"
-            guard !(error is CancellationError) else { return }
-            // A deadline or a stall turns its cancellation into a failure. No attempt threw that error, so it's recorded here.
-            if failure is CancellationError { recordError(error) }
-            setStatus(SpanStatus(code: .error, message: "\(error)"))
-        }
-    }
 }
 
 extension Operation {
-    /// Calls `main` once, and the start phase before the first call.
+    /// Performs one attempt: the start phase before the first, `main`, and the ending phase after the last.
     ///
-    /// - Returns: The error that `main` threw, if it did.
-    fileprivate func attempt(
-        _ context: OperationContext,
-        _ record: TypedOperationRecord<Output>,
-        isFirst: Bool
-    ) async -> (any Error)? {
+    /// Isolated to the operation, so the phases follow one another without leaving the actor.
+    ///
+    /// - Returns: Whether another attempt follows.
+    fileprivate func perform(_ attempt: Int, isFirst: Bool, of record: WorkRecord<Self>) async -> Bool {
+        let context = OperationContext(record: record, attempt: attempt)
         if isFirst { await operationDidStart(context) }
+        var failure: (any Error)?
         do {
             try Task.checkCancellation()
             record.keep(try await main(context))
-            return nil
         } catch {
-            return error
+            failure = error
         }
+        guard let departure = await record.conclude(attempt, after: failure) else { return true }
+        await end(departure, of: record)
+        return false
     }
 
-    fileprivate func endingPhase(
-        _ departure: OperationRecord.Departure.Outcome,
-        _ record: TypedOperationRecord<Output>
-    ) async {
-        switch departure {
+    /// Calls the ending phase, which isn't cancelled even if the operation was.
+    fileprivate func end(_ departure: OperationRecord.Departure, of record: WorkRecord<Self>) async {
+        guard Task.isCancelled || departure.isCancelled else { return await end(departure.outcome, record) }
+        await record.shielded { await self.end(departure.outcome, record) }
+    }
+
+    private func end(_ outcome: OperationRecord.Departure.Outcome, _ record: WorkRecord<Self>) async {
+        switch outcome {
         case .completed: if let output = record.keptOutput { await operationDidComplete(output) }
         case .failed(is CancellationError): await operationWasCancelled()
         case .failed(let error): await operationDidFail(error)
