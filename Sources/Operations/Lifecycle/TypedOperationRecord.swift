@@ -5,7 +5,7 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
     ///
     /// It is boxed because the runtime looks up a generic optional's layout whenever the optional is created, set and
     /// destroyed, and most operations have no output.
-    private final var output: OutputBox<Output>?
+    private(set) final var output: OutputBox<Output>?
 
     /// Stores the output.
     final func keep(_ output: Output) {
@@ -16,14 +16,11 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
         }
     }
 
-    /// The value that `main` returned, if it did.
-    final var keptOutput: Output? { output?.value }
-
     /// The operation's result, which may be read only once it has ended.
     final var finalResult: Result<Output, any Error> {
         let result: Result<Output, any Error>? = core.withBoard { _ in
             switch lifecycle.finalOutcome {
-            case .finished: keptOutput.map { .success($0) }
+            case .finished: output.map { .success($0.value) }
             case .failed, .cancelled: .failure(failure ?? CancellationError())
             case nil: nil
             }
@@ -46,7 +43,7 @@ class TypedOperationRecord<Output: Sendable>: OperationRecord, @unchecked Sendab
 }
 
 /// The output of an operation.
-private final class OutputBox<Output: Sendable>: Sendable {
+final class OutputBox<Output: Sendable>: Sendable {
     let value: Output
     init(_ value: Output) { self.value = value }
 }

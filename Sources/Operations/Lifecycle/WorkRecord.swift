@@ -145,7 +145,7 @@ extension Operation {
 
     private func end(_ outcome: OperationRecord.Departure.Outcome, _ record: WorkRecord<Self>) async {
         switch outcome {
-        case .completed: if let output = record.keptOutput { await operationDidComplete(output) }
+        case .completed: if let output = record.output { await operationDidComplete(output.value) }
         case .failed(is CancellationError): await operationWasCancelled()
         case .failed(let error): await operationDidFail(error)
         case .abandoned: break
