@@ -34,48 +34,48 @@ struct Demo: AsyncParsableCommand {
             let report = Report(output)
             let folder = FileManager.default.temporaryDirectory
                 .appending(path: "storesync-demo-\(UUID().uuidString)", directoryHint: .isDirectory)
-            let world = try DemoWorld(folder)
+            let setup = try DemoSetup(folder)
             defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
-            let (upload, equal) = try await show(world, interruption, report)
+            let (upload, equal) = try await show(setup, interruption, report)
             report.result(
                 Result(
                     generation: upload.generation,
                     bytes: upload.bytes,
-                    rows: DemoWorld.rows,
+                    rows: DemoSetup.rows,
                     encrypted: upload.isEncrypted,
                     equal: equal,
                     seconds: (ContinuousClock.now - start) / .seconds(1),
                     kept: keep ? folder.path : nil
                 ),
-                lines: ["Both devices hold the same \(DemoWorld.rows) notes. That was the whole job."]
+                lines: ["Both devices hold the same \(DemoSetup.rows) notes. That was the whole job."]
                     + (keep ? ["Everything is still in \(folder.path)."] : [])
             )
         }
     }
 
     private func show(
-        _ world: DemoWorld,
+        _ setup: DemoSetup,
         _ interruption: Interruption,
         _ report: Report
     ) async throws -> (upload: WholeStoreUpload, equal: Bool) {
         report.step("1. A shared folder, and two devices: a laptop and a desktop.")
-        let laptop = try await world.device("laptop", interruption.supervisor)
-        let desktop = try await world.device("desktop", interruption.supervisor)
+        let laptop = try await setup.device("laptop", interruption.supervisor)
+        let desktop = try await setup.device("desktop", interruption.supervisor)
         report.step(
-            "2. The laptop has a store: an SQLite database with \(DemoWorld.rows) notes, open while it is synchronized."
+            "2. The laptop has a store: an SQLite database with \(DemoSetup.rows) notes, open while it is synchronized."
         )
-        let open = try world.makeStore()
+        let open = try setup.makeStore()
         defer { try? open.close() }
-        let upload = try await interruption.value(of: laptop.document.upload(storeAt: world.laptopStore))
+        let upload = try await interruption.value(of: laptop.document.upload(storeAt: setup.laptopStore))
         report.step(
             "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, sealed by a password; \(ByteCount(upload.bytes)) are stored as \(ByteCount(upload.storedBytes))."
         )
-        let request = WholeStoreDownloadRequest(url: world.desktopStore)
+        let request = WholeStoreDownloadRequest(url: setup.desktopStore)
         let download = try await interruption.value(of: desktop.document.download(request))
         report.step(
             "4. The desktop gave the password and pulled it: generation \(download.generation), opened and verified, \(ByteCount(download.bytes))."
         )
-        let equal = try world.storesAreEqual()
+        let equal = try setup.storesAreEqual()
         guard equal else {
             throw StoreSyncError(.corrupt, "The two stores differ. That must not happen: please report it.")
         }
@@ -86,7 +86,7 @@ struct Demo: AsyncParsableCommand {
 }
 
 /// The folder in which the demo takes place.
-private struct DemoWorld: Sendable {
+private struct DemoSetup: Sendable {
     static let rows = 20_000
 
     let folder: URL

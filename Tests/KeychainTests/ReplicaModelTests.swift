@@ -6,10 +6,10 @@ struct ReplicaModelTests {
     func convergence() throws {
         var collected = 0
         for seed in seeds(300) {
-            var world = ReplicaWorld(seed: seed)
-            for _ in 0..<100 { try world.step() }
-            try world.settle()
-            collected += world.collected
+            var fixture = ReplicaFixture(seed: seed)
+            for _ in 0..<100 { try fixture.step() }
+            try fixture.settle()
+            collected += fixture.collected
         }
         #expect(collected > 1_000, "only \(collected) tombstones were removed")
     }

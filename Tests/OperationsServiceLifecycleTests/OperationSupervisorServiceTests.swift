@@ -14,7 +14,7 @@ private actor Obedient: OperationActor {
 }
 
 /// An operation that ignores cancellation until `letGo()` is called.
-private actor Deaf: OperationActor {
+private actor Uncooperative: OperationActor {
     private let released: AsyncStream<Void>
     private let release: AsyncStream<Void>.Continuation
     init() { (released, release) = AsyncStream.makeStream(of: Void.self) }
@@ -84,8 +84,8 @@ struct OperationSupervisorServiceTests {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
                 let (supervisor, options) = supervisor(in: simulation)
-                let deaf = Deaf()
-                let (first, second) = (supervisor.add(deaf, options: options), supervisor.add(Obedient()))
+                let uncooperative = Uncooperative()
+                let (first, second) = (supervisor.add(uncooperative, options: options), supervisor.add(Obedient()))
                 try await testGracefulShutdown { trigger in
                     async let run: Void = OperationSupervisorService(supervisor, grace: .seconds(5)).run()
                     try await simulation.clock.sleep(for: .seconds(1))
@@ -95,7 +95,7 @@ struct OperationSupervisorServiceTests {
                 #expect(elapsed(in: simulation) == .seconds(6))
                 #expect((first.error as? OperationError)?.code == .abandoned)
                 #expect(second.state == .cancelled)
-                deaf.letGo()
+                uncooperative.letGo()
             }
         }
     }
@@ -105,8 +105,8 @@ struct OperationSupervisorServiceTests {
         for seed in 0..<50 as Range<UInt64> {
             try await Simulation.run(seed: seed) { simulation in
                 let (supervisor, options) = supervisor(in: simulation)
-                let deaf = Deaf()
-                let (first, second) = (supervisor.add(deaf, options: options), supervisor.add(Obedient()))
+                let uncooperative = Uncooperative()
+                let (first, second) = (supervisor.add(uncooperative, options: options), supervisor.add(Obedient()))
                 await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { try await OperationSupervisorService(supervisor, grace: .seconds(5)).run() }
                     try? await simulation.clock.sleep(for: .seconds(1))
@@ -117,7 +117,7 @@ struct OperationSupervisorServiceTests {
                 #expect(elapsed(in: simulation) == .seconds(6))
                 #expect((first.error as? OperationError)?.code == .abandoned)
                 #expect(second.state == .cancelled)
-                deaf.letGo()
+                uncooperative.letGo()
             }
         }
     }

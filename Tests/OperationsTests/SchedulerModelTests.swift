@@ -35,6 +35,6 @@ struct SchedulerModelTests {
 
     @Test("nothing starves in long programs: an eligible operation gets a slot after a bounded number of grants")
     func starvation() {
-        _ = explore(seeds(200), SchedulerProgram.Shape(steps: 400...600, most: 25))
+        _ = explore(seeds(200), SchedulerProgram.Shape(steps: 400...600, maximum: 25))
     }
 }

@@ -269,14 +269,14 @@ struct SchedulerStateTests {
     @Test("an abandoned operation releases its slot, and keeps its keys until it ends")
     func abandoning() {
         var state = scheduler(width: 1)
-        let deaf = add(to: &state, keys: ["a"])
+        let uncooperative = add(to: &state, keys: ["a"])
         let next = add(to: &state, keys: ["a"])
         _ = state.grant()
-        _ = state.abandon(deaf)
+        _ = state.abandon(uncooperative)
         #expect(state.runningCount == 0)
         #expect(state.count == 1)
         #expect(state.grant() == nil)
-        state.release(deaf)
+        state.release(uncooperative)
         #expect(state.grant() == fresh(next))
     }
 }

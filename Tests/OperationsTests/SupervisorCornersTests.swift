@@ -7,7 +7,9 @@ import ThreadSupport
 @Suite("Corner cases of the supervisor", .timeLimit(.minutes(60)))
 struct SupervisorCornersTests {
     /// Runs `body` to its end even if the current task is cancelled.
-    private static func deafly(_ simulation: Simulation, _ body: @escaping @Sendable () async -> Void) async {
+    private static func ignoringCancellation(_ simulation: Simulation, _ body: @escaping @Sendable () async -> Void)
+        async
+    {
         await Task.detached(executorPreference: simulation.executor, operation: body).value
     }
 
@@ -37,12 +39,12 @@ struct SupervisorCornersTests {
         try await Simulation.run(seed: 1) { simulation in
             let supervisor = OperationSupervisor(.init(simulation))
             let (started, gate) = (Gate(), Gate())
-            let deaf = Probe { _ in
+            let uncooperative = Probe { _ in
                 started.open()
-                await Self.deafly(simulation) { try? await gate.wait() }
+                await Self.ignoringCancellation(simulation) { try? await gate.wait() }
             }
-            traces.follow(deaf)
-            let mother = Probe { context in _ = try context.addChild(deaf) }
+            traces.follow(uncooperative)
+            let mother = Probe { context in _ = try context.addChild(uncooperative) }
             traces.follow(mother)
             supervisor.add(mother)
             try await started.wait()
@@ -72,7 +74,7 @@ struct SupervisorCornersTests {
                 Probe {
                     _ in
                     slow.open()
-                    await Self.deafly(simulation) { try? await clock.sleep(for: .seconds(1)) }
+                    await Self.ignoringCancellation(simulation) { try? await clock.sleep(for: .seconds(1)) }
                 }
             )
             try await fails.wait()

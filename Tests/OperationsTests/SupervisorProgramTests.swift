@@ -9,13 +9,13 @@ struct SupervisorProgramTests {
     /// The result of a program.
     struct Outcome: Sendable {
         var complaints: [String]
-        var counts: SupervisorWorld.Counts
+        var counts: SupervisorFixture.Counts
         var states: [OperationState]
     }
 
     @Test("D1, D2, D5: however operations interact, each ends once, keys exclude, nothing is stuck or left over")
     func programs() async throws {
-        var counts = SupervisorWorld.Counts()
+        var counts = SupervisorFixture.Counts()
         var states: [OperationState: Int] = [:]
         for seed in seeds(5000) {
             let traces = Traces()
@@ -61,13 +61,13 @@ struct SupervisorProgramTests {
             beforeStep: { step in if cancelSteps.contains(step) { cancel.withLock { $0 }?() } },
             { simulation in
                 var program = SupervisorProgram(simulation, traces)
-                let world = program.world
+                let fixture = program.fixture
                 let chance = Locked(SplitMix64(seed: seed ^ 0xCA9CE1))
                 cancel.withLock {
                     $0 = {
-                        let entry = chance.withLock { world.anyEntries(1, using: &$0).first }
+                        let entry = chance.withLock { fixture.anyEntries(1, using: &$0).first }
                         guard let entry else { return }
-                        world.willCancel(entry.addition.number)
+                        fixture.willCancel(entry.addition.number)
                         entry.handle.cancel()
                     }
                 }
@@ -77,21 +77,21 @@ struct SupervisorProgramTests {
                     abandoned = try await program.run()
                 } catch {
                     // A stuck simulation cancels its scenario.
-                    explanations.withLock { $0 = world.explanations }
+                    explanations.withLock { $0 = fixture.explanations }
                     throw error
                 }
-                let complaints = world.finalComplaints(abandoned: abandoned)
+                let complaints = fixture.finalComplaints(abandoned: abandoned)
                 return Outcome(
                     complaints: complaints,
-                    counts: world.counts,
-                    states: world.entries.map(\.handle.state)
+                    counts: fixture.counts,
+                    states: fixture.entries.map(\.handle.state)
                 )
             }
         )
     }
 }
 
-extension SupervisorWorld {
+extension SupervisorFixture {
     /// The operations that haven't ended, with explanations.
     fileprivate var explanations: [String] {
         let left = entries.filter { !$0.handle.isFinished }
@@ -102,102 +102,102 @@ extension SupervisorWorld {
 
 /// The calls from outside the operations in a program.
 struct SupervisorProgram {
-    let world: SupervisorWorld
+    let fixture: SupervisorFixture
     private var generator: SplitMix64
 
     init(_ simulation: Simulation, _ traces: Traces) {
         generator = SplitMix64(seed: simulation.seed)
-        world = SupervisorWorld(simulation, traces, using: &generator)
+        fixture = SupervisorFixture(simulation, traces, using: &generator)
     }
 
     /// Runs the program and returns the operations that were abandoned.
     mutating func run() async throws -> Set<OperationID> {
         let listeners = Locked<[Task<Void, Never>]>([])
         for _ in 0..<Int.random(in: 5...25, using: &generator) { try await step(listeners) }
-        for supervisor in world.supervisors {
+        for supervisor in fixture.supervisors {
             supervisor.isSuspended = false
             supervisor.width = max(1, supervisor.width)
         }
         let abandoned = await shutDownSomething()
         // Operations of different supervisors may wait for each other, so all are drained.
-        for supervisor in world.supervisors { try await supervisor.drain() }
+        for supervisor in fixture.supervisors { try await supervisor.drain() }
         for listener in listeners.withLock({ $0 }) { await listener.value }
-        for supervisor in world.supervisors { try await supervisor.drain() }
+        for supervisor in fixture.supervisors { try await supervisor.drain() }
         // Gives abandoned operations the time to end.
-        if !abandoned.isEmpty { try await world.simulation.clock.sleep(for: .seconds(10_000)) }
+        if !abandoned.isEmpty { try await fixture.simulation.clock.sleep(for: .seconds(10_000)) }
         return abandoned
     }
 
     private mutating func step(_ listeners: Locked<[Task<Void, Never>]>) async throws {
-        let number = Int.random(in: world.supervisors.indices, using: &generator)
-        let supervisor = world.supervisors[number]
+        let number = Int.random(in: fixture.supervisors.indices, using: &generator)
+        let supervisor = fixture.supervisors[number]
         switch Int.random(in: 0..<30, using: &generator) {
         case 0..<13: add(to: number, listeners)
         case 13: addWhenRoom(to: number, listeners)
         case 14..<19: for _ in 0..<Int.random(in: 1...20, using: &generator) { await Task.yield() }
         case 19..<22:
-            try await world.simulation.clock.sleep(for: .milliseconds(Int.random(in: 1...100, using: &generator)))
-        case 22, 23: supervisor.width = Int.random(in: 0...world.maximumWidth, using: &generator)
+            try await fixture.simulation.clock.sleep(for: .milliseconds(Int.random(in: 1...100, using: &generator)))
+        case 22, 23: supervisor.width = Int.random(in: 0...fixture.maximumWidth, using: &generator)
         case 24, 25: supervisor.isSuspended.toggle()
         case 26, 27: cancelOne()
         case 28 where generator.oneIn(4):
-            world.willCancelAll(of: number)
+            fixture.willCancelAll(of: number)
             supervisor.cancelAll()
-        default: if let handle = world.anyHandle(using: &generator) { _ = handle.explain().description }
+        default: if let handle = fixture.anyHandle(using: &generator) { _ = handle.explain().description }
         }
     }
 
     private mutating func cancelOne() {
-        guard let entry = world.anyEntries(1, using: &generator).first else { return }
-        world.willCancel(entry.addition.number)
+        guard let entry = fixture.anyEntries(1, using: &generator).first else { return }
+        fixture.willCancel(entry.addition.number)
         entry.handle.cancel()
         if generator.oneIn(2) { entry.handle.cancel() }
     }
 
     private mutating func add(to number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
-        if generator.oneIn(10), let former = world.anyEntries(1, using: &generator).first {
+        if generator.oneIn(10), let former = fixture.anyEntries(1, using: &generator).first {
             return addNext(after: former)
         }
-        let addition = world.makeAddition(to: number, parent: nil, using: &generator)
-        let supervisor = world.supervisors[number]
+        let addition = fixture.makeAddition(to: number, parent: nil, using: &generator)
+        let supervisor = fixture.supervisors[number]
         let handle: OperationHandle<Int>
         if addition.isBarrier {
-            let operation = ScriptedOperation(addition.number, world)
+            let operation = ScriptedOperation(addition.number, fixture)
             handle = supervisor.addBarrier(operation, after: addition.references, options: addition.options)
         } else if addition.options.coalescingKey == nil, generator.oneIn(4) {
-            handle = supervisor.add(after: addition.references, options: addition.options) { [world] in
-                ScriptedOperation(addition.number, world)
+            handle = supervisor.add(after: addition.references, options: addition.options) { [fixture] in
+                ScriptedOperation(addition.number, fixture)
             }
         } else {
-            let operation = ScriptedOperation(addition.number, world)
+            let operation = ScriptedOperation(addition.number, fixture)
             handle = supervisor.add(operation, after: addition.references, options: addition.options)
         }
         if addition.options.coalescingKey != nil, handle.record.extras?.target?.extras?.joinedCount ?? 0 > 1 {
-            world.count(\.joined)
+            fixture.count(\.joined)
         }
-        world.register(addition, handle)
+        fixture.register(addition, handle)
         if generator.oneIn(3) { listen(to: handle, addition.number, listeners) }
     }
 
-    private mutating func addNext(after former: SupervisorWorld.Entry) {
+    private mutating func addNext(after former: SupervisorFixture.Entry) {
         let supervisor = former.addition.supervisor
-        var addition = world.makeAddition(to: supervisor, parent: nil, waitsForRoom: true, using: &generator)
+        var addition = fixture.makeAddition(to: supervisor, parent: nil, waitsForRoom: true, using: &generator)
         addition.dependencies = [(former.addition.number, false)]
         let number = addition.number
-        let handle = former.handle.then(options: addition.options) { [world] _ in ScriptedOperation(number, world) }
-        world.register(addition, handle)
+        let handle = former.handle.then(options: addition.options) { [fixture] _ in ScriptedOperation(number, fixture) }
+        fixture.register(addition, handle)
     }
 
     private mutating func addWhenRoom(to number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
-        let addition = world.makeAddition(to: number, parent: nil, waitsForRoom: true, using: &generator)
-        let task = Task.detached(executorPreference: world.simulation.executor) { [world] in
-            let operation = ScriptedOperation(addition.number, world)
-            let handle = try? await world.supervisors[number].addWhenRoom(
+        let addition = fixture.makeAddition(to: number, parent: nil, waitsForRoom: true, using: &generator)
+        let task = Task.detached(executorPreference: fixture.simulation.executor) { [fixture] in
+            let operation = ScriptedOperation(addition.number, fixture)
+            let handle = try? await fixture.supervisors[number].addWhenRoom(
                 operation,
                 after: addition.references,
                 options: addition.options
             )
-            if let handle { world.register(addition, handle) }
+            if let handle { fixture.register(addition, handle) }
         }
         listeners.withLock { $0.append(task) }
     }
@@ -205,14 +205,14 @@ struct SupervisorProgram {
     /// Checks D1: a listener gets the end once, and nothing after it.
     private func listen(to handle: OperationHandle<Int>, _ number: Int, _ listeners: Locked<[Task<Void, Never>]>) {
         let events = handle.events
-        let task = Task.detached(executorPreference: world.simulation.executor) { [world] in
+        let task = Task.detached(executorPreference: fixture.simulation.executor) { [fixture] in
             var last: OperationEvent?
             for await event in events {
-                if case .ended = last { world.complain(number, "sent \(event) after its end") }
+                if case .ended = last { fixture.complain(number, "sent \(event) after its end") }
                 last = event
             }
             guard case .ended(let state) = last, state == handle.state else {
-                return world.complain(number, "sent \(String(describing: last)) last")
+                return fixture.complain(number, "sent \(String(describing: last)) last")
             }
         }
         listeners.withLock { $0.append(task) }
@@ -221,27 +221,27 @@ struct SupervisorProgram {
     /// Shuts down one of the supervisors in some programs, with operations in it that ignore cancellation.
     private mutating func shutDownSomething() async -> Set<OperationID> {
         guard generator.oneIn(3) else { return [] }
-        let number = Int.random(in: world.supervisors.indices, using: &generator)
-        for entry in world.anyEntries(8, using: &generator) where entry.addition.supervisor == number {
-            world.makeDeaf(entry.addition.number)
+        let number = Int.random(in: fixture.supervisors.indices, using: &generator)
+        for entry in fixture.anyEntries(8, using: &generator) where entry.addition.supervisor == number {
+            fixture.makeUncooperative(entry.addition.number)
         }
-        world.willCancelAll(of: number)
-        let start = world.simulation.clock.now
-        let abandoned = await world.supervisors[number].shutdown(grace: .seconds(1))
-        if start.duration(to: world.simulation.clock.now) > .seconds(1) {
-            world.complain(number, "took too long to shut down")
+        fixture.willCancelAll(of: number)
+        let start = fixture.simulation.clock.now
+        let abandoned = await fixture.supervisors[number].shutdown(grace: .seconds(1))
+        if start.duration(to: fixture.simulation.clock.now) > .seconds(1) {
+            fixture.complain(number, "took too long to shut down")
         }
-        for entry in world.entries where entry.addition.supervisor == number && !entry.handle.isFinished {
-            world.complain(entry.addition.number, "hasn't ended in a shutdown")
+        for entry in fixture.entries where entry.addition.supervisor == number && !entry.handle.isFinished {
+            fixture.complain(entry.addition.number, "hasn't ended in a shutdown")
         }
-        world.count(\.abandoned, by: abandoned.count)
+        fixture.count(\.abandoned, by: abandoned.count)
         let ids = Set(abandoned.map(\.id))
-        world.didWriteOff(ids)
+        fixture.didWriteOff(ids)
         return ids
     }
 }
 
-extension SupervisorWorld.Counts {
+extension SupervisorFixture.Counts {
     fileprivate mutating func add(_ other: Self) {
         runs += other.runs
         refusedWaits += other.refusedWaits

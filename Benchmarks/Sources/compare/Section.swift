@@ -22,10 +22,10 @@ extension Section {
     }
 
     private static let races = [
-        Race(workload: .independent, count: 100_000, queueTarget: 5, groupTarget: 1),
+        Race(workload: .independent, count: 100_000, queueTarget: 3.5, groupTarget: 1.2),
         Race(workload: .chain, count: 10_000, queueTarget: 100),
         Race(workload: .chain, count: 100_000),
-        Race(workload: .layered, count: 30_000, queueTarget: 4),
+        Race(workload: .layered, count: 30_000, queueTarget: 2),
         Race(workload: .fanIn, count: 10_000),
         Race(workload: .priorities, count: 100_000),
         Race(workload: .cancelAll, count: 100_000, queueTarget: 3),

@@ -19,7 +19,7 @@ import Foundation
 /// removes only directories whose lock it holds.
 final class TemporaryDirectory: Sendable {
     private let name: Name
-    private let place: OpenDirectory
+    private let parent: OpenDirectory
     private let lock: Descriptor
     let url: URL
 
@@ -34,14 +34,14 @@ final class TemporaryDirectory: Sendable {
     /// - Throws: An error of the code `temporaryDirectoryUnavailable`.
     init(in url: URL, willLock: () -> Void = {}) throws(OperationError) {
         do {
-            place = try OpenDirectory(path: url.path)
-            Self.sweep(place, url)
-            (name, lock) = try Self.makeLock(in: place, willLock)
+            parent = try OpenDirectory(path: url.path)
+            Self.sweep(parent, url)
+            (name, lock) = try Self.makeLock(in: parent, willLock)
             self.url = url.appending(path: name.directory, directoryHint: .isDirectory)
             do {
-                try place.makeDirectory(name.directory)
+                try parent.makeDirectory(name.directory)
             } catch {
-                place.removeFile(name.lock)
+                parent.removeFile(name.lock)
                 throw error
             }
         } catch {
@@ -56,9 +56,9 @@ final class TemporaryDirectory: Sendable {
     }
 
     /// Takes over the directory and lock of a dead process; `nil` if it isn't certain that the process is dead.
-    private init?(left name: Name, in place: OpenDirectory, _ url: URL) {
+    private init?(left name: Name, in parent: OpenDirectory, _ url: URL) {
         do {
-            let lock = try place.openFile(name.lock, O_RDWR)
+            let lock = try parent.openFile(name.lock, O_RDWR)
             let status = try lock.status()
             guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == geteuid(), status.st_nlink == 1,
                 try lock.lock()
@@ -68,7 +68,7 @@ final class TemporaryDirectory: Sendable {
             return nil
         }
         self.name = name
-        self.place = place
+        self.parent = parent
         self.url = url.appending(path: name.directory, directoryHint: .isDirectory)
     }
 
@@ -76,29 +76,29 @@ final class TemporaryDirectory: Sendable {
     ///
     /// If the directory can't be removed, both stay for the next sweep.
     func remove() {
-        if place.removeTree(name.directory) { place.removeFile(name.lock) }
+        if parent.removeTree(name.directory) { parent.removeFile(name.lock) }
     }
 
-    private static func sweep(_ place: OpenDirectory, _ url: URL) {
-        for name in (try? place.names()) ?? [] {
+    private static func sweep(_ parent: OpenDirectory, _ url: URL) {
+        for name in (try? parent.names()) ?? [] {
             guard let name = Name(lock: String(cString: name)) else { continue }
-            TemporaryDirectory(left: name, in: place, url)?.remove()
+            TemporaryDirectory(left: name, in: parent, url)?.remove()
         }
     }
 
     private static func makeLock(
-        in place: OpenDirectory,
+        in parent: OpenDirectory,
         _ willLock: () -> Void
     ) throws(SystemError) -> (Name, Descriptor) {
         while true {
             let name = Name()
-            let lock = try place.openFile(name.lock, O_RDWR | O_CREAT | O_EXCL)
+            let lock = try parent.openFile(name.lock, O_RDWR | O_CREAT | O_EXCL)
             willLock()
             do {
                 // A sweep may take the lock first and remove the file. Then the loop tries another name.
-                if try lock.lock(), try isStillNamed(lock, name, in: place) { return (name, lock) }
+                if try lock.lock(), try isStillNamed(lock, name, in: parent) { return (name, lock) }
             } catch {
-                place.removeFile(name.lock)
+                parent.removeFile(name.lock)
                 throw error
             }
         }
@@ -107,10 +107,10 @@ final class TemporaryDirectory: Sendable {
     private static func isStillNamed(
         _ lock: Descriptor,
         _ name: Name,
-        in place: OpenDirectory
+        in parent: OpenDirectory
     ) throws(SystemError) -> Bool {
         do {
-            let (held, named) = (try lock.status(), try place.status(name.lock))
+            let (held, named) = (try lock.status(), try parent.status(name.lock))
             return held.st_dev == named.st_dev && held.st_ino == named.st_ino
         } catch  where error.number == ENOENT {
             return false

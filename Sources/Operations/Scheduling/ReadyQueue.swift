@@ -1,7 +1,7 @@
 import DequeModule
 import HeapModule
 
-/// An operation's entry in a queue: it is stale once another operation uses the index `slot`.
+/// An operation's entry in a queue: it is stale once another operation has the position.
 struct QueueEntry: Hashable, Comparable, Sendable {
     var id: OperationID
     var position: UInt32

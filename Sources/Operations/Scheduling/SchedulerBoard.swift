@@ -123,11 +123,11 @@ struct SchedulerBoard {
         noteStart(of: record)
         if let worker, !worker.isPoisoned, worker.next == nil, record.extras?.ownTask == nil {
             worker.next = record
-            scheduler.entries[Int(record.position)].worker = worker.place
+            scheduler.entries[Int(record.position)].worker = worker.index
         } else {
             let worker = Worker()
             workers.insert(worker)
-            scheduler.entries[Int(record.position)].worker = worker.place
+            scheduler.entries[Int(record.position)].worker = worker.index
             if let ownTask = record.extras?.ownTask {
                 worker.task = ownTask.task
                 // The task is for this operation alone.

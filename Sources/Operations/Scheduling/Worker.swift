@@ -7,7 +7,7 @@ final class Worker: @unchecked Sendable {
     var task: Task<Void, Never>?
     var isPoisoned = false
     /// Its index among the supervisor's workers.
-    fileprivate(set) var place = Workers.none
+    fileprivate(set) var index = Workers.none
     /// The operation to run after the current one.
     var next: OperationRecord?
 }
@@ -20,21 +20,21 @@ struct Workers {
     private var workers: ContiguousArray<Worker?> = []
     private var free: ContiguousArray<UInt32> = []
 
-    subscript(place: UInt32) -> Worker? { place == Self.none ? nil : workers[Int(place)] }
+    subscript(index: UInt32) -> Worker? { index == Self.none ? nil : workers[Int(index)] }
 
     mutating func insert(_ worker: Worker) {
-        if let place = free.popLast() {
-            worker.place = place
-            workers[Int(place)] = worker
+        if let index = free.popLast() {
+            worker.index = index
+            workers[Int(index)] = worker
         } else {
-            worker.place = UInt32(workers.count)
+            worker.index = UInt32(workers.count)
             workers.append(worker)
         }
     }
 
     mutating func remove(_ worker: Worker) {
-        workers[Int(worker.place)] = nil
-        free.append(worker.place)
+        workers[Int(worker.index)] = nil
+        free.append(worker.index)
     }
 }
 

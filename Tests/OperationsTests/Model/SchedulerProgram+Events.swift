@@ -9,7 +9,7 @@ extension SchedulerProgram {
     mutating func step() throws(Divergence) {
         switch Int.random(in: 0..<100, using: &generator) {
         case 0..<22:
-            if model.present.count < shape.most { addRoot() }
+            if model.present.count < shape.maximum { addRoot() }
         case 22..<32: try addChild()
         case 32..<55: _ = try grant()
         case 55..<63: if let number = pick({ $0.stage == .running }) { pause(number, .answer) }
@@ -82,7 +82,7 @@ extension SchedulerProgram {
     }
 
     private mutating func addChild() throws(Divergence) {
-        guard model.present.count < shape.most, let parent = pick(\.isUnderway), !leaving.contains(parent) else {
+        guard model.present.count < shape.maximum, let parent = pick(\.isUnderway), !leaving.contains(parent) else {
             return
         }
         var item = SchedulerModel.Item(priority: randomPriority())

@@ -15,7 +15,7 @@ struct SchedulerProgram {
     /// The parameters of random programs.
     struct Shape {
         var steps: ClosedRange<Int> = 20...50
-        var most = 9
+        var maximum = 9
         /// The number of grants before the program starts, so that short programs reach the 32nd grant too.
         var warmUp = 0...0
     }

@@ -10,14 +10,14 @@ actor ScriptedOperation: Operation {
     struct Failure: Error {}
 
     let number: Int
-    let world: SupervisorWorld
+    let fixture: SupervisorFixture
     private var generator: SplitMix64
 
-    init(_ number: Int, _ world: SupervisorWorld) {
+    init(_ number: Int, _ fixture: SupervisorFixture) {
         self.number = number
-        self.world = world
-        generator = SplitMix64(seed: world.seed &* 1000 &+ UInt64(number))
-        world.traces.follow(self, as: "operation \(number)")
+        self.fixture = fixture
+        generator = SplitMix64(seed: fixture.seed &* 1000 &+ UInt64(number))
+        fixture.traces.follow(self, as: "operation \(number)")
     }
 
     // MARK: Phases
@@ -30,17 +30,17 @@ actor ScriptedOperation: Operation {
     func operationDidFail(_ error: any Error) async { await phase(.end(.failed)) }
     func operationWasCancelled() async { await phase(.end(.cancelled)) }
 
-    private func phase(_ phase: SupervisorWorld.Phase) async {
-        world.begin(phase, of: number)
+    private func phase(_ phase: SupervisorFixture.Phase) async {
+        fixture.begin(phase, of: number)
         // The suspension gives other phases the chance to overlap this one.
         await Task.yield()
-        world.end(phase, of: number)
+        fixture.end(phase, of: number)
     }
 
     // MARK: Work
 
     func main(_ context: OperationContext) async throws -> Int {
-        world.beginMain(number)
+        fixture.beginMain(number)
         enter(context)
         do {
             for _ in 0..<Int.random(in: 0...5, using: &generator) { try await step(context) }
@@ -48,7 +48,7 @@ actor ScriptedOperation: Operation {
             if generator.oneIn(3) { try Task.checkCancellation() }
         } catch {
             leave()
-            world.mainFailed(number)
+            fixture.mainFailed(number)
             throw error
         }
         leave()
@@ -56,19 +56,19 @@ actor ScriptedOperation: Operation {
     }
 
     private func enter(_ context: OperationContext) {
-        world.enter(number)
+        fixture.enter(number)
         check(context)
     }
 
-    private func leave() { world.leave(number) }
+    private func leave() { fixture.leave(number) }
 
     private func check(_ context: OperationContext) {
         guard Task.isCancelled || context.isCancelled else {
-            if world.isParentCancelled(number) { world.complain(number, "isn't cancelled with its parent") }
+            if fixture.isParentCancelled(number) { fixture.complain(number, "isn't cancelled with its parent") }
             return
         }
-        if !context.isCancelled { world.complain(number, "sees the cancellation of another operation") }
-        if !world.mayBeCancelled(number) { world.complain(number, "was cancelled without a reason") }
+        if !context.isCancelled { fixture.complain(number, "sees the cancellation of another operation") }
+        if !fixture.mayBeCancelled(number) { fixture.complain(number, "was cancelled without a reason") }
     }
 
     private func step(_ context: OperationContext) async throws {
@@ -78,7 +78,7 @@ actor ScriptedOperation: Operation {
         case 3, 4: try await pause(context)
         case 5, 6, 7: try await awaitAnother(context)
         case 8, 9: try addChild(context)
-        case 10 where world.allowsRoomWaits: try await addWhenRoom(context)
+        case 10 where fixture.allowsRoomWaits: try await addWhenRoom(context)
         default: try Task.checkCancellation()
         }
         check(context)
@@ -86,25 +86,25 @@ actor ScriptedOperation: Operation {
 
     private func pause(_ context: OperationContext) async throws {
         let duration = Duration.milliseconds(Int.random(in: 0...50, using: &generator))
-        let isDeaf = world.isDeaf(number)
+        let isUncooperative = fixture.isUncooperative(number)
         leave()
         defer { enter(context) }
         try await context.pause(awaiting: "an answer") {
-            guard isDeaf else { return try await context.clock.sleep(for: duration) }
-            let executor = world.simulation.executor
+            guard isUncooperative else { return try await context.clock.sleep(for: duration) }
+            let executor = fixture.simulation.executor
             await Task.detached(executorPreference: executor) { try? await context.clock.sleep(for: .seconds(60)) }
                 .value
         }
     }
 
     private func awaitAnother(_ context: OperationContext) async throws {
-        guard let target = world.anyHandle(using: &generator) else { return }
+        guard let target = fixture.anyHandle(using: &generator) else { return }
         leave()
         defer { enter(context) }
         do {
             _ = try await target.value
         } catch let error as OperationError where error.code == .wouldDeadlock {
-            world.count(\.refusedWaits)
+            fixture.count(\.refusedWaits)
         } catch is CancellationError where !Task.isCancelled {
             // The other operation was cancelled.
         } catch is Failure where generator.oneIn(2) {
@@ -113,39 +113,39 @@ actor ScriptedOperation: Operation {
     }
 
     private func addChild(_ context: OperationContext) throws {
-        let addition = world.makeAddition(to: world.supervisor(of: number), parent: number, using: &generator)
+        let addition = fixture.makeAddition(to: fixture.supervisor(of: number), parent: number, using: &generator)
         do {
-            let child = ScriptedOperation(addition.number, world)
+            let child = ScriptedOperation(addition.number, fixture)
             let handle = try context.addChild(child, after: addition.references, options: addition.options)
-            world.register(addition, handle)
+            fixture.register(addition, handle)
         } catch let error as OperationError where error.code == .wouldDeadlock {
-            world.forget(addition)
-            world.count(\.refusedChildren)
-        } catch let error as OperationError where error.code == .parentEnded && world.isDeaf(number) {
+            fixture.forget(addition)
+            fixture.count(\.refusedChildren)
+        } catch let error as OperationError where error.code == .parentEnded && fixture.isUncooperative(number) {
             // The operation was abandoned.
-            world.forget(addition)
+            fixture.forget(addition)
         } catch {
-            world.complain(number, "can't add a child: \(error)")
+            fixture.complain(number, "can't add a child: \(error)")
         }
     }
 
     private func addWhenRoom(_ context: OperationContext) async throws {
-        let supervisor = world.supervisor(of: number)
-        let addition = world.makeAddition(to: supervisor, parent: nil, waitsForRoom: true, using: &generator)
+        let supervisor = fixture.supervisor(of: number)
+        let addition = fixture.makeAddition(to: supervisor, parent: nil, waitsForRoom: true, using: &generator)
         leave()
         defer { enter(context) }
         do {
-            let handle = try await world.supervisors[supervisor].addWhenRoom(
-                ScriptedOperation(addition.number, world),
+            let handle = try await fixture.supervisors[supervisor].addWhenRoom(
+                ScriptedOperation(addition.number, fixture),
                 after: addition.references,
                 options: addition.options
             )
-            world.register(addition, handle)
+            fixture.register(addition, handle)
         } catch let error as OperationError where error.code == .wouldDeadlock {
-            world.forget(addition)
-            world.count(\.refusedRoom)
+            fixture.forget(addition)
+            fixture.count(\.refusedRoom)
         } catch {
-            world.forget(addition)
+            fixture.forget(addition)
             throw error
         }
     }

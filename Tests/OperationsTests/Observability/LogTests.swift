@@ -161,7 +161,7 @@ struct LogTests {
                         try await clock.sleep(for: .seconds(100))
                     }.value
                 },
-                options: named("deaf")
+                options: named("uncooperative")
             )
             supervisor.add(Probe { _ in throw ProbeError() })
             try await clock.sleep(for: .seconds(1))
@@ -170,6 +170,6 @@ struct LogTests {
         }
         #expect(handler.entries.map { "\($0.message)" } == ["operation abandoned"])
         #expect(handler.entries.first?.level == .warning)
-        #expect(handler.entries.first?.metadata["operation.name"] == "deaf")
+        #expect(handler.entries.first?.metadata["operation.name"] == "uncooperative")
     }
 }

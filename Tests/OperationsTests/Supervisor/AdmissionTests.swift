@@ -167,8 +167,8 @@ struct AdmissionTests {
             let clock = simulation.clock
             let start = clock.now
             let begun = Gate()
-            let deaf = supervisor.add(
-                Probe("deaf", journal) { context in
+            let uncooperative = supervisor.add(
+                Probe("uncooperative", journal) { context in
                     _ = try await context.temporaryDirectory()
                     begun.open()
                     await Task(executorPreference: simulation.executor) { try? await clock.sleep(for: .seconds(3600)) }
@@ -179,25 +179,29 @@ struct AdmissionTests {
             )
             let polite = supervisor.add(Probe("polite", journal) { _ in try await clock.sleep(for: .seconds(3600)) })
             let waiting = supervisor.add(Probe("waiting", journal) { _ in })
-            let dependent = supervisor.add(Probe { _ in }, after: [deaf.ending])
+            let dependent = supervisor.add(Probe { _ in }, after: [uncooperative.ending])
             try await begun.wait()
             let abandoned = await supervisor.shutdown(grace: .seconds(30))
-            #expect(abandoned.map(\.id) == [deaf.id])
+            #expect(abandoned.map(\.id) == [uncooperative.id])
             #expect(start.duration(to: clock.now) == .seconds(30))
             #expect(
-                [deaf.state, polite.state, waiting.state, dependent.state] == [
+                [uncooperative.state, polite.state, waiting.state, dependent.state] == [
                     .failed, .cancelled, .cancelled, .cancelled,
                 ]
             )
-            #expect((deaf.error as? OperationError)?.code == .abandoned)
+            #expect((uncooperative.error as? OperationError)?.code == .abandoned)
             let late = supervisor.add(Probe { _ in })
             #expect((late.error as? OperationError)?.code == .shutDown)
-            #expect(await supervisor.shutdown(grace: .seconds(1)).map(\.id) == [deaf.id])
+            #expect(await supervisor.shutdown(grace: .seconds(1)).map(\.id) == [uncooperative.id])
             try await supervisor.drain()
             // Finally main returns: no phase is called, the state stays, and the temporary directory is removed.
             try await clock.sleep(for: .seconds(3600))
-            #expect(deaf.state == .failed)
+            #expect(uncooperative.state == .failed)
         }
-        #expect(journal.all.filter { $0.hasPrefix("deaf") } == ["deaf start", "deaf start over", "deaf main"])
+        #expect(
+            journal.all.filter { $0.hasPrefix("uncooperative") } == [
+                "uncooperative start", "uncooperative start over", "uncooperative main",
+            ]
+        )
     }
 }

@@ -90,9 +90,9 @@ struct OperationSupervisorTests {
     @Test("D5: at most width operations run at once, while the width changes and operations pause and are cancelled")
     func width() async throws {
         for seed in 0..<300 as Range<UInt64> {
-            let running = Locked((now: 0, most: 0))
+            let running = Locked((now: 0, maximum: 0))
             let enter: @Sendable () -> Void = {
-                running.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
+                running.withLock { $0 = ($0.now + 1, max($0.maximum, $0.now + 1)) }
             }
             let leave: @Sendable () -> Void = { running.withLock { $0.now -= 1 } }
             try await Simulation.run(seed: seed) { simulation in
@@ -126,7 +126,7 @@ struct OperationSupervisorTests {
                 #expect(supervisor.runningCount == 0)
             }
             #expect(running.withLock { $0.now } == 0)
-            #expect(running.withLock { $0.most } <= 3, "seed \(seed)")
+            #expect(running.withLock { $0.maximum } <= 3, "seed \(seed)")
         }
     }
 

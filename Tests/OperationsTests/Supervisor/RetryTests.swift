@@ -122,7 +122,7 @@ struct RetryTests {
                 options: options
             )
             let waiting = supervisor.add(Probe { _ in }, options: OperationOptions(deadline: .seconds(5)))
-            let deaf = OperationSupervisor(.init(simulation)).add(
+            let uncooperative = OperationSupervisor(.init(simulation)).add(
                 Probe { _ in
                     await Task(executorPreference: simulation.executor) {
                         try? await simulation.clock.sleep(for: .seconds(60))
@@ -135,8 +135,8 @@ struct RetryTests {
             #expect(slow.state == .failed)
             let waitingError = await #expect(throws: OperationError.self) { try await waiting.value }
             #expect(waitingError?.code == .deadlineExceeded)
-            try await deaf.value
-            #expect(deaf.state == .finished)
+            try await uncooperative.value
+            #expect(uncooperative.state == .finished)
         }
     }
 

@@ -4,7 +4,7 @@ import ThreadSupport
 @testable import Operations
 
 /// The records of a random program of supervisors: the operations, how they were added, which run, and all complaints.
-final class SupervisorWorld: Sendable {
+final class SupervisorFixture: Sendable {
     enum Phase: Equatable, Sendable {
         case start
         case progress(Double)
@@ -54,7 +54,7 @@ final class SupervisorWorld: Sendable {
         var runs: [Int: Run] = [:]
         var cancelled: Set<Int> = []
         var cancelledSupervisors: Set<Int> = []
-        var deaf: Set<Int> = []
+        var uncooperative: Set<Int> = []
         var writtenOff: Set<OperationID> = []
         var complaints: [String] = []
         var counts = Counts()
@@ -146,7 +146,7 @@ final class SupervisorWorld: Sendable {
     func run(of number: Int) -> Run? { state.withLock { $0.runs[number] } }
     func addition(_ number: Int) -> Addition? { state.withLock { $0.additions[number] } }
     func supervisor(of number: Int) -> Int { addition(number)?.supervisor ?? 0 }
-    func isDeaf(_ number: Int) -> Bool { state.withLock { $0.deaf.contains(number) } }
+    func isUncooperative(_ number: Int) -> Bool { state.withLock { $0.uncooperative.contains(number) } }
 
     func anyEntries(_ count: Int, using generator: inout SplitMix64) -> ArraySlice<Entry> {
         guard count > 0 else { return [] }
@@ -173,7 +173,7 @@ final class SupervisorWorld: Sendable {
             state.entries[number].map { state.writtenOff.contains($0.handle.id) } ?? false
         }
     }
-    func makeDeaf(_ number: Int) { state.withLock { _ = $0.deaf.insert(number) } }
+    func makeUncooperative(_ number: Int) { state.withLock { _ = $0.uncooperative.insert(number) } }
 
     /// Whether the operation, an operation that joined it or an ancestor was cancelled, or an ancestor failed.
     func mayBeCancelled(_ number: Int) -> Bool {

@@ -4,7 +4,7 @@ import OperationsTesting
 
 // MARK: - Phases
 
-extension SupervisorWorld {
+extension SupervisorFixture {
     func begin(_ phase: Phase, of number: Int) {
         if isWrittenOff(number) { complain(number, "gets \(phase) though it was abandoned") }
         update(number) { run in

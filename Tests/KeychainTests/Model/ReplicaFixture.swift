@@ -6,7 +6,7 @@ import Testing
 @testable import Keychain
 
 /// Four devices, each as the real replica and as the model, and the files that they have published.
-struct ReplicaWorld {
+struct ReplicaFixture {
     private struct Device {
         let name: String
         var replica: KeychainReplica
