@@ -180,12 +180,14 @@ let package = Package(
             providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]
         ),
 
+        // How thorough the tests are.
+        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DocumentationTests", swiftSettings: settings),
         .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
         .testTarget(
             name: "OperationsTests",
             dependencies: [
-                "Operations", "OperationsTesting", "ThreadSupport",
+                "Operations", "OperationsTesting", "TestSupport", "ThreadSupport",
                 .product(name: "InMemoryLogging", package: "swift-log"),
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
                 .product(name: "Logging", package: "swift-log"),
@@ -230,7 +232,7 @@ let package = Package(
         // Servers that tests start, and the proxies between them and a client.
         .target(
             name: "ServerFixtures",
-            dependencies: ["RemoteStorage", "ThreadSupport"],
+            dependencies: ["RemoteStorage", "TestSupport", "ThreadSupport"],
             path: "Tests/ServerFixtures",
             swiftSettings: settings
         ),
@@ -246,7 +248,7 @@ let package = Package(
         .target(
             name: "S3Servers",
             dependencies: [
-                "ServerFixtures", "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorage",
+                "ServerFixtures", "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorage", "TestSupport",
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
             path: "Tests/S3Servers",
@@ -256,7 +258,7 @@ let package = Package(
             name: "RemoteStorageWebDAVTests",
             dependencies: [
                 "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport",
-                "ServerFixtures", "WebDAVServers",
+                "ServerFixtures", "TestSupport", "WebDAVServers",
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
             swiftSettings: settings
@@ -265,7 +267,7 @@ let package = Package(
             name: "RemoteStorageS3Tests",
             dependencies: [
                 "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport",
-                "ServerFixtures", "S3Servers",
+                "ServerFixtures", "S3Servers", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
@@ -274,7 +276,7 @@ let package = Package(
         .testTarget(
             name: "KeychainTests",
             dependencies: [
-                "Keychain", "OperationsTesting", "SyncCryptography", "ThreadSupport",
+                "Keychain", "OperationsTesting", "SyncCryptography", "TestSupport", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             // Tests read them from the source directory.
@@ -293,7 +295,7 @@ let package = Package(
             dependencies: [
                 "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorage",
                 "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
-                "ThreadSupport", "ServerFixtures", "S3Servers",
+                "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport",
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),
@@ -307,7 +309,7 @@ let package = Package(
             name: "StoreSyncCommandTests",
             dependencies: [
                 "StoreSyncCommand", "StoreSync", "RemoteStorage", "Keychain", "SyncCryptography", "OperationsTesting",
-                "ThreadSupport", "ServerFixtures", "S3Servers", "WebDAVServers",
+                "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport", "WebDAVServers",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings

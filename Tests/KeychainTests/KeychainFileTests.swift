@@ -1,6 +1,7 @@
 import Foundation
 import OperationsTesting
 import SyncCryptography
+import TestSupport
 import Testing
 
 @testable import Keychain
@@ -145,7 +146,8 @@ struct KeychainFileTests {
     func mutations() throws {
         let whole = try Self.file().content().bytes
         var read = 0
-        for seed in seeds(5_000) {
+        let seeds = TestDepth.seeds(quick: 1_000, ci: 5_000, deep: 250_000)
+        for seed in seeds {
             var generator = SplitMix64(seed: seed)
             var content = whole
             for _ in 0...Int.random(in: 0..<3, using: &generator) { content.mutate(using: &generator) }
@@ -156,7 +158,7 @@ struct KeychainFileTests {
                 #expect([.corrupt, .invalidItem, .unsupportedFormat].contains(error.code), "\(error)")
             }
         }
-        #expect(read > 100 && read < 4_000, "\(read)")
+        #expect(read > seeds.count / 50 && read < seeds.count * 4 / 5, "\(read)")
     }
 
     @Test("opens only for its client and application, and only with the application's key")

@@ -1,6 +1,7 @@
 import Foundation
 import OperationsTesting
 import SyncCryptography
+import TestSupport
 import Testing
 
 @testable import Keychain
@@ -190,7 +191,7 @@ struct SynchronizationTests {
         "After any order of edits, blitzes and crashes, four keychains converge and have nothing to publish"
     )
     func programs() async throws {
-        for seed in seeds(6) {
+        for seed in TestDepth.seeds(quick: 2, ci: 6, deep: 300) {
             var generator = SplitMix64(seed: seed)
             let devices = try await KeychainDevices(4)
             for step in 0..<60 {

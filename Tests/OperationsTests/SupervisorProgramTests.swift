@@ -1,4 +1,5 @@
 import OperationsTesting
+import TestSupport
 import Testing
 import ThreadSupport
 
@@ -17,7 +18,7 @@ struct SupervisorProgramTests {
     func programs() async throws {
         var counts = SupervisorFixture.Counts()
         var states: [OperationState: Int] = [:]
-        for seed in seeds(5000) {
+        for seed in TestDepth.seeds(quick: 500, ci: 5_000, deep: 250_000) {
             let traces = Traces()
             let explanations = Locked<[String]>([])
             let outcome: Outcome

@@ -3,14 +3,15 @@ import RemoteStorage
 import RemoteStorageS3
 import RemoteStorageTesting
 import S3Servers
+import TestSupport
 import Testing
 
 extension S3Tests {
     @Suite("A bucket keeps the promises of every backend")
     struct ConformanceTests {
-        /// Fewer rounds than in memory, since each needs many requests; `STORESYNC_RACE_ROUNDS` sets the number.
+        /// Fewer rounds than in memory, because each needs many requests.
         private static let effort = BackendCheck.Effort(
-            rounds: ProcessInfo.processInfo.environment["STORESYNC_RACE_ROUNDS"].flatMap { Int($0) } ?? 4,
+            rounds: TestDepth.choose(quick: 1, ci: 4, deep: 100),
             racers: 8,
             listedFiles: 1100
         )

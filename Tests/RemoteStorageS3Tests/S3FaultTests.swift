@@ -10,9 +10,6 @@ import ThreadSupport
 extension S3Tests {
     @Suite("D11: A bucket behind a bad network", .enabled(if: S3ServerKind.moto.isInstalled))
     struct FaultTests {
-        /// Whether every request has an accident, rather than every eleventh.
-        private static let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_REQUEST"] != nil
-
         @Test(
             "gives every request the right result although any of them may have an accident",
             arguments: S3ServerKind.plainInstalled,
@@ -22,7 +19,6 @@ extension S3Tests {
             let server = try await S3Server.shared(kind)
             let report = try await accident.strike(
                 port: server.port,
-                isLong: Self.isLong,
                 replacesConditionally: true
             ) { port in S3Backend(try server.configuration(port: port)) }
             #expect(report.undisturbed.first == "refused" && report.undisturbed.contains("[3, 4]"))

@@ -3,15 +3,16 @@ import RemoteStorage
 import RemoteStorageTesting
 import RemoteStorageWebDAV
 import ServerFixtures
+import TestSupport
 import Testing
 import WebDAVServers
 
 extension WebDAVTests {
     @Suite("D14: A WebDAV share keeps the promises of every backend")
     struct ConformanceTests {
-        /// Fewer rounds than in memory, because each is many requests; `STORESYNC_RACE_ROUNDS` sets the number.
+        /// Fewer rounds than in memory, because each needs many requests.
         private static let effort = BackendCheck.Effort(
-            rounds: ProcessInfo.processInfo.environment["STORESYNC_RACE_ROUNDS"].flatMap { Int($0) } ?? 4,
+            rounds: TestDepth.choose(quick: 1, ci: 4, deep: 100),
             racers: 8,
             listedFiles: 100
         )

@@ -3,6 +3,7 @@ import RemoteStorage
 import RemoteStorageTesting
 import RemoteStorageWebDAV
 import ServerFixtures
+import TestSupport
 import Testing
 import ThreadSupport
 import WebDAVServers
@@ -10,19 +11,15 @@ import WebDAVServers
 extension WebDAVTests {
     @Suite("D11 D14: A WebDAV share behind a bad network")
     struct FaultTests {
-        /// Whether every request has an accident, on every server; else every eleventh request, on two servers.
-        private static let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_REQUEST"] != nil
-
         @Test(
             "returns the right result of every request, even if any single request has an accident",
-            arguments: (isLong ? ServerKind.plain : [.apache, .rclone]).filter(\.isInstalled),
+            arguments: (TestDepth.isDeep ? ServerKind.plain : [.apache, .rclone]).filter(\.isInstalled),
             Accident.allCases.filter { $0 != .failure }
         )
         func everyRequest(kind: ServerKind, accident: Accident) async throws {
             let server = try await WebDAVServer(kind)
             let report = try await accident.strike(
                 port: server.port,
-                isLong: Self.isLong,
                 replacesConditionally: false
             ) { port in
                 // Removes the files through the server, because rclone caches what it has seen.

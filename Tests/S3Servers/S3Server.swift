@@ -3,6 +3,7 @@ import RemoteStorage
 package import RemoteStorageS3
 import ServerFixtures
 import Synchronization
+import TestSupport
 
 /// A kind of S3 server that may be installed.
 package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertible {
@@ -19,8 +20,9 @@ package enum S3ServerKind: String, Sendable, CaseIterable, CustomStringConvertib
         ProcessInfo.processInfo.environment["STORESYNC_TEST_SERVERS"]
         ?? FileManager.default.homeDirectoryForCurrentUser.appending(path: ".cache/storesync-servers").path
 
-    /// Whether OpenStack Swift is tested, which takes minutes with all other tests: if `STORESYNC_OPENSTACK` is set.
-    package static let triesSwift = ProcessInfo.processInfo.environment["STORESYNC_OPENSTACK"] != nil
+    /// Whether OpenStack Swift is tested: in deep tests, if it is installed.
+    package static let triesSwift =
+        TestDepth.isDeep && FileManager.default.isExecutableFile(atPath: Self.swift.program)
 
     var program: String {
         switch self {

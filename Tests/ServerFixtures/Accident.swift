@@ -1,4 +1,5 @@
 package import RemoteStorage
+import TestSupport
 
 /// A fault of a single request on its way.
 package enum Accident: String, CaseIterable, Sendable {
@@ -27,18 +28,16 @@ package enum Accident: String, CaseIterable, Sendable {
         package var deviations: [String] = []
     }
 
-    /// Sends requests of every kind repeatedly, each time with this accident at another request.
+    /// Sends requests of every kind repeatedly, each time with this accident at another request: in deep tests at each one.
     ///
     /// - Parameters:
     ///   - port: The server's port.
-    ///   - isLong: Whether every request has the accident once; else every eleventh.
     ///   - replacesConditionally: Whether the server supports the replacement of a given version.
     ///   - makeBackend: Creates a backend at a port, with an empty storage.
     /// - Returns: The results.
     /// - Throws: The error of a request without an accident.
     package func strike(
         port: Int,
-        isLong: Bool,
         replacesConditionally: Bool,
         _ makeBackend: (_ port: Int) async throws -> any RemoteBackend
     ) async throws -> Report {
@@ -47,7 +46,8 @@ package enum Accident: String, CaseIterable, Sendable {
         report.undisturbed = try await makeBackend(undisturbed.port).requestsOfEveryKind(replacesConditionally)
         report.requests = undisturbed.lines.count
         let first = Self.allCases.firstIndex(of: self) ?? 0
-        for number in stride(from: isLong ? 0 : first, to: report.requests, by: isLong ? 1 : 11) {
+        let interval = TestDepth.choose(quick: 31, ci: 11, deep: 1)
+        for number in stride(from: first % interval, to: report.requests, by: interval) {
             let proxy = try FaultProxy(to: port) { index, _ in index == number ? fault : .none }
             let outcome: String
             do {

@@ -2,20 +2,16 @@ import Foundation
 import OperationsTesting
 import S3Servers
 import ServerFixtures
+import TestSupport
 import Testing
 import ThreadSupport
 import WebDAVServers
 
 extension CommandTests {
-    /// `STORESYNC_KILLS` and `STORESYNC_RACES` set the numbers of kills and races, which are small by default.
     @Suite("On real servers", .timeLimit(.minutes(60)))
     struct ServerTests {
-        private static func number(_ name: String, _ usual: Int) -> Int {
-            ProcessInfo.processInfo.environment[name].flatMap(Int.init) ?? usual
-        }
-
-        private static let kills = number("STORESYNC_KILLS", 4)
-        private static let races = number("STORESYNC_RACES", 2)
+        private static let kills = TestDepth.choose(quick: 2, ci: 4, deep: 100)
+        private static let races = TestDepth.choose(quick: 1, ci: 2, deep: 20)
 
         enum Kind: String, CaseIterable, Sendable {
             case apache, lighttpd, seaweedFS

@@ -4,6 +4,7 @@ import RemoteStorage
 import RemoteStorageHTTP
 import RemoteStorageTesting
 import S3Servers
+import TestSupport
 import Testing
 
 @testable import RemoteStorageS3
@@ -109,13 +110,12 @@ struct BucketResumptionTests {
     }
 }
 
-/// The eighths at which a push and the next push die: all pairs if `STORESYNC_EVERY_PART` is set.
+/// The eighths at which a push and the next push die: all pairs in deep tests.
 ///
 /// Otherwise each eighth occurs once as the first and once as the second.
 private let kills: [(first: Int, second: Int)] = {
-    let isLong = ProcessInfo.processInfo.environment["STORESYNC_EVERY_PART"] != nil
     let pairs = (1...8).flatMap { first in (1...8).map { (first: first, second: $0) } }
-    return isLong ? pairs : pairs.filter { $0.second == $0.first * 5 % 9 }
+    return TestDepth.isDeep ? pairs : pairs.filter { $0.second == $0.first * 5 % 9 }
 }()
 
 /// Pushes to storage that keeps nothing of an interrupted write.

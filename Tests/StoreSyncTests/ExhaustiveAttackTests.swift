@@ -1,12 +1,13 @@
 import Foundation
 import Operations
 import RemoteStorage
+import TestSupport
 import Testing
 
 @testable import StoreSync
 @testable import SyncCryptography
 
-@Suite("Attacks on a sealed application: a sample, or all with STORESYNC_EXHAUSTIVE", .timeLimit(.minutes(60)))
+@Suite("Attacks on a sealed application: a sample, or all in deep tests", .timeLimit(.minutes(60)))
 struct ExhaustiveAttackTests {
     private typealias Kind = AttackedApplication.Kind
     private typealias Outcome = AttackedApplication.Outcome
@@ -19,9 +20,6 @@ struct ExhaustiveAttackTests {
         var changes: [String: Data?]
     }
 
-    /// Whether every case runs, which takes minutes, instead of a sample.
-    private static let isExhaustive = ProcessInfo.processInfo.environment["STORESYNC_EXHAUSTIVE"] != nil
-
     /// Runs every case and prints the outcomes, or runs a sample of about `most` cases.
     ///
     /// Every attack must be noticed, except on the kinds of notes, whose content isn't read.
@@ -32,7 +30,7 @@ struct ExhaustiveAttackTests {
         most: Int
     ) async throws -> [Kind: Set<Outcome>] {
         var seen: [Kind: [Outcome: Int]] = [:]
-        let step = Self.isExhaustive ? 1 : max(1, cases.count / most)
+        let step = TestDepth.isDeep ? 1 : max(1, cases.count / most)
         var count = 0
         for index in stride(from: 0, to: cases.count, by: step) {
             let attack = cases[index]
@@ -47,7 +45,7 @@ struct ExhaustiveAttackTests {
         // After all attacks, everything is restored.
         let last = try await application.outcome(of: "nothing", [:])
         #expect(last.verify.isEmpty && last.pull == Outcome.unharmed)
-        if Self.isExhaustive {
+        if TestDepth.isDeep {
             print("\(count) cases")
             for (kind, outcomes) in seen.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
                 for (outcome, count) in outcomes.sorted(by: { $0.value > $1.value }) {
@@ -146,18 +144,18 @@ struct ExhaustiveAttackTests {
         var cases = 0
         for (name, bytes) in application.sorted {
             guard let kind = Kind(name), kind != .deletedClient, kind != .deletedDocument else { continue }
-            for offset in stride(from: cases % 20, to: bytes.count, by: Self.isExhaustive ? 1 : 20) {
+            for offset in stride(from: cases % 20, to: bytes.count, by: TestDepth.isDeep ? 1 : 20) {
                 var changed = bytes
                 changed[offset] ^= 1 << UInt8(offset % 8)
                 cases += 1
-                let pulls = Self.isExhaustive ? offset.isMultiple(of: 5) : cases.isMultiple(of: 5)
+                let pulls = TestDepth.isDeep ? offset.isMultiple(of: 5) : cases.isMultiple(of: 5)
                 let what = "\(name) with another byte \(offset)"
                 let outcome = try await application.outcome(of: what, [name: changed], pulls: pulls)
                 #expect(!outcome.verify.isEmpty, "\(what)")
             }
         }
-        #expect(cases > (Self.isExhaustive ? 6_000 : 300))
-        if Self.isExhaustive { print("\(cases) cases") }
+        #expect(cases > (TestDepth.isDeep ? 6_000 : 300))
+        if TestDepth.isDeep { print("\(cases) cases") }
     }
 
     /// A sealed file's header and its chunks.

@@ -3,16 +3,17 @@ import Operations
 import OperationsTesting
 import RemoteStorage
 import RemoteStorageTesting
+import TestSupport
 import Testing
 
 @testable import StoreSync
 
 /// Every kind of storage with its faults, and devices that die during an operation.
 ///
-/// A seed determines what happens. `STORESYNC_FAULT_SEEDS` sets the number of seeds, and a failure names its seed.
+/// A seed determines what happens, and a failure names its seed.
 @Suite("Storage that misbehaves", .timeLimit(.minutes(60)))
 struct FaultTests {
-    private static let seeds = ProcessInfo.processInfo.environment["STORESYNC_FAULT_SEEDS"].flatMap { UInt64($0) } ?? 1
+    private static let seeds = TestDepth.seeds(quick: 1, ci: 1, deep: 400)
 
     /// The scenarios that don't choose capabilities themselves, because the storage has its own here.
     static let scenarios = CrashTests.scenarios.filter { $0.capabilities == nil }
@@ -30,9 +31,11 @@ struct FaultTests {
         scenarios
     )
     func dying(server: SimulatedServer, scenario: CrashTests.Scenario) async throws {
-        // Deriving keys takes far longer than all the rest, so sealed ones run on few servers unless there is time.
-        let seeds = scenario.isSealed ? max(Self.seeds / 16, Self.sealing.contains(server) ? 1 : 0) : Self.seeds
-        for seed in 0..<seeds {
+        for seed in Self.seeds {
+            // Deriving keys takes far longer than all the rest, so sealed scenarios run with few seeds, on few servers.
+            guard !scenario.isSealed || seed % 16 == 0 && (TestDepth.isDeep || Self.sealing.contains(server)) else {
+                continue
+            }
             try await Simulation.run(seed: seed) { simulation in
                 let run = try FaultRun(server, scenario, seed, simulation)
                 if Self.refuses(server) { try await run.isRefused() } else { try await run.dieAndRunAgain() }
@@ -46,7 +49,7 @@ struct FaultTests {
     )
     func histories(server: SimulatedServer) async throws {
         guard !Self.refuses(server) else { return }
-        for seed in 0..<3 * Self.seeds {
+        for seed in TestDepth.seeds(quick: 1, ci: 3, deep: 1_200) {
             try await Simulation.run(seed: seed) { simulation in
                 try await FaultHistory(server, seed, simulation).run()
             }

@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import OperationsTesting
 import RemoteStorage
+import TestSupport
 import Testing
 import ThreadSupport
 
@@ -48,8 +49,7 @@ private actor AttackingBackend: ForwardingBackend {
 
 /// A storage that hides, puts back or plants files of a small sealed application, while commands run.
 ///
-/// `STORESYNC_EVERY_PAIR` tries each file and each pair at each request. Otherwise a seed chooses a request, and some
-/// of the pairs.
+/// Deep tests try each file and each pair at each request. Otherwise a seed chooses a request, and some of the pairs.
 @Suite("A storage that hides, puts back or plants files", .timeLimit(.minutes(600)))
 struct HidingStorageTests {
     private enum Command: CaseIterable {
@@ -182,8 +182,6 @@ struct HidingStorageTests {
         }
     }
 
-    private static let isEvery = ProcessInfo.processInfo.environment["STORESYNC_EVERY_PAIR"] != nil
-
     @Test(
         "F1 F4: an attack on one file during push, pull, verify or status changes no key and rolls no store back",
         arguments: Command.allCases
@@ -194,13 +192,13 @@ struct HidingStorageTests {
         var generator = SplitMix64(seed: 1)
         for file in scene.files {
             for trick in Trick.allCases {
-                var number = Self.isEvery ? 0 : Int.random(in: 0..<12, using: &generator)
+                var number = TestDepth.isDeep ? 0 : Int.random(in: 0..<12, using: &generator)
                 while true {
                     let comment = "\(command), \(trick) \(file.path) at request \(number)"
                     let attack: AttackingBackend.Attack = [file.path: attack(file, trick)]
                     let sent = try await scene.run(command, attack, atRequest: number, comment)
                     number += 1
-                    guard Self.isEvery, number <= sent else { break }
+                    guard TestDepth.isDeep, number <= sent else { break }
                 }
             }
         }
@@ -217,8 +215,8 @@ struct HidingStorageTests {
         for (index, first) in scene.files.enumerated() {
             for second in scene.files.dropFirst(index + 1) {
                 for (one, other) in Trick.allCases.flatMap({ one in Trick.allCases.map { (one, $0) } }) {
-                    var number = Self.isEvery ? 0 : Int.random(in: 0..<12, using: &generator)
-                    guard Self.isEvery || Int.random(in: 0..<128, using: &generator) == 0 else { continue }
+                    var number = TestDepth.isDeep ? 0 : Int.random(in: 0..<12, using: &generator)
+                    guard TestDepth.isDeep || Int.random(in: 0..<128, using: &generator) == 0 else { continue }
                     while true {
                         let comment = "\(command), \(one) \(first.path), \(other) \(second.path) at request \(number)"
                         let attack: AttackingBackend.Attack = [
@@ -227,7 +225,7 @@ struct HidingStorageTests {
                         let sent = try await scene.run(command, attack, atRequest: number, comment)
                         runs += 1
                         number += 1
-                        guard Self.isEvery, number <= sent else { break }
+                        guard TestDepth.isDeep, number <= sent else { break }
                     }
                 }
             }

@@ -4,6 +4,7 @@ import Operations
 import OperationsTesting
 import RemoteStorage
 import SyncCryptography
+import TestSupport
 import Testing
 import ThreadSupport
 
@@ -117,8 +118,7 @@ struct KeychainSynchronizationTests {
         arguments: [false, true]
     )
     func programs(isFolder: Bool) async throws {
-        let factor = ProcessInfo.processInfo.environment["STORESYNC_SEEDS"].flatMap(Int.init) ?? 1
-        for seed in 0..<UInt64(2 * max(1, factor)) {
+        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 100) {
             var generator = SplitMix64(seed: seed)
             let fixture = try Self.fixture()
             let memory = InMemoryBackend()

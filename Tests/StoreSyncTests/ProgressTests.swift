@@ -2,15 +2,15 @@ import Foundation
 import Operations
 import OperationsTesting
 import RemoteStorage
+import TestSupport
 import Testing
 
 @testable import StoreSync
 
-/// With `STORESYNC_PROGRESS_MEGABYTES` the store is larger, and the progress is printed.
+/// In deep tests the store is a gigabyte, and the progress is printed.
 @Suite("The progress of a transfer", .timeLimit(.minutes(60)))
 struct ProgressTests {
-    private static let megabytes =
-        ProcessInfo.processInfo.environment["STORESYNC_PROGRESS_MEGABYTES"].flatMap(Int.init) ?? 32
+    private static let megabytes = TestDepth.choose(quick: 32, ci: 32, deep: 1_000)
 
     private struct Step {
         var seconds: Double

@@ -93,12 +93,6 @@ func expect(
     }
 }
 
-/// The seeds that a randomized test tries; the environment variable `STORESYNC_SEEDS` multiplies their number.
-func seeds(_ usualCount: Int) -> Range<UInt64> {
-    let factor = ProcessInfo.processInfo.environment["STORESYNC_SEEDS"].flatMap(Int.init) ?? 1
-    return 0..<UInt64(usualCount * max(1, factor))
-}
-
 extension UUID {
     /// Returns an identifier that depends only on the generator's seed.
     static func random(using generator: inout some RandomNumberGenerator) -> UUID {

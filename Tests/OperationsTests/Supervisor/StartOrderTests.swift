@@ -1,4 +1,5 @@
 import OperationsTesting
+import TestSupport
 import Testing
 import ThreadSupport
 
@@ -8,7 +9,7 @@ import ThreadSupport
 struct StartOrderTests {
     @Test("D5: operations start in the scheduler's order, each once, whatever is added, cancelled or changed meanwhile")
     func programs() async throws {
-        for seed in seeds(2000) {
+        for seed in TestDepth.seeds(quick: 200, ci: 2_000, deep: 100_000) {
             let complaints = try await Simulation.run(seed: seed) { simulation in
                 var program = QuietProgram(simulation)
                 try await program.run()
@@ -40,7 +41,7 @@ struct StartOrderTests {
 
     @Test("operations start after older ones that become ready meanwhile")
     func readiness() async throws {
-        for seed in seeds(100) {
+        for seed in TestDepth.seeds(quick: 10, ci: 100, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: 2))
                 let (go, hasStarted) = (Gate(), Gate())
@@ -70,7 +71,7 @@ struct StartOrderTests {
 
     @Test("an operation sees its own cancellation, and never another operation's")
     func cancellation() async throws {
-        for seed in seeds(50) {
+        for seed in TestDepth.seeds(quick: 10, ci: 50, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation, width: 1))
                 let (gate, hasStarted, isCancelled) = (Gate(), Gate(), Gate())

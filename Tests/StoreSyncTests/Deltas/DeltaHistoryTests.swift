@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import OperationsTesting
 import RemoteStorage
+import TestSupport
 import Testing
 import ThreadSupport
 
@@ -9,7 +10,7 @@ import ThreadSupport
 
 /// The long life of a store: it's edited in every way, pushed by a device that may crash or forget, and then pulled.
 ///
-/// About twenty generations; the environment variable `STORESYNC_SEEDS` multiplies them.
+/// About twenty generations, and many more in deep tests.
 @Suite("A store through many generations", .timeLimit(.minutes(60)))
 struct DeltaHistoryTests {
     /// The error of a device that has died.
@@ -51,8 +52,7 @@ struct DeltaHistoryTests {
         let b = try scene.fixture.device("b")
         var a = try scene.fixture.device("a") { _ in try mortality.step() }
         try RowStore.insert(60, into: a.store, &generator)
-        let factor = ProcessInfo.processInfo.environment["STORESYNC_SEEDS"].flatMap(Int.init) ?? 1
-        let count = 20 * max(1, factor)
+        let count = TestDepth.choose(quick: 20, ci: 20, deep: 1_000)
         for generation in 1...count {
             let comment = "in round \(generation)"
             try edit(a.store, &generator, isFirst: generation == 1)

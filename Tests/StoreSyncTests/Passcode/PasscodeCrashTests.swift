@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import SyncCryptography
+import TestSupport
 import Testing
 
 @testable import StoreSync
@@ -17,10 +18,11 @@ struct PasscodeCrashTests {
         let requests = try await requests(of: scene)
         #expect(requests.count > 20)
         // A crash at a request that changes nothing leaves the same state as at the previous request.
-        let isLong = ProcessInfo.processInfo.environment["STORESYNC_PASSCODE_SEEDS"] != nil
         let changes = requests.indices.filter { requests[$0].isChange }
         let deaths =
-            (isLong ? Array(requests.indices) : changes).map { DyingBackend.Death(request: $0, isAfter: false) }
+            (TestDepth.isDeep ? Array(requests.indices) : changes).map {
+                DyingBackend.Death(request: $0, isAfter: false)
+            }
             + changes.map { DyingBackend.Death(request: $0, isAfter: true) }
         print("crashes while an application is created again, \(place): \(deaths.count)")
         for (number, death) in deaths.enumerated() {

@@ -3,15 +3,14 @@ import Operations
 import OperationsTesting
 import RemoteStorage
 import SyncCryptography
+import TestSupport
 import Testing
 
 @testable import StoreSync
 
 @Suite("Passcodes of concurrent devices", .serialized, .timeLimit(.minutes(60)))
 struct PasscodeRaceTests {
-    /// The number of orders to try, from the environment, which also enables cancellations at every step.
-    private static let wanted = ProcessInfo.processInfo.environment["STORESYNC_PASSCODE_SEEDS"].flatMap(UInt64.init)
-    private static let seeds = wanted ?? 6
+    private static let seeds = TestDepth.seeds(quick: 2, ci: 6, deep: 500)
     private static let places: [PasscodePlace] = [.folder, .memoryWithoutDirectoryMoves]
 
     /// Starts a setup, checks that a failure has a clear reason, and returns whether it succeeded.
@@ -43,7 +42,7 @@ struct PasscodeRaceTests {
     func twoReplace(place: PasscodePlace) async throws {
         let scene = try await PasscodeScene(place)
         var wins = [0, 0, 0]
-        for seed in 0..<Self.seeds {
+        for seed in Self.seeds {
             let won = try await Simulation.run(seed: seed) { simulation in
                 let comment = "\(place), seed \(seed)"
                 let backend = try await scene.restore(simulation.executor)
@@ -81,7 +80,7 @@ struct PasscodeRaceTests {
 
     @Test("B7: if two devices create data concurrently, one succeeds and the other is told", arguments: places)
     func twoMakeData(place: PasscodePlace) async throws {
-        for seed in 0..<Self.seeds / 2 {
+        for seed in TestDepth.seeds(quick: 1, ci: 3, deep: 250) {
             try await Simulation.run(seed: seed) { simulation in
                 let comment = "\(place), seed \(seed)"
                 let fixture = try Fixture()
@@ -135,8 +134,8 @@ struct PasscodeRaceTests {
                 try await scene.expectDone(device, backend, comment)
             }
             wasReached = point.wasReached
-            // A prime, so that steps that recur at regular intervals aren't all skipped.
-            step += Self.wanted == nil ? 7 : 1
+            // Primes, so that steps that recur at regular intervals aren't all skipped.
+            step += TestDepth.choose(quick: 29, ci: 7, deep: 1)
         }
         #expect(step > 20)
         print("cancelled while an application is created again, \(place): \(step) steps")
