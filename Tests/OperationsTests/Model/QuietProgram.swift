@@ -168,6 +168,8 @@ struct QuietProgram {
         }
         // The order is exact only if operations run one at a time, nothing was held back, and no grant took the oldest.
         guard width == 1, !wasSuspended, let rivalStarted = rival.started, rivalStarted > started else { return }
+        // An operation that others wait for inherits their priority.
+        guard !log.operations.contains(where: { $0.dependency == number }) else { return }
         guard rival.priority > operation.priority || rival.priority == operation.priority && other < number else {
             return
         }

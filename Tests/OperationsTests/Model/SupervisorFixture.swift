@@ -197,7 +197,9 @@ final class SupervisorFixture: Sendable {
 
     func isParentCancelled(_ number: Int) -> Bool {
         let parent = addition(number)?.parent.flatMap { parent in state.withLock { $0.entries[parent] } }
-        return parent?.handle.record.isCancellationRequested == true
+        // A handle that joined an operation doesn't cancel it as long as another handle needs it.
+        guard let parent, parent.addition.options.coalescingKey == nil else { return false }
+        return parent.handle.record.isCancellationRequested
     }
 
     // MARK: Running
