@@ -180,7 +180,7 @@ let package = Package(
             providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]
         ),
 
-        // How thorough the tests are.
+        // How thorough the tests are, and what several test targets need.
         .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DocumentationTests", swiftSettings: settings),
         .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
@@ -285,7 +285,7 @@ let package = Package(
         ),
         .testTarget(
             name: "SyncCryptographyTests",
-            dependencies: ["SyncCryptography", "OperationsTesting", "ThreadSupport"],
+            dependencies: ["SyncCryptography", "OperationsTesting", "TestSupport", "ThreadSupport"],
             // Tests read them from the source directory, as does a program in another language.
             exclude: ["Resources"],
             swiftSettings: settings

@@ -18,7 +18,8 @@ struct SupervisorProgramTests {
     func programs() async throws {
         var counts = SupervisorFixture.Counts()
         var states: [OperationState: Int] = [:]
-        for seed in TestDepth.seeds(quick: 500, ci: 5_000, deep: 250_000) {
+        let seeds = TestDepth.seeds(quick: 500, ci: 5_000, deep: 250_000)
+        for seed in seeds {
             let traces = Traces()
             let explanations = Locked<[String]>([])
             let outcome: Outcome
@@ -42,9 +43,12 @@ struct SupervisorProgramTests {
             for state in outcome.states { states[state, default: 0] += 1 }
         }
         // The search proves nothing about cases that never occur in it.
-        for state in [OperationState.finished, .failed, .cancelled] { #expect(states[state, default: 0] > 1000) }
-        #expect(counts.refusedWaits > 100 && counts.refusedChildren > 10 && counts.refusedRoom > 10, "\(counts)")
-        #expect(counts.joined > 20 && counts.abandoned > 10, "\(counts)")
+        for state in [OperationState.finished, .failed, .cancelled] {
+            #expect(states[state, default: 0] > seeds.count / 5)
+        }
+        let least = seeds.count / 500
+        #expect(counts.refusedWaits > least * 10 && counts.refusedChildren > least, "\(counts)")
+        #expect(counts.refusedRoom > least && counts.joined > least * 2 && counts.abandoned > least, "\(counts)")
     }
 
     private static func run(

@@ -3,6 +3,7 @@ import Operations
 import OperationsTesting
 import RemoteStorage
 import SyncCryptography
+import TestSupport
 import Testing
 
 @testable import StoreSync
@@ -147,10 +148,11 @@ struct CancellationTests {
         arguments: scenarios
     )
     func everyStep(scenario: Scenario) async throws {
-        for seed in 1...3 as ClosedRange<UInt64> {
+        let stride = TestDepth.choose(quick: 7, ci: 1, deep: 1)
+        for seed in TestDepth.seeds(quick: 1, ci: 3, deep: 20) {
             var step = 0
             // Until the operation ends before the moment comes.
-            while try await run(scenario, .step(step), seed: seed) { step += 1 }
+            while try await run(scenario, .step(step), seed: seed) { step += stride }
             #expect(step > 10)
             print("cancelled \(scenario.name) at \(step) steps")
         }
@@ -201,7 +203,7 @@ struct CancellationTests {
             #expect(try KeyFile(Array(present)).passwordVersion == version, "step \(step)")
             endings[state, default: 0] += 1
             wasReached = point.wasReached
-            step += 1
+            step += TestDepth.choose(quick: 3, ci: 1, deep: 1)
         }
         print("cancelled a password change at \(step) steps: \(endings)")
         #expect(Set(endings.keys) == [.cancelled, .finished])
@@ -212,7 +214,8 @@ struct CancellationTests {
     @Test("F17 D1: a registration that is cancelled before any of its jobs keeps the promises of every operation")
     func registrationConforms() async throws {
         let fixture = try Fixture()
-        let report = try await OperationConformance.check(seeds: 0..<2) { simulation in
+        let report = try await OperationConformance.check(seeds: TestDepth.seeds(quick: 1, ci: 2, deep: 20)) {
+            simulation in
             try fixture.device(UUID().uuidString, backend: InMemoryBackend(), simulation: simulation).registration()
         }
         #expect(report.endings[.failed] == nil && report.cancelledRuns > 50, "\(report)")

@@ -63,7 +63,7 @@ struct ExhaustiveAttackTests {
             bytes.indices.map { Case(what: "\(name) cut to \($0)", name: name, changes: [name: bytes.prefix($0)]) }
         }
         #expect(cases.count > 5_000)
-        try await attack(application, cases, most: 100)
+        try await attack(application, cases, most: TestDepth.choose(quick: 40, ci: 100, deep: 100))
     }
 
     @Test("F4, D19: exchanging any two of 18 files that differ is noticed, in 153 pairs")
@@ -80,7 +80,7 @@ struct ExhaustiveAttackTests {
             }
         }
         #expect(files.count == 18 && cases.count == 153)
-        try await attack(application, cases, most: 60)
+        try await attack(application, cases, most: TestDepth.choose(quick: 25, ci: 60, deep: 60))
     }
 
     /// The outcomes of a pull, by a device that has seen the newest files, while a file is missing or a former version.
@@ -142,9 +142,10 @@ struct ExhaustiveAttackTests {
     func flipped() async throws {
         let application = try await AttackedApplication()
         var cases = 0
+        let interval = TestDepth.choose(quick: 50, ci: 20, deep: 1)
         for (name, bytes) in application.sorted {
             guard let kind = Kind(name), kind != .deletedClient, kind != .deletedDocument else { continue }
-            for offset in stride(from: cases % 20, to: bytes.count, by: TestDepth.isDeep ? 1 : 20) {
+            for offset in stride(from: cases % interval, to: bytes.count, by: interval) {
                 var changed = bytes
                 changed[offset] ^= 1 << UInt8(offset % 8)
                 cases += 1
@@ -154,7 +155,7 @@ struct ExhaustiveAttackTests {
                 #expect(!outcome.verify.isEmpty, "\(what)")
             }
         }
-        #expect(cases > (TestDepth.isDeep ? 6_000 : 300))
+        #expect(cases > 6_000 / interval)
         if TestDepth.isDeep { print("\(cases) cases") }
     }
 

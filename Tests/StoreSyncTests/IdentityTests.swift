@@ -3,6 +3,7 @@ import GRDB
 import Operations
 import OperationsTesting
 import RemoteStorage
+import TestSupport
 import Testing
 
 @testable import StoreSync
@@ -85,7 +86,7 @@ struct IdentityTests {
 
     @Test("concurrent pushes of one generation by a device and its clone lose nothing, in any order")
     func atOnce() async throws {
-        for seed in 0..<100 as Range<UInt64> {
+        for seed in TestDepth.seeds(quick: 10, ci: 100, deep: 2_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = InMemoryBackend()

@@ -3,6 +3,7 @@ import Operations
 import OperationsTesting
 import RemoteStorage
 import SyncCryptography
+import TestSupport
 import Testing
 import ThreadSupport
 
@@ -11,7 +12,6 @@ import ThreadSupport
 @Suite("Devices that register first at the same time", .timeLimit(.minutes(60)))
 struct RegistrationRaceTests {
     private static let deviceCount = 8
-    private static let rounds = UInt64(200)
 
     /// The kinds of storage of a race, by their capabilities.
     enum Place: String, Sendable, CaseIterable, CustomTestStringConvertible {
@@ -34,7 +34,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func registeringFirst(_ place: Place) async throws {
-        for seed in 0..<Self.rounds {
+        for seed in TestDepth.seeds(quick: 20, ci: 200, deep: 5_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -60,7 +60,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func pushingFirst(_ place: Place) async throws {
-        for seed in 0..<40 as Range<UInt64> {
+        for seed in TestDepth.seeds(quick: 5, ci: 40, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -94,7 +94,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func passwords(_ place: Place) async throws {
-        for seed in 0..<5 as Range<UInt64> {
+        for seed in TestDepth.seeds(quick: 2, ci: 5, deep: 100) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -138,7 +138,7 @@ struct RegistrationRaceTests {
     )
     func mixedDecisions() async throws {
         for place in Place.allCases {
-            for seed in 0..<40 as Range<UInt64> {
+            for seed in TestDepth.seeds(quick: 5, ci: 40, deep: 1_000) {
                 try await Simulation.run(seed: seed) { simulation in
                     let fixture = try Fixture()
                     let backend = place.backend(fixture, simulation)

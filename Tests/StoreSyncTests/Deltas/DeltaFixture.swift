@@ -3,6 +3,7 @@ import GRDB
 import Operations
 import OperationsTesting
 import RemoteStorage
+import TestSupport
 import Testing
 
 @testable import StoreSync
@@ -63,7 +64,7 @@ struct DeltaFixture {
 enum RowStore {
     static func row(_ generator: inout SplitMix64) -> Data {
         let count = Int.random(in: 2000...4000, using: &generator)
-        return Data((0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) })
+        return Data([UInt8].noise(count, using: &generator))
     }
 
     static func change(_ url: URL, _ body: (Database) throws -> Void) throws {

@@ -1,5 +1,6 @@
 import OperationsTesting
 import SyncCryptography
+import TestSupport
 import Testing
 
 @testable import StoreSync
@@ -46,7 +47,7 @@ enum DeltaModel {
     }
 
     static func noise(_ count: Int, _ generator: inout SplitMix64) -> [UInt8] {
-        (0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
+        .noise(count, using: &generator)
     }
 
     /// Returns a file after random edits: changed bytes, new content, or an end that was cut off or added.

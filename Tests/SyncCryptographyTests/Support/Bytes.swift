@@ -1,4 +1,5 @@
 import OperationsTesting
+import TestSupport
 
 @testable import SyncCryptography
 
@@ -19,7 +20,7 @@ extension [UInt8] {
     /// Returns bytes that can't be compressed, the same for the same seed.
     static func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
         var generator = SplitMix64(seed: seed)
-        return (0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
+        return .noise(count, using: &generator)
     }
 
     /// Returns bytes that compress well, and differ in every kibibyte.
