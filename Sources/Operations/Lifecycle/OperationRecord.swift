@@ -139,8 +139,9 @@ class OperationRecord: @unchecked Sendable {
     final func takeExtras() -> Extras? {
         guard let former = extras else { return nil }
         let kept = Extras(former.options, former.serviceContext)
-        // An abandoned operation may still run and has to clean up later.
+        // An abandoned operation may still run, and has to clean up later and to end its span.
         kept.temporaryDirectory = former.temporaryDirectory
+        kept.span = former.span
         kept.childrenWaiter = former.childrenWaiter
         // The handle still shows the operation's progress.
         kept.mailbox = former.mailbox

@@ -136,6 +136,30 @@ struct TracingTests {
         #expect(cancelled.attributes["operation.outcome"]?.toSpanAttribute() == .string("cancelled"))
     }
 
+    @Test("the span of an abandoned operation ends when the operation really does, and says that it was abandoned")
+    func abandoned() async throws {
+        try await Simulation.run(seed: 1) { [tracer] simulation in
+            let supervisor = supervisor(simulation)
+            let clock = simulation.clock
+            supervisor.add(
+                Probe { _ in
+                    // An unstructured task isn't cancelled with the operation.
+                    try await Task(executorPreference: simulation.executor) {
+                        try await clock.sleep(for: .seconds(100))
+                    }.value
+                },
+                options: OperationOptions(name: "uncooperative")
+            )
+            try await clock.sleep(for: .seconds(1))
+            await supervisor.shutdown(grace: .seconds(1))
+            #expect(tracer.finishedSpans.isEmpty)
+            try await clock.sleep(for: .seconds(200))
+        }
+        let span = try span("uncooperative")
+        #expect(span.attributes["operation.outcome"]?.toSpanAttribute() == .string("abandoned"))
+        #expect(span.status?.code == .error)
+    }
+
     @Test("without a tracer no spans are created, and the caller's service context is still passed on")
     func withoutTracer() async throws {
         let supervisor = OperationSupervisor()
