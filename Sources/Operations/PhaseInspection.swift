@@ -40,7 +40,9 @@ package enum PhaseInspection {
             case .cancellation: await operation.operationWasCancelled()
             }
         }
-        record.core.withBoard { _ in record.extras?.temporaryDirectory.take() }?.remove()
+        if let directory = record.core.withBoard({ _ in record.extras?.temporaryDirectory.take() }) {
+            await record.remove(directory)
+        }
         return !defaults.withLock { $0.contains(phase) }
     }
 }

@@ -3,7 +3,7 @@
 /// A simulation sets its registry as the current thread's while it runs jobs. Outside simulations there is none, and a wait
 /// only costs one read of a thread-local slot.
 package final class WaitRegistry: Sendable {
-    /// A unit of work that either runs or waits: the scenario, or an operation in its `main`.
+    /// A unit of work that either runs or waits: the scenario, or the run of an operation.
     package struct Party: Sendable, Hashable {
         fileprivate var number: UInt64
 

@@ -16,6 +16,7 @@ struct OperationEnding: ~Copyable, Sendable {
 
     deinit {
         let id = record.takeRetainedValue().id
+        // Always traps. The compiler warns about a `preconditionFailure`, because code that it adds could never run.
         precondition(id.rawValue == .max, "operation \(id) was dropped without an ending")
     }
 }

@@ -17,7 +17,8 @@ extension OperationRecord {
             guard decision != .drop else {
                 let (id, name) = (id, name)
                 return board.emit(
-                    .log { _ in WaitRegistry.note("operation \(id) (\(name)) reported progress after its main was over")
+                    .call {
+                        WaitRegistry.note("operation \(id) (\(name)) reported progress after its main was over")
                     }
                 )
             }
@@ -32,10 +33,6 @@ extension OperationRecord {
             guard !extras.listeners.isEmpty else { return }
             board.emit(.tell(extras.listeners, .progress(extras.mailbox.current)))
         }
-    }
-
-    func takeProgress() -> OperationProgress? {
-        core.withBoard { _ in extras?.mailbox.take() }
     }
 }
 
@@ -176,7 +173,7 @@ extension OperationRecord {
 
     /// The span of the run, if there is a tracer.
     private var span: (any Span)? {
-        core.environment.isObserving ? core.withBoard { _ in extras?.span } : nil
+        core.environment.tracer == nil ? nil : core.withBoard { _ in extras?.span }
     }
 
     /// Stores the outcome, or returns what has to end first.

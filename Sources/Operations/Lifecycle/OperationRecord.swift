@@ -7,7 +7,7 @@ import Tracing
 /// There may be a million records, so data that most operations never have is in ``extras``, created on demand.
 class OperationRecord: @unchecked Sendable {
     // Sendable: every `var`, here and in the subclasses, is accessed only under the scheduler's lock.
-    // The task that runs the operation reads without locks what doesn't change after the operation was added.
+    // The task that runs the operation also reads without the lock what only that task changes during the run.
     final let core: SchedulerCore
     /// Set when the operation is added, and constant from then on.
     final var id = OperationID.none

@@ -33,9 +33,16 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     }
 
     override func pumpProgress() async {
-        guard let operation = core.withBoard({ _ in self.operation }) else { return }
         await CurrentOperation.$record.withValue(self) {
-            while let progress = takeProgress() { await operation.operationDidMakeProgress(progress) }
+            while let (progress, operation) = takeProgress() { await operation.operationDidMakeProgress(progress) }
+        }
+    }
+
+    /// Returns the progress to deliver, and the operation of the current attempt, which gets it.
+    private func takeProgress() -> (OperationProgress, Work)? {
+        core.withBoard { _ in
+            guard let progress = extras?.mailbox.take(), let operation else { return nil }
+            return (progress, operation)
         }
     }
 
@@ -52,7 +59,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         extendLifetime(operation)
     }
 
-    /// Whether the run has a service context, a watchdog or a span, or belongs to a simulation.
+    /// Whether the run may have a service context, a watchdog or a span, or belongs to a simulation.
     private var isObserved: Bool {
         hasOptions || core.environment.isObserving || WaitRegistry.current != nil
     }
@@ -73,6 +80,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         return await tracer.withAnySpan(name) { span in
             span.attributes["operation.id"] = "\(id)"
             core.withBoard { _ in madeExtras.span = span }
+            defer { core.withBoard { _ in extras?.span = nil } }
             return await perform()
         }
     }
@@ -105,9 +113,8 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     private func operation(replacing former: Work?) throws -> Work {
         // An operation that was added as such has no factory.
         if let former, !hasFactory { return former }
-        guard let factory = core.withBoard({ _ in extras?.factory as? Factory }) else {
-            preconditionFailure("operation \(id) has no operation")
-        }
+        // An abandoned operation has lost its factory, and is never created.
+        guard let factory = core.withBoard({ _ in extras?.factory as? Factory }) else { throw CancellationError() }
         let made = try factory.make()
         LiveOperations.insert(made)
         core.withBoard { _ in operation = made }

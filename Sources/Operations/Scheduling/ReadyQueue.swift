@@ -67,9 +67,6 @@ struct ReadyQueue: Sendable {
 
     var isEmpty: Bool { filled == 0 }
 
-    /// Whether there is an operation of this priority or a higher one.
-    func holds(_ priority: OperationPriority) -> Bool { filled >> priority.rawValue != 0 }
-
     /// The priorities for which there are operations, as bits.
     var filledPriorities: UInt8 { filled }
 

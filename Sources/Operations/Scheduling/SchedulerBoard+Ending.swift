@@ -39,7 +39,7 @@ extension SchedulerBoard {
         guard record.lifecycle.cancel() != .nothing, let extras = target.extras else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
-            // Not as a later action, because until then another handle could join the operation.
+            // Not as a later effect, because until then another handle could join the operation.
             cancel(target, because: cause)
         } else {
             withdraw(record, cause ?? Self.cancellation)

@@ -1,4 +1,5 @@
 import Logging
+import ServiceContextModule
 
 // Logs and metrics. A message is formatted only if it is logged, and it is written outside the lock.
 
@@ -18,7 +19,7 @@ extension SchedulerBoard {
         record.madeExtras.startedAt = environment.now()
         guard isLogged else { return }
         let metadata = metadata(of: record)
-        emit(.log { $0.logger.debug("operation started", metadata: metadata) })
+        log(record) { $0.debug("operation started", metadata: metadata) }
     }
 
     /// Records the end of an operation, with or without a run; an abandoned operation is logged as a warning.
@@ -37,12 +38,10 @@ extension SchedulerBoard {
         var metadata = metadata(of: record)
         metadata["operation.outcome"] = "\(outcome)"
         if let duration { metadata["operation.duration"] = "\(duration)" }
-        emit(
-            .log { [metadata] in
-                let message: Logger.Message = isAbandoned ? "operation abandoned" : "operation ended"
-                $0.logger.log(level: level, message, error: error, metadata: metadata)
-            }
-        )
+        log(record) { [metadata] in
+            let message: Logger.Message = isAbandoned ? "operation abandoned" : "operation ended"
+            $0.log(level: level, message, error: error, metadata: metadata)
+        }
     }
 
     /// Records that an attempt failed and another one follows.
@@ -57,9 +56,7 @@ extension SchedulerBoard {
         var metadata = metadata(of: record)
         metadata["operation.attempt"] = "\(attempt)"
         metadata["operation.delay"] = "\(delay)"
-        emit(
-            .log { [metadata] in $0.logger.debug("operation will be retried", error: error, metadata: metadata) }
-        )
+        log(record) { [metadata] in $0.debug("operation will be retried", error: error, metadata: metadata) }
     }
 
     /// Records that an operation makes no progress.
@@ -67,20 +64,18 @@ extension SchedulerBoard {
         guard environment.logs(.warning) else { return }
         var metadata = metadata(of: record)
         metadata["operation.stallTimeout"] = "\(timeout)"
-        emit(
-            .log { [metadata] in
-                $0.logger.warning(
-                    "operation has stalled: find out what it waits for, or make it report progress more often",
-                    metadata: metadata
-                )
-            }
-        )
+        log(record) { [metadata] in
+            $0.warning(
+                "operation has stalled: find out what it waits for, or make it report progress more often",
+                metadata: metadata
+            )
+        }
     }
 
     /// Records that the supervisor suspended itself.
     mutating func noteSuspension(_ limit: RestartIntensity) {
         emit(
-            .log { environment in
+            .call { [environment] in
                 environment.logger.error(
                     "supervisor suspended itself: fix the cause, then set isSuspended to false",
                     metadata: [
@@ -89,6 +84,16 @@ extension SchedulerBoard {
                         "supervisor.period": "\(limit.period)",
                     ]
                 )
+            }
+        )
+    }
+
+    /// Writes a message outside the lock, in the service context in which the operation was added.
+    private mutating func log(_ record: OperationRecord, _ write: @escaping @Sendable (Logger) -> Void) {
+        emit(
+            .call { [logger = environment.logger, serviceContext = record.extras?.serviceContext] in
+                guard let serviceContext else { return write(logger) }
+                ServiceContext.withValue(serviceContext) { write(logger) }
             }
         )
     }

@@ -121,6 +121,11 @@ struct SchedulerBoard {
     private mutating func begin(_ record: OperationRecord, _ worker: Worker?) {
         record.lifecycle.begin()
         noteStart(of: record)
+        // First, so that listeners know of the start before anything else of the run.
+        if let extras = record.extras {
+            forget(extras.coalescingID, of: record)
+            if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .started)) }
+        }
         if let worker, !worker.isPoisoned, worker.next == nil, record.extras?.ownTask == nil {
             worker.next = record
             scheduler.entries[Int(record.position)].worker = worker.index
@@ -137,9 +142,6 @@ struct SchedulerBoard {
                 emit(.start(worker, record))
             }
         }
-        guard let extras = record.extras else { return }
-        forget(extras.coalescingID, of: record)
-        if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .started)) }
     }
 
     /// Lets no further operation join this one.
@@ -154,7 +156,8 @@ struct SchedulerBoard {
         guard let extras = record.extras, let resumption = extras.resumption.take() else {
             preconditionFailure("operation \(record.id) was granted a slot to resume, but doesn't wait for one")
         }
-        emit(.resume(resumption))
+        // Last, so that listeners know of it before the operation does anything further.
+        defer { emit(.resume(resumption)) }
         // Another of the operation's tasks may have started to wait meanwhile.
         guard extras.pauseCount == 0 else { return scheduler.pause(record.position) }
         guard record.lifecycle.resume() else { return }
@@ -188,7 +191,9 @@ struct SchedulerBoard {
     ) -> Bool {
         guard let extras = record.extras else { return false }
         extras.pauseCount -= 1
-        guard extras.pauseCount == 0, record.lifecycle.finalOutcome == nil, scheduler.resume(record.position) else {
+        guard extras.pauseCount == 0, !record.lifecycle.isWaiting, record.lifecycle.finalOutcome == nil,
+            scheduler.resume(record.position)
+        else {
             return false
         }
         extras.resumption = continuation

@@ -218,7 +218,7 @@ extension SchedulerCore {
         var given: WorkRecord<Work>? = WorkRecord(operation, options: options, core: self)
         given?.extras?.coalescingID = id
         given?.makeOwnTask()
-        let (joined, foreign) = withBoard { board in
+        let (joined, target, foreign) = withBoard { board in
             let target: TypedOperationRecord<Work.Output>
             var foreign: [(OperationRecord, OperationDependency)] = []
             if let existing = board.coalescing[id] as? WorkRecord<Work>,
@@ -240,14 +240,14 @@ extension SchedulerCore {
             let joined = JoinedOperationRecord(target)
             board.join(joined, target)
             board.grantAll()
-            return (joined, foreign)
+            return (joined, target, foreign)
         }
         // If the given operation isn't needed, it is released without having run.
         if let given {
             given.dropOwnTask()
             LiveOperations.remove(operation)
         } else {
-            joined.extras?.target?.startDeadline()
+            target.startDeadline()
         }
         settle(foreign)
         return joined

@@ -72,9 +72,7 @@ final class SchedulerCore: Sendable {
             record.core.append(to: &pending) { $0.raise(record, to: priority) }
         case .release(let object): LiveOperations.remove(object)
         case .drop: break
-        case .endBackgroundStay(let stay):
-            Task.detached(executorPreference: environment.executor) { await stay.end() }
-        case .log(let write): write(environment)
+        case .call(let body): body()
         }
     }
 

@@ -22,10 +22,10 @@ enum SchedulerEffect: @unchecked Sendable {
     /// Tells a dependency in another supervisor that its dependent has ended first.
     case forgetForeign(OperationRecord, dependency: OperationRecord)
     case raise(OperationRecord, OperationPriority)
-    /// Releases an operation, whose `deinit` is code of its author.
+    /// Releases an operation, whose `deinit` is code of its author, and forgets that it was added.
     case release(AnyObject)
     /// Releases an object whose last reference may run a `deinit` of the app, for example of a closure's captures.
     case drop(AnyObject)
-    case endBackgroundStay(BackgroundStay)
-    case log(@Sendable (OperationEnvironment) -> Void)
+    /// Calls code from outside, such as a logger; it captures what it needs, because any supervisor may perform it.
+    case call(@Sendable () -> Void)
 }

@@ -2,7 +2,7 @@ import DequeModule
 
 /// The scheduler's rules as a value that turns events into grants and endings.
 ///
-/// No lock, no task, no clock. A ``Position`` is an operation's index in the tables here, not a slot to run in. Indices are
+/// No lock, no task, no clock. A ``Position`` is an operation's index in the tables here. Indices are
 /// reused, identifiers never are. One number counts what keeps an operation from being granted, its *gates*: a
 /// dependency that hasn't ended, a key that other operations hold or wait for, a barrier before it.
 ///

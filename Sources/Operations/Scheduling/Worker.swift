@@ -1,3 +1,5 @@
+import ThreadSupport
+
 /// A task that runs one operation after another, because a task for each costs more than the operation.
 ///
 /// Cancelling an operation cancels its worker's task and so *poisons* the worker: it runs no further operation, which
@@ -40,23 +42,45 @@ struct Workers {
 
 /// A task for one operation alone, created when the operation is added, to inherit the caller's task-local values.
 struct OwnTask: Sendable {
+    private enum Signal {
+        case awaited(CheckedContinuation<Bool, Never>?)
+        /// Whether the operation runs.
+        case given(Bool)
+    }
+
     let task: Task<Void, Never>
-    private let start: AsyncStream<Void>.Continuation
+    private let signal: Locked<Signal>
 
     init(_ record: OperationRecord) {
-        let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
-        start = continuation
+        let signal = Locked(Signal.awaited(nil))
+        self.signal = signal
         task = Task(executorPreference: record.core.environment.executor) {
-            for await _ in stream { await record.execute() }
+            // A cancellation doesn't end this wait: once the operation was granted a slot, only its run can end it.
+            let runs = await withCheckedContinuation { continuation in
+                let given: Bool? = signal.withLock { signal in
+                    if case .given(let runs) = signal { return runs }
+                    signal = .awaited(continuation)
+                    return nil
+                }
+                if let given { continuation.resume(returning: given) }
+            }
+            if runs { await record.execute() }
         }
     }
 
     /// Lets the operation run.
-    func run() {
-        start.yield()
-        start.finish()
-    }
+    func run() { give(true) }
 
     /// Ends the task without running the operation, which has ended.
-    func drop() { start.finish() }
+    func drop() { give(false) }
+
+    /// Gives the signal, of which only the first counts.
+    private func give(_ runs: Bool) {
+        let continuation: CheckedContinuation<Bool, Never>? = signal.withLock { signal in
+            guard case .awaited(let continuation) = signal else { return nil }
+            signal = .given(runs)
+            return continuation
+        }
+        continuation?.resume(returning: runs)
+    }
 }

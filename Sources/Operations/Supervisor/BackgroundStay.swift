@@ -107,7 +107,9 @@ extension SchedulerBoard {
         guard backgroundWork?.operations.remove(record.id) != nil, let work = backgroundWork, work.operations.isEmpty
         else { return }
         backgroundWork = nil
-        emit(.endBackgroundStay(work.stay))
+        emit(
+            .call { [environment] in Task.detached(executorPreference: environment.executor) { await work.stay.end() } }
+        )
     }
 }
 

@@ -30,21 +30,21 @@ extension SchedulerCore {
         }
         cancelAll()
         let clock = environment.clock
-        let timer = Task.detached(executorPreference: environment.executor) { [self] in
-            try? await clock.sleep(for: grace)
-            // The grace period is over: the shutdown below stops waiting for the drain.
-            let waiter = withBoard { $0.drainWaiters.removeValue(forKey: ticket) }
-            waiter?.resume()
-        }
+        var timer: Task<Void, Never>?
         _ = try? await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             let isEmpty = withBoard { board in
                 guard board.scheduler.count > 0 else { return true }
                 board.drainWaiters[ticket] = continuation
                 return false
             }
-            if isEmpty { continuation.resume() }
+            guard !isEmpty else { return continuation.resume() }
+            // Not earlier: the end of a short grace period would find no continuation, and nothing would end the wait.
+            timer = Task.detached(executorPreference: environment.executor) { [self] in
+                try? await clock.sleep(for: grace)
+                withBoard { $0.drainWaiters.removeValue(forKey: ticket) }?.resume()
+            }
         }
-        timer.cancel()
+        timer?.cancel()
         let abandoned = records.filter { !$0.hasEnded }
         for record in abandoned { withBoard { $0.abandon(record) } }
         return abandoned.map { OperationDependency(record: $0, policy: .mustSucceed) }

@@ -25,7 +25,7 @@ struct SupervisorMetrics: Sendable {
         duration = Metrics.Timer(label: "operations.duration", dimensions: dimensions)
     }
 
-    /// Records the current numbers, after an operation started, paused or resumed.
+    /// Records the current numbers, after anything that may have changed them.
     func record(waiting: Int, running: Int) {
         self.waiting.set(waiting)
         self.running.set(running)

@@ -1,6 +1,7 @@
 import InMemoryLogging
 import Logging
 import OperationsTesting
+import ServiceContextModule
 import Testing
 
 @testable import Operations
@@ -172,4 +173,45 @@ struct LogTests {
         #expect(handler.entries.first?.level == .warning)
         #expect(handler.entries.first?.metadata["operation.name"] == "uncooperative")
     }
+
+    @Test("an operation is logged by its own supervisor, also if another supervisor's operation lets it start")
+    func severalSupervisors() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let other = OperationSupervisor(.init(simulation))
+            let supervisor = OperationSupervisor(configuration(simulation))
+            let clock = simulation.clock
+            let first = other.add(Probe { _ in try await clock.sleep(for: .seconds(1)) }, options: named("first"))
+            try await supervisor.add(Probe { _ in }, after: [first], options: named("second")).value
+        }
+        #expect(entries("operation").compactMap { $0.metadata["operation.name"] } == ["second", "second"])
+    }
+
+    @Test("start and end are logged in the service context in which the operation was added")
+    func serviceContext() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            var configuration = configuration(simulation)
+            configuration.logger = Logger(
+                label: "test",
+                factory: { [handler] _ in
+                    var handler = handler
+                    handler.metadataProvider = Logger.MetadataProvider {
+                        ["name": "\(ServiceContext.current?[ServiceNameKey.self] ?? "none")"]
+                    }
+                    return handler
+                }
+            )
+            configuration.logger.logLevel = .debug
+            let supervisor = OperationSupervisor(configuration)
+            var context = ServiceContext.topLevel
+            context[ServiceNameKey.self] = "photos"
+            let handle = ServiceContext.withValue(context) { supervisor.add(Probe { _ in }) }
+            try await handle.value
+        }
+        let logged = handler.entries.map { "\($0.message) \($0.metadata["name"] ?? "without")" }
+        #expect(logged == ["operation started photos", "operation ended photos"])
+    }
+}
+
+private enum ServiceNameKey: ServiceContextKey {
+    typealias Value = String
 }

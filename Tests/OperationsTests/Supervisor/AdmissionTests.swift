@@ -204,4 +204,26 @@ struct AdmissionTests {
             ]
         )
     }
+
+    @Test("an operation that is abandoned before it is created is never created, and its slot and keys become free")
+    func abandonedBeforeCreation() async throws {
+        var abandoned = 0
+        for seed in 0..<50 as Range<UInt64> {
+            abandoned += try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation))
+                let created = Locked(false)
+                let handle = supervisor.add { () -> Probe<Void> in
+                    created.withLock { $0 = true }
+                    return Probe { _ in }
+                }
+                let left = await supervisor.shutdown(grace: .zero)
+                let wasCreated = created.withLock { $0 }
+                try await simulation.clock.sleep(for: .seconds(1))
+                #expect(handle.state.isEnded && supervisor.runningCount == 0, "seed \(seed)")
+                #expect(left.isEmpty || created.withLock { $0 } == wasCreated, "seed \(seed)")
+                return left.count
+            }
+        }
+        #expect(abandoned > 0)
+    }
 }

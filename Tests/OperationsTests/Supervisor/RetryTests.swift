@@ -194,4 +194,39 @@ struct RetryTests {
             try await supervisor.drain()
         }
     }
+
+    @Test("progress reaches the operation of its own attempt, even if the progress phase of a former one was slow")
+    func progressOfAttempts() async throws {
+        /// Fails in its first attempt, while its progress phase still runs.
+        actor Slow: Operation {
+            let number: Int
+            let seen: Locked<[String]>
+            init(_ number: Int, _ seen: Locked<[String]>) { (self.number, self.seen) = (number, seen) }
+
+            func main(_ context: OperationContext) async throws {
+                context.reportProgress(Double(number) / 10)
+                try await context.clock.sleep(for: .seconds(1))
+                if number == 1 { throw ProbeError() }
+            }
+            func operationDidMakeProgress(_ progress: OperationProgress) async {
+                seen.withLock { $0.append("\(number): \(progress.fractionCompleted)") }
+                try? await Task.sleep(for: .seconds(100))
+            }
+        }
+        let seen = Locked<[String]>([])
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation))
+            let attempts = Locked(0)
+            let options = OperationOptions(retry: RetryPolicy(maximumAttempts: 2, initialDelay: .seconds(1)))
+            try await supervisor.add(options: options) {
+                Slow(
+                    attempts.withLock {
+                        $0 += 1; return $0
+                    },
+                    seen
+                )
+            }.value
+        }
+        #expect(seen.withLock { $0 } == ["1: 0.1", "2: 0.2"])
+    }
 }
