@@ -131,7 +131,8 @@ extension Operation {
     /// - Returns: Whether another attempt follows.
     fileprivate func perform(_ attempt: Int, isFirst: Bool, of record: WorkRecord<Self>) async -> Bool {
         let context = OperationContext(record: record, attempt: attempt)
-        if isFirst { await operationDidStart(context) }
+        // An operation that was abandoned before this, which implies that it was cancelled, has no phases.
+        if isFirst, !(Task.isCancelled && record.hasEnded) { await operationDidStart(context) }
         var failure: (any Error)?
         do {
             try Task.checkCancellation()

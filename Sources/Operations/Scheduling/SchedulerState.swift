@@ -2,8 +2,8 @@ import DequeModule
 
 /// The scheduler's rules as a value that turns events into grants and endings.
 ///
-/// No lock, no task, no clock. A ``Position`` is an operation's index in the tables here. Indices are
-/// reused, identifiers never are. One number counts what keeps an operation from being granted, its *gates*: a
+/// No lock, no task, no clock. A ``Position`` is an operation's index in the tables here. Indices are reused, identifiers
+/// never are. One number counts what keeps an operation from being granted, its *gates*: a
 /// dependency that hasn't ended, a key that other operations hold or wait for, a barrier before it.
 ///
 /// A *grant* gives one operation a slot to run in; at most ``width`` of these are in use. Operations that resume after

@@ -226,4 +226,23 @@ struct AdmissionTests {
         }
         #expect(abandoned > 0)
     }
+
+    @Test("an operation that is abandoned before its start phase gets no phase at all")
+    func abandonedBeforeItsStart() async throws {
+        var abandoned = 0
+        for seed in 0..<50 as Range<UInt64> {
+            abandoned += try await Simulation.run(seed: seed) { simulation in
+                let supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation))
+                let journal = Journal()
+                supervisor.add(Probe("a", journal) { _ in })
+                let left = await supervisor.shutdown(grace: .zero)
+                let hadStarted = !journal.all.isEmpty
+                try await simulation.clock.sleep(for: .seconds(1))
+                guard !left.isEmpty, !hadStarted else { return 0 }
+                #expect(journal.all.isEmpty, "seed \(seed)")
+                return 1
+            }
+        }
+        #expect(abandoned > 0)
+    }
 }
