@@ -6,7 +6,7 @@ import Testing
 @testable import StoreSync
 
 /// A folder that reports that it has written a store, although its last byte or the whole file is lost.
-private actor LosingBackend: ForwardingBackend {
+private actor LosingBackend: InterceptingBackend {
     enum Loss: String, CaseIterable, Sendable {
         case lastByte, wholeFile
     }

@@ -9,7 +9,7 @@ import ThreadSupport
 @testable import StoreSync
 
 /// A storage that changes some of its files when a certain request arrives.
-private actor AttackingBackend: ForwardingBackend {
+private actor AttackingBackend: InterceptingBackend {
     /// The changes of files: a file's new content, or `nil` if it's removed.
     typealias Attack = [RemotePath: [UInt8]?]
 

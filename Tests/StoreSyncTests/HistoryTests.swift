@@ -153,13 +153,12 @@ struct HistoryTests {
         let hierarchy = ApplicationHierarchy(fixture.application).document(fixture.document)
         let hooks = backend.wholeStoreDownloadHooks
         let published = try await PublishedStores.list(hooks, hierarchy).published
-        let (manifests, unreadable) = try await PublishedStores.readManifests(
-            published,
-            hooks,
-            hierarchy,
-            ApplicationSeal(application: fixture.application, key: nil),
-            DocumentIdentity(document: fixture.document, integrityKey: "")
-        )
+        let (manifests, unreadable) = try await UploadCatalog(
+            hooks: hooks,
+            hierarchy: hierarchy,
+            seal: ApplicationSeal(application: fixture.application, key: nil),
+            identity: DocumentIdentity(document: fixture.document, integrityKey: "")
+        ).manifests(of: published)
         #expect(unreadable.isEmpty)
         for var manifest in manifests where abs(manifest.created.timeIntervalSinceNow) < 86_400 {
             manifest.created += shift

@@ -42,13 +42,12 @@ struct HostileGenerationTests {
         func forge(_ number: Int, in place: Place) async throws {
             let hooks = a.backend.wholeStoreDownloadHooks
             let published = try await PublishedStores.list(hooks, hierarchy).published
-            let manifests = try await PublishedStores.readManifests(
-                published,
-                hooks,
-                hierarchy,
-                ApplicationSeal(application: fixture.application, key: nil),
-                DocumentIdentity(document: fixture.document, integrityKey: "")
-            ).manifests
+            let manifests = try await UploadCatalog(
+                hooks: hooks,
+                hierarchy: hierarchy,
+                seal: ApplicationSeal(application: fixture.application, key: nil),
+                identity: DocumentIdentity(document: fixture.document, integrityKey: "")
+            ).manifests(of: published).manifests
             var manifest = try #require(manifests.first)
             let original = hierarchy.upload(manifest.name)
             let generation = [.name, .folder].contains(place) ? number : 2

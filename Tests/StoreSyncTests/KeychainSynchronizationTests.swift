@@ -492,7 +492,7 @@ private final class Bomb: Sendable {
 }
 
 /// Runs a closure before a file is written, once.
-private actor InterposedBackend: ForwardingBackend {
+private actor InterposedBackend: InterceptingBackend {
     nonisolated let base: any RemoteBackend
     private let path: RemotePath
     private var body: (@Sendable () async -> Void)?
@@ -514,7 +514,7 @@ private actor InterposedBackend: ForwardingBackend {
 }
 
 /// Returns the beginning of a replaced file, in the length of the former file, to the first reader.
-private actor MixingBackend: ForwardingBackend {
+private actor MixingBackend: InterceptingBackend {
     nonisolated let base: any RemoteBackend
     private var lengths: [RemotePath: Int] = [:]
     /// The number of mixed reads.

@@ -18,7 +18,7 @@ private final class ManifestCounter: Sendable {
 }
 
 /// A storage on which reading a manifest takes a second of simulated time.
-private actor CountingBackend: ForwardingBackend {
+private actor CountingBackend: InterceptingBackend {
     nonisolated let base: any RemoteBackend
     private let clock: SimulatedClock
     private let counter: ManifestCounter

@@ -48,6 +48,9 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
     /// Creates the client's directory.
     func createClientDeviceDirectory(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws
 
+    /// Removes the client's directory, with what is known of the client.
+    func removeClientDeviceDirectory(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws
+
     /// Saves what is known of the client.
     func saveDeviceInfo(
         _ bytes: [UInt8],
@@ -178,6 +181,14 @@ extension ApplicationRegistrationHooks {
         _ hierarchy: ApplicationHierarchy
     ) async throws {
         try await backend.createDirectory(at: hierarchy.clientDirectory(client))
+    }
+
+    /// Removes the directory with all that is in it.
+    public func removeClientDeviceDirectory(
+        _ client: RemoteIdentifier,
+        _ hierarchy: ApplicationHierarchy
+    ) async throws {
+        try await backend.remove(hierarchy.clientDirectory(client))
     }
 
     /// Writes the file.

@@ -94,8 +94,8 @@ extension ApplicationRegistrationOperation {
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         async let clients = hooks.listClients(hierarchy)
-        async let documents = hooks.backend.list(hierarchy.documents)
-        let isEmpty = try await (clients.isEmpty, documents.directoryIdentifiers.isEmpty) == (true, true)
+        async let documents = hooks.backend.documentRegistrationHooks.listDocuments(hierarchy)
+        let isEmpty = try await (clients.isEmpty, documents.isEmpty) == (true, true)
         // Checked again, since the device that creates the application may have continued meanwhile.
         let remote = try await inspect(for: nil, nil)
         if case .registered(let info, let bytes) = remote.found, remote.files.passwordTest != nil {

@@ -113,11 +113,12 @@ public actor ClientRemovalOperation: Operation {
     ) async throws {
         let note = seal.seal(info.xml, as: .removedClient(client))
         try await hooks.saveDeletedClientNote(client, content: note, hierarchy)
-        for document in try await backend.documentRegistrationHooks.listDocuments(hierarchy) {
-            try await removeEmptyDirectories(in: hierarchy.document(document))
+        let documentHooks = backend.documentRegistrationHooks
+        for document in try await documentHooks.listDocuments(hierarchy) {
+            try await documentHooks.removeEmptyClientDirectories(client, hierarchy.document(document))
         }
-        try await backend.remove(hierarchy.keychain(client))
-        try await backend.remove(hierarchy.clientDirectory(client))
+        try await backend.keychainSynchronizationHooks.removeKeychainFile(of: client, hierarchy)
+        try await hooks.removeClientDeviceDirectory(client, hierarchy)
     }
 
     private func remove(
@@ -138,14 +139,6 @@ public actor ClientRemovalOperation: Operation {
         let identity = DocumentIdentity(document: hierarchy.document, integrityKey: key)
         let note = seal.seal(info.xml, as: .deletedClient(client, of: identity))
         try await hooks.saveDeletedClientNote(client, content: note, hierarchy)
-        try await removeEmptyDirectories(in: hierarchy)
-    }
-
-    /// Removes the client's directories for changes and commands, unless another client may still need what is in them.
-    private func removeEmptyDirectories(in hierarchy: DocumentHierarchy) async throws {
-        for directory in [hierarchy.syncChanges(client), hierarchy.syncCommands(client)]
-        where try await backend.list(directory)?.isEmpty == true {
-            try await backend.remove(directory)
-        }
+        try await hooks.removeEmptyClientDirectories(client, hierarchy)
     }
 }

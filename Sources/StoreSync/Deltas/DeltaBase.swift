@@ -1,4 +1,3 @@
-import Operations
 import RemoteStorage
 import SyncCryptography
 
@@ -9,35 +8,28 @@ struct DeltaBase: Sendable {
 
     /// Finds the base of the next push, in one round of requests.
     ///
-    /// - Returns: `nil` if the application isn't sealed, this device remembers no push, or the remote holds something
-    ///   else.
+    /// - Parameters:
+    ///   - blocks: The store that this device pushed last.
+    ///   - catalog: The uploads of its document.
+    ///   - trust: What this device knows about the uploads.
+    /// - Returns: `nil` if the remote holds something else.
     static func find(
-        _ file: PushedBlocks.File,
-        of document: DocumentRegistration,
-        _ key: DocumentKey,
-        _ hooks: any WholeStoreHooks,
-        relyingOn trust: UploadTrust,
-        _ context: OperationContext
+        _ blocks: PushedBlocks,
+        in catalog: UploadCatalog,
+        relyingOn trust: UploadTrust
     ) async throws -> DeltaBase? {
-        guard let epoch = document.application.seal.key?.epoch,
-            let blocks = try await context.blocking({ file.read() })
-        else { return nil }
         let subject = blocks.subject
-        guard subject.epoch == epoch, subject.document == key, let client = try? RemoteIdentifier(subject.client) else {
-            return nil
-        }
-        let hierarchy = document.hierarchy
+        guard let client = try? RemoteIdentifier(subject.client) else { return nil }
         let names = subject.uploads.compactMap {
             UploadName(client: client, directoryName: "\($0.generation)-\($0.upload)")
         }
         do {
-            async let listed = together(names) { try await hooks.listFiles(in: hierarchy.upload($0)) ?? [] }
-            let (manifests, _) = try await PublishedStores.readManifests(names, hooks, document)
-            let lists = Dictionary(zip(names, try await listed), uniquingKeysWith: { first, _ in first })
+            async let listed = catalog.files(of: names)
+            let (manifests, _) = try await catalog.manifests(of: names)
             guard let head = manifests.first(where: { $0.name == names.last }),
                 let chain = try? StoreChain(head, among: manifests), chain.references == subject.uploads,
                 head[.store]?.contentRoot.description == subject.contentRoot,
-                head[.store]?.size == subject.byteCount, chain.isWhole(lists, trust)
+                head[.store]?.size == subject.byteCount, chain.isWhole(try await listed, trust)
             else { return nil }
             return DeltaBase(chain: chain, blocks: blocks)
         } catch is RemoteError {

@@ -86,12 +86,3 @@ struct DeltaFile: Sendable {
     /// The delta in the form of a store, which the upload reads instead of the local store.
     var taken: TakenStore { .copied(StoreSnapshot(url: url, byteCount: byteCount, knownRoot: nil)) }
 }
-
-extension DeltaBase {
-    /// The delta to push; `nil` unless this base is the client's last push and a delta is worth it.
-    func plan(_ digests: BlockDigests?, _ client: RemoteIdentifier, _ published: PublishedStores) -> DeltaPlan? {
-        let newest = published.manifests.map(\.name).filter { $0.client == client }.max()
-        guard let digests, name == newest else { return nil }
-        return DeltaPlan(digests, on: self)
-    }
-}

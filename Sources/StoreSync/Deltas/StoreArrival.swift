@@ -23,24 +23,24 @@ struct StoreArrival: Sendable {
         StoreReplacement.temporaryURL(for: store, of: manifest.name)
     }
 
+    private var context: OperationContext { assembler.progress.context }
+
     /// Downloads a store, to the path of its whole copy.
     ///
-    /// - Parameters:
-    ///   - chain: The uploads that make up the store.
-    ///   - context: The operation's context.
+    /// - Parameter chain: The uploads that make up the store.
     /// - Returns: The store's digest, which equals the digest in its manifest.
-    /// - Throws: What ``StoreAssembler/assemble(_:at:_:)`` throws. The caller then removes the files that are left.
-    func fetch(_ chain: StoreChain, _ context: OperationContext) async throws -> ContentRoot {
+    /// - Throws: What ``StoreAssembler/assemble(_:at:)`` throws. The caller then removes the files that are left.
+    func fetch(_ chain: StoreChain) async throws -> ContentRoot {
         let (noted, arrived) = try await context.blocking {
             let noted = journal.read()
             return (noted, noted.map { self.arrived(of: chain, as: $0.subject) } ?? 0)
         }
         do {
-            return try await fetch(chain, after: arrived, noted, context)
+            return try await fetch(chain, after: arrived, noted)
         } catch let error as StoreSyncError where error.code == .corrupt && arrived > 0 {
             // Either the files of the earlier download or the new files are damaged: only a complete download shows
             // which.
-            return try await fetch(chain, after: 0, nil, context)
+            return try await fetch(chain, after: 0, nil)
         }
     }
 
@@ -48,8 +48,8 @@ struct StoreArrival: Sendable {
     ///
     /// Blocks.
     private func arrived(of chain: StoreChain, as noted: TransferJournal.Subject) -> Int {
-        guard let key = assembler.seal.key, chain.references.starts(with: noted.bases),
-            noted == subject(of: noted.upload, after: noted.bases, key, chain, noted.salt)
+        guard chain.references.starts(with: noted.bases),
+            noted == subject(of: noted.upload, after: noted.bases, chain, salt: noted.salt)
         else { return 0 }
         return chain.manifests.prefix(noted.bases.count).prefix { manifest in
             let values = try? Self.url(of: manifest, for: store).resourceValues(forKeys: [.isRegularFileKey])
@@ -60,12 +60,11 @@ struct StoreArrival: Sendable {
     private func subject(
         of upload: UploadReference,
         after bases: some Collection<UploadReference>,
-        _ key: EpochKey,
         _ chain: StoreChain,
-        _ salt: [UInt8]
+        salt: [UInt8]
     ) -> TransferJournal.Subject {
         TransferJournal.Subject(
-            epoch: key.epoch,
+            epoch: assembler.seal.key?.epoch,
             document: document,
             integrityKey: integrityKey,
             client: chain.head.name.client.rawValue,
@@ -79,10 +78,8 @@ struct StoreArrival: Sendable {
     private func fetch(
         _ chain: StoreChain,
         after arrived: Int,
-        _ noted: (subject: TransferJournal.Subject, chunks: [NotedChunk])?,
-        _ context: OperationContext
+        _ noted: TransferJournal.Contents?
     ) async throws -> ContentRoot {
-        guard let key = assembler.seal.key else { preconditionFailure("only a sealed store is assembled from a chain") }
         var whole: ContentRoot?
         for (index, manifest) in chain.manifests.enumerated() {
             guard index >= arrived else {
@@ -90,10 +87,10 @@ struct StoreArrival: Sendable {
                 continue
             }
             let salt = manifest[.store]?.salt ?? []
-            let subject = subject(of: manifest.name.reference, after: chain.references.prefix(index), key, chain, salt)
+            let subject = subject(of: manifest.name.reference, after: chain.references.prefix(index), chain, salt: salt)
             let chunks = noted.flatMap { $0.subject == subject ? $0.chunks : nil } ?? []
             let url = Self.url(of: manifest, for: store)
-            let summary = try await assembler.receive(manifest, at: url, after: chunks, context) {
+            let summary = try await assembler.receive(manifest, at: url, after: chunks) {
                 try journal.begin(subject, after: $0)
             }
             guard index == 0 else { continue }
@@ -101,7 +98,7 @@ struct StoreArrival: Sendable {
             whole = summary.contentRoot
         }
         if let whole, chain.deltas.isEmpty { return whole }
-        let subject = subject(of: chain.head.name.reference, after: chain.references, key, chain, [])
+        let subject = subject(of: chain.head.name.reference, after: chain.references, chain, salt: [])
         _ = try await context.blocking { try journal.begin(subject, after: [NotedChunk]()) }
         let url = Self.url(of: chain.whole, for: store)
         for (base, delta) in zip(chain.manifests, chain.deltas) {
@@ -109,8 +106,8 @@ struct StoreArrival: Sendable {
                 at: Self.url(of: delta, for: store),
                 executor: context.blockingExecutor
             )
-            try await assembler.apply(content, of: delta, to: base, at: url, context)
+            try await assembler.apply(content, of: delta, to: base, at: url)
         }
-        return try await assembler.check(chain.head, at: url, context)
+        return try await assembler.check(chain.head, at: url)
     }
 }

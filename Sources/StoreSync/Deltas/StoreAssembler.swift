@@ -14,22 +14,23 @@ struct StoreAssembler: Sendable {
     /// Opens a file of the remote, or a range of its bytes; `nil` if the file doesn't exist.
     let open: @Sendable (RemotePath, Range<Int64>?) async throws -> RemoteContent?
 
+    private var context: OperationContext { progress.context }
+
     /// Assembles a store.
     ///
     /// - Parameters:
     ///   - chain: The uploads that make up the store.
     ///   - url: The destination. After a failure the caller removes what is left there.
-    ///   - context: The operation's context.
     /// - Returns: The store's digest, which equals the digest in its manifest.
     /// - Throws: ``StoreSyncError``: `noUploadedStore` if a file doesn't exist, `corrupt` if the store isn't what was
     ///   uploaded, and the errors of opening a sealed file; `CancellationError`.
-    func assemble(_ chain: StoreChain, at url: URL, _ context: OperationContext) async throws -> ContentRoot {
+    func assemble(_ chain: StoreChain, at url: URL) async throws -> ContentRoot {
         let whole = try await opening(chain.whole) { try await FileReceiver.receive($0, at: url, on: context) }
         try check(whole.contentRoot, whole.plainBytes, chain.whole)
         for (base, delta) in zip(chain.manifests, chain.deltas) {
-            try await apply(delta, to: base, at: url, context)
+            try await apply(delta, to: base, at: url)
         }
-        return chain.deltas.isEmpty ? whole.contentRoot : try await check(chain.head, at: url, context)
+        return chain.deltas.isEmpty ? whole.contentRoot : try await check(chain.head, at: url)
     }
 
     /// Downloads the file of a store, or the rest of it after an interruption.
@@ -38,18 +39,16 @@ struct StoreAssembler: Sendable {
     ///   - manifest: The store's manifest.
     ///   - url: The destination, which may hold the beginning of the file already.
     ///   - chunks: The chunks that have arrived already.
-    ///   - context: The operation's context.
     ///   - begin: Starts the journal, after the chunks that are still valid. May block.
     /// - Returns: The summary of the whole file, with the part that had arrived already.
-    /// - Throws: As ``assemble(_:at:_:)``.
+    /// - Throws: As ``assemble(_:at:)``.
     func receive(
         _ manifest: StoreManifest,
         at url: URL,
         after chunks: [NotedChunk],
-        _ context: OperationContext,
         noting begin: @escaping @Sendable (ArraySlice<NotedChunk>) throws -> TransferJournal
     ) async throws -> ContentSummary {
-        let prefix = try await received(chunks, of: manifest, at: url, context)
+        let prefix = try await received(chunks, of: manifest, at: url)
         let journal = try await context.blocking { try begin(chunks.prefix(prefix?.count ?? 0)) }
         progress.add(Int(prefix?.sealedBytes ?? 0))
         return try await opening(manifest, after: prefix) { index, chunk in
@@ -64,8 +63,7 @@ struct StoreAssembler: Sendable {
     private func received(
         _ chunks: [NotedChunk],
         of manifest: StoreManifest,
-        at url: URL,
-        _ context: OperationContext
+        at url: URL
     ) async throws -> ChunkPrefix? {
         guard !chunks.isEmpty, FileManager.default.fileExists(atPath: url.path),
             let start = try await open(manifest.path(of: .store, in: hierarchy), 0..<Int64(ChunkPrefix.startBytes))
@@ -83,15 +81,13 @@ struct StoreAssembler: Sendable {
     ///   - delta: The manifest of the delta.
     ///   - base: The manifest of the store at `url`.
     ///   - url: The file of the store.
-    ///   - context: The operation's context.
-    /// - Throws: As ``assemble(_:at:_:)``, but the result isn't checked: check it after the last delta.
+    /// - Throws: As ``assemble(_:at:)``, but the result isn't checked: check it after the last delta.
     func apply(
         _ delta: StoreManifest,
         to base: StoreManifest,
-        at url: URL,
-        _ context: OperationContext
+        at url: URL
     ) async throws {
-        _ = try await opening(delta) { try await apply($0, of: delta, to: base, at: url, context) }
+        _ = try await opening(delta) { try await apply($0, of: delta, to: base, at: url) }
     }
 
     /// Applies a delta's content to a store.
@@ -99,8 +95,7 @@ struct StoreAssembler: Sendable {
         _ content: Content,
         of delta: StoreManifest,
         to base: StoreManifest,
-        at url: URL,
-        _ context: OperationContext
+        at url: URL
     ) async throws where Content.Element == [UInt8] {
         guard let size = delta[.store]?.size, let baseSize = base[.store]?.size else {
             preconditionFailure("a manifest names its store")
@@ -125,9 +120,8 @@ struct StoreAssembler: Sendable {
 
     /// Checks that the file at `url` is the store that a manifest names.
     @discardableResult
-    func check(_ manifest: StoreManifest, at url: URL, _ context: OperationContext) async throws -> ContentRoot {
-        let content = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
-        let (byteCount, root) = try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }
+    func check(_ manifest: StoreManifest, at url: URL) async throws -> ContentRoot {
+        let (byteCount, root) = try await ContentRoot.of(fileAt: url, on: context.blockingExecutor)
         try check(root, byteCount, manifest)
         return root
     }

@@ -18,7 +18,7 @@ struct StoreSource: Sendable {
 }
 
 /// Finds the store to download: the newest that is complete on the remote, or the upload that the user names.
-struct StoreChoice {
+struct StoreChoice: Sendable {
     let hooks: any WholeStoreDownloadHooks
     let document: DocumentRegistration
     let published: PublishedStores
@@ -103,9 +103,10 @@ struct StoreChoice {
     }
 
     private func isWhole(_ chain: StoreChain) async throws -> Bool {
-        try await chain.isWhole(lists(chain.manifests.map(\.name)))
+        try await chain.isWhole(catalog.files(of: chain.manifests.map(\.name)))
     }
 
+    private var catalog: UploadCatalog { UploadCatalog(hooks, document) }
     private var hierarchy: DocumentHierarchy { document.hierarchy }
     private var seal: ApplicationSeal { document.application.seal }
 
@@ -114,13 +115,6 @@ struct StoreChoice {
         let named = manifests.filter { wanted.matches($0.name) }
         guard let newest = named.map(\.name.generation).max() else { return [] }
         return named.filter { $0.name.generation == newest }
-    }
-
-    private func lists(_ names: [UploadName]) async throws -> [UploadName: [RemoteItem]] {
-        let listed = try await together(names) { [hooks, hierarchy] in
-            try await hooks.listFiles(in: hierarchy.upload($0)) ?? []
-        }
-        return Dictionary(zip(names, listed), uniquingKeysWith: { first, _ in first })
     }
 
     /// Separates the uploads that are complete, with all that they build on, from incomplete ones.
@@ -145,7 +139,7 @@ struct StoreChoice {
                 }
             }
         }
-        let lists = try await lists(Array(Set(chains.flatMap(\.manifests).map(\.name))))
+        let lists = try await catalog.files(of: Array(Set(chains.flatMap(\.manifests).map(\.name))))
         for chain in chains {
             if chain.isWhole(lists) { result.whole.append(chain) } else { result.torn.append(chain.head) }
         }

@@ -5,18 +5,12 @@ import SyncCryptography
 
 extension WholeStoreDownloadOperation {
     /// Downloads the store, and assembles it if it's not a whole copy.
-    func fetchStore(
-        from source: StoreSource,
-        to url: URL,
-        of store: LocalStore,
-        _ progress: TransferProgress,
-        _ context: OperationContext
-    ) async throws -> ContentRoot {
-        guard let chain = source.chain else {
-            return try await fetch(.store, from: source, to: url, progress, context)
+    func fetchStore(of plan: DownloadPlan, _ progress: TransferProgress) async throws -> ContentRoot {
+        guard let chain = plan.source.chain else {
+            return try await fetch(.store, from: plan.source, to: plan.arrival, progress)
         }
         guard document.application.isEncrypted else {
-            return try await fetchPlainStore(chain.head, from: source, to: url, of: store, progress, context)
+            return try await fetchPlainStore(chain.head, of: plan, progress)
         }
         let assembler = StoreAssembler(
             hierarchy: hierarchy,
@@ -27,12 +21,12 @@ extension WholeStoreDownloadOperation {
         )
         let arrival = StoreArrival(
             assembler: assembler,
-            journal: state.pullJournal(of: store.path, in: key),
+            journal: state.pullJournal(of: plan.store.path, in: key),
             document: key,
             integrityKey: document.integrityKey,
-            store: store
+            store: plan.store
         )
-        return try await arrival.fetch(chain, context)
+        return try await arrival.fetch(chain)
     }
 
     /// Downloads a store that isn't sealed, or the rest of it after an interruption.
@@ -40,12 +34,10 @@ extension WholeStoreDownloadOperation {
     /// The bytes kept from before are trusted only if the whole file has the digest that its manifest names.
     private func fetchPlainStore(
         _ manifest: StoreManifest,
-        from source: StoreSource,
-        to url: URL,
-        of store: LocalStore,
-        _ progress: TransferProgress,
-        _ context: OperationContext
+        of plan: DownloadPlan,
+        _ progress: TransferProgress
     ) async throws -> ContentRoot {
+        let (store, url, context) = (plan.store, plan.arrival, progress.context)
         guard let expected = manifest[.store] else { preconditionFailure("a manifest names its store") }
         let subject = TransferJournal.Subject(
             epoch: nil,
@@ -63,18 +55,17 @@ extension WholeStoreDownloadOperation {
             _ = try journal.begin(subject, after: [NotedChunk]())
             return min(Int64(kept ?? 0), expected.size)
         }
-        guard start > 0 else { return try await fetch(.store, from: source, to: url, progress, context) }
+        guard start > 0 else { return try await fetch(.store, from: plan.source, to: url, progress) }
         let path = manifest.path(of: .store, in: hierarchy)
         guard let rest = try await hooks.downloadFile(at: path, range: start..<Int64.max) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
         progress.add(Int(start))
         try await FileReceiver.receive(rest.counted(by: progress), at: url, after: start, on: context)
-        let content = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
-        let (byteCount, root) = try await SealingWorkers.withWorkers { try await ContentRoot.of(content, on: $0) }
+        let (byteCount, root) = try await ContentRoot.of(fileAt: url, on: context.blockingExecutor)
         guard root == expected.contentRoot, byteCount == expected.size else {
             // The kept bytes or the new ones are damaged. Only a whole download tells whether the upload is, too.
-            return try await fetch(.store, from: source, to: url, progress, context)
+            return try await fetch(.store, from: plan.source, to: url, progress)
         }
         return root
     }

@@ -37,12 +37,11 @@ extension WholeStoreDownloadOperation {
 
     /// Determines whether replacing the local store would lose data.
     func localState(
-        of store: LocalStore,
+        of plan: DownloadPlan,
         _ record: StoreRecord?,
-        _ source: StoreSource,
-        _ choice: StoreChoice,
         _ context: OperationContext
     ) async throws -> LocalState {
+        let (store, source) = (plan.store, plan.source)
         guard try await context.blocking({ try store.exists }) else {
             return LocalState(root: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
         }
@@ -54,9 +53,9 @@ extension WholeStoreDownloadOperation {
             }
             if request.overwritesLocalChanges { return LocalState(root: root, expectation: .anything) }
             if root == source.contentRoot { return LocalState(root: root, expectation: .unchanged(acceptable: [root])) }
-            let base = try await base(of: store, record, root, choice, context)
+            let base = try await base(of: root, record, plan.choice, context)
             guard let base else { throw localChanges(store, isKnown: record != nil) }
-            try await refuseUnpublished(store, base, source, choice)
+            try await refuseUnpublished(base, plan)
             let acceptable = Set([root, source.contentRoot].compactMap { $0 })
             return LocalState(root: root, expectation: .unchanged(acceptable: acceptable))
         } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
@@ -73,11 +72,10 @@ extension WholeStoreDownloadOperation {
         case unknown
     }
 
-    /// Returns what the local store equals, by this device's memory or by the remote; `nil` if it was changed.
+    /// Returns what a local store with this digest equals, by this device's memory or by the remote; `nil` if it was changed.
     private func base(
-        of store: LocalStore,
+        of root: ContentRoot,
         _ record: StoreRecord?,
-        _ root: ContentRoot,
         _ choice: StoreChoice,
         _ context: OperationContext
     ) async throws -> Base? {
@@ -92,20 +90,15 @@ extension WholeStoreDownloadOperation {
     }
 
     /// Refuses to replace a store that is the last complete copy of an upload of this document.
-    private func refuseUnpublished(
-        _ store: LocalStore,
-        _ base: Base,
-        _ source: StoreSource,
-        _ choice: StoreChoice
-    ) async throws {
-        guard !request.acceptsRollback, case .upload(let base) = base, let manifest = source.manifest,
+    private func refuseUnpublished(_ base: Base, _ plan: DownloadPlan) async throws {
+        guard !request.acceptsRollback, case .upload(let base) = base, let manifest = plan.source.manifest,
             manifest.name != base,
-            !manifest.includes.contains(base), try await !choice.isWhole(base)
+            !manifest.includes.contains(base), try await !plan.choice.isWhole(base)
         else { return }
         throw StoreSyncError(
             .localChanges,
             """
-            \(store.path) is \(base), which is missing on the remote, and \(manifest.name) doesn't include it. Push it \
+            \(plan.store.path) is \(base), which is missing on the remote, and \(manifest.name) doesn't include it. Push it \
             first, or pull with --overwrite to lose it.
             """
         )

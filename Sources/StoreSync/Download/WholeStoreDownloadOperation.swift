@@ -62,8 +62,7 @@ public actor WholeStoreDownloadOperation: Operation {
     }
 
     private func download(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreDownload {
-        let published = try await PublishedStores.read(hooks, document)
-        let client = document.application.client
+        let published = try await UploadCatalog(hooks, document).read()
         let (record, memory) = try await context.blocking { [state, key, document] in
             try state.adoptInterruptedUploads(published.manifests, document: key)
             return (
@@ -73,25 +72,30 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
         let source = try await choice.source()
-        let arrivals = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store) }
+        let arrivals = DownloadPlan.arrivals(of: source, for: store)
         try await context.blocking { try StoreReplacement.removeLeftovers(of: store, but: arrivals) }
-        let missing = try refuseRollback(source, choice, memory)
-        let local = try await localState(of: store, record, source, choice, context)
+        let plan = DownloadPlan(
+            document: document,
+            key: key,
+            store: store,
+            source: source,
+            choice: choice,
+            memory: memory,
+            missing: try refuseRollback(source, choice, memory)
+        )
+        let local = try await localState(of: plan, record, context)
         let isUnchanged = local.root != nil && local.root == source.contentRoot
         if isUnchanged {
             await discard(store, context)
-            try await fetchAppliedSets(source, store, nil, context)
+            try await fetchAppliedSets(of: plan, progress(of: plan, context))
         } else {
-            let arrival = arrivals.first ?? StoreReplacement.temporaryURL(for: store)
-            try await replace(store, with: source, arrivingAt: arrival, local, choice, context)
+            try await replaceStore(plan, local, context)
         }
         // The store is replaced: from here on, neither an error nor a cancellation makes the download fail.
-        let forgotten = try await warningOfFullDisk("replaced") {
-            try await remember(source, store, choice, memory, givingUp: missing, context)
-        }
+        let forgotten = try await warningOfFullDisk("replaced") { try await remember(plan, context) }
         let bytes = try await context.blocking { try store.byteCount }
         return WholeStoreDownload(
-            client: client,
+            client: document.application.client,
             from: source.client,
             generation: source.generation,
             bytes: bytes,
@@ -102,33 +106,34 @@ public actor WholeStoreDownloadOperation: Operation {
         )
     }
 
+    private func progress(of plan: DownloadPlan, _ context: OperationContext) -> TransferProgress {
+        TransferProgress(context, phase: "downloading", totalBytes: plan.source.totalBytes)
+    }
+
     // MARK: Transferring
 
-    private func replace(
-        _ store: LocalStore,
-        with source: StoreSource,
-        arrivingAt arrival: URL,
+    private func replaceStore(
+        _ plan: DownloadPlan,
         _ local: LocalState,
-        _ choice: StoreChoice,
         _ context: OperationContext
     ) async throws {
         do {
-            let progress = TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
-            var root = try await fetchStore(from: source, to: arrival, of: store, progress, context)
-            try await fetchAppliedSets(source, store, progress, context)
-            if source.manifest == nil {
+            let progress = progress(of: plan, context)
+            var root = try await fetchStore(of: plan, progress)
+            try await fetchAppliedSets(of: plan, progress)
+            if plan.source.manifest == nil {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")
-                root = try await context.blocking { try StoreSnapshot.check(download: arrival, copyingTo: copy) }
+                root = try await context.blocking { try StoreSnapshot.check(download: plan.arrival, copyingTo: copy) }
             }
             // If this device dies after the replacement and before recording it, it recognizes its own work later.
-            let future = future(of: store, source, root, choice)
-            try await context.blocking { [state] in try state.beginPull(future) }
+            let record = plan.record(contentRoot: root)
+            try await context.blocking { [state] in try state.beginPull(record) }
             try Task.checkCancellation()
             let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
             try await context.blocking { [mode, faultPoint] in
                 try StoreReplacement.replace(
-                    store,
-                    with: arrival,
+                    plan.store,
+                    with: plan.arrival,
                     expecting: local.expectation,
                     mode: mode,
                     faultPoint: faultPoint
@@ -137,21 +142,17 @@ public actor WholeStoreDownloadOperation: Operation {
         } catch {
             // An interrupted download is kept for the next attempt, even if it was interrupted by expired credentials.
             let code = (error as? RemoteError)?.code
-            if ![.unavailable, .unauthorized, .notAllowed].contains(code) { await discard(store, context) }
-            throw await namingWholeUpload(error, source, choice)
+            if ![.unavailable, .unauthorized, .notAllowed].contains(code) { await discard(plan.store, context) }
+            throw await namingWholeUpload(error, plan)
         }
-        await discard(store, context)
+        await discard(plan.store, context)
     }
 
     /// Returns the error of a damaged upload, with the name of an older upload that can be pulled.
-    private func namingWholeUpload(
-        _ error: any Error,
-        _ source: StoreSource,
-        _ choice: StoreChoice
-    ) async -> any Error {
+    private func namingWholeUpload(_ error: any Error, _ plan: DownloadPlan) async -> any Error {
         let damages: Set<StoreSyncError.Code> = [.corrupt, .tampered, .orphan]
-        guard var damage = error as? StoreSyncError, damages.contains(damage.code), let name = source.manifest?.name,
-            let whole = await choice.whole(besides: name)
+        guard var damage = error as? StoreSyncError, damages.contains(damage.code),
+            let name = plan.source.manifest?.name, let whole = await plan.choice.whole(besides: name)
         else { return error }
         damage.message +=
             " \(whole) is complete: pull it with --from \(whole.client) --generation \(whole.generation)."
@@ -167,19 +168,26 @@ public actor WholeStoreDownloadOperation: Operation {
         }
     }
 
-    /// Downloads one file and checks that it is what was uploaded.
+    /// Downloads one file, opens it on the way if the application is encrypted, and checks that it is what was uploaded.
     func fetch(
         _ file: WholeStoreFile,
         from source: StoreSource,
         to url: URL,
-        _ progress: TransferProgress,
-        _ context: OperationContext
+        _ progress: TransferProgress
     ) async throws -> ContentRoot {
         let path = file.path(in: source.directory)
-        guard let content = try await hooks.downloadFile(at: path, range: nil) else {
+        guard let content = try await hooks.downloadFile(at: path, range: nil)?.counted(by: progress) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
-        let received = try await receive(content.counted(by: progress), file, source, at: url, context)
+        let received: (byteCount: Int64, root: ContentRoot)
+        if document.application.isEncrypted {
+            received = try await open(content, as: file, of: source) {
+                try await FileReceiver.receive($0, at: url, on: progress.context)
+            }
+        } else {
+            try await FileReceiver.receive(content, at: url, on: progress.context)
+            received = try await ContentRoot.of(fileAt: url, on: progress.context.blockingExecutor)
+        }
         if let expected = source.manifest?[file] {
             guard received.root == expected.contentRoot, received.byteCount == expected.size else {
                 throw StoreSyncError.notAsUploaded(path)
@@ -188,89 +196,54 @@ public actor WholeStoreDownloadOperation: Operation {
         return received.root
     }
 
-    /// Writes the content to a file, and opens it on the way if the application is encrypted.
-    ///
-    /// Returns the file's size and digest.
-    private func receive(
+    /// Opens a sealed file, and returns its size and digest when `body` has read it.
+    private func open(
         _ content: RemoteContent,
-        _ file: WholeStoreFile,
-        _ source: StoreSource,
-        at url: URL,
-        _ context: OperationContext
+        as file: WholeStoreFile,
+        of source: StoreSource,
+        _ body: (OpenedContent<RemoteContent>) async throws -> Void
     ) async throws -> (byteCount: Int64, root: ContentRoot) {
         let seal = document.application.seal
-        guard let key = seal.key else {
-            try await FileReceiver.receive(content, at: url, on: context)
-            let received = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
-            return try await SealingWorkers.withWorkers { try await ContentRoot.of(received, on: $0) }
-        }
-        guard let manifest = source.manifest else {
+        guard let key = seal.key, let manifest = source.manifest else {
             throw StoreSyncError(.tampered, "A store of an encrypted application has no manifest, so it isn't opened.")
         }
         let role = ApplicationSeal.Role.file(file, manifest.name, of: document.identity)
         do {
-            let summary = try await key.pass(over: content, as: seal.context(role), salt: manifest[file]?.salt) {
-                try await FileReceiver.receive($0, at: url, on: context)
-            }
+            let summary = try await key.pass(
+                over: content,
+                as: seal.context(role),
+                salt: manifest[file]?.salt,
+                body
+            )
             return (summary.plainBytes, summary.contentRoot)
         } catch let error as CryptographyError {
             throw StoreSyncError(error, at: file.path(in: source.directory))
         }
     }
 
-    private func fetchAppliedSets(
-        _ source: StoreSource,
-        _ store: LocalStore,
-        _ progress: TransferProgress?,
-        _ context: OperationContext
-    ) async throws {
-        let progress = progress ?? TransferProgress(context, phase: "downloading", totalBytes: source.totalBytes)
-        let applied = state.appliedSets(for: store.path, in: key)
-        for file in WholeStoreFile.appliedSets where source.files.contains(file) {
-            let arrival = try await context.temporaryDirectory().appending(path: file.rawValue)
-            _ = try await fetch(file, from: source, to: arrival, progress, context)
-            try await context.blocking { try applied.stage(file, from: arrival) }
+    private func fetchAppliedSets(of plan: DownloadPlan, _ progress: TransferProgress) async throws {
+        let applied = state.appliedSets(for: plan.store.path, in: key)
+        for file in WholeStoreFile.appliedSets where plan.source.files.contains(file) {
+            let arrival = try await progress.context.temporaryDirectory().appending(path: file.rawValue)
+            _ = try await fetch(file, from: plan.source, to: arrival, progress)
+            try await progress.context.blocking { try applied.stage(file, from: arrival) }
         }
     }
 
     // MARK: Remembering
 
-    /// Returns the record of the store after its replacement.
-    private nonisolated func future(
-        of store: LocalStore,
-        _ source: StoreSource,
-        _ root: ContentRoot?,
-        _ choice: StoreChoice
-    ) -> StoreRecord {
-        var record = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
-        record.file = store.file
-        record.contentRoot = root?.description
-        if let name = source.manifest?.name {
-            record.base = name
-            record.contained = Lineage.contained(in: [name], choice.manifests)
-        }
-        return record
-    }
-
-    private func remember(
-        _ source: StoreSource,
-        _ store: LocalStore,
-        _ choice: StoreChoice,
-        _ memory: RollbackMemory,
-        givingUp missing: [UploadName],
-        _ context: OperationContext
-    ) async throws {
-        let isIncluded = choice.manifests.contains { manifest in
-            source.manifest.map { memory.newest.contains(manifest.name) && manifest.includes.contains($0.name) }
-                ?? false
+    private func remember(_ plan: DownloadPlan, _ context: OperationContext) async throws {
+        let isIncluded = plan.choice.manifests.contains { manifest in
+            plan.source.manifest.map {
+                plan.memory.newest.contains(manifest.name) && manifest.includes.contains($0.name)
+            } ?? false
         }
         try await context.blocking { [state, key] in
-            try state.appliedSets(for: store.path, in: key).commit()
+            try state.appliedSets(for: plan.store.path, in: key).commit()
             // No manifest names the digest of a store of TICoreDataSync, so it's the one found by the download.
-            let pending = try state.store(at: store.path, document: key)?.pending
-            let root = source.contentRoot ?? pending.flatMap { ContentRoot(hex: $0.contentRoot) }
-            let record = self.future(of: store, source, root, choice)
-            try state.commitPull(record, isIncluded: isIncluded, givingUp: missing)
+            let pending = try state.store(at: plan.store.path, document: key)?.pending
+            let root = plan.source.contentRoot ?? pending.flatMap { ContentRoot(hex: $0.contentRoot) }
+            try state.commitPull(plan.record(contentRoot: root), isIncluded: isIncluded, givingUp: plan.missing)
         }
     }
 }

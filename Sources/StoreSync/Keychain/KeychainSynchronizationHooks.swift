@@ -18,6 +18,9 @@ public protocol KeychainSynchronizationHooks: SyncHooks {
         insteadOf former: RemoteItem?,
         _ hierarchy: ApplicationHierarchy
     ) async throws -> Bool
+
+    /// Removes the client's keychain file.
+    func removeKeychainFile(of client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws
 }
 
 extension KeychainSynchronizationHooks {
@@ -60,5 +63,10 @@ extension KeychainSynchronizationHooks {
             // The conflict may come from this client's own request, sent twice.
             return try await fetchKeychainFile(of: client, hierarchy) == bytes
         }
+    }
+
+    /// Removes the file.
+    public func removeKeychainFile(of client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws {
+        try await backend.remove(hierarchy.keychain(client))
     }
 }

@@ -57,18 +57,18 @@ extension ApplicationSyncDelegate {
 /// ```
 ///
 /// Every operation registers what isn't registered yet, and uses existing registrations as they are.
-public actor ApplicationSyncManager {
+public struct ApplicationSyncManager: Sendable {
     /// The application.
-    public nonisolated let application: RemoteIdentifier
+    public let application: RemoteIdentifier
     /// The supervisor that runs the operations.
     ///
     /// It's an ordinary supervisor: suspend it, cancel everything, or observe its progress.
-    public nonisolated let supervisor: OperationSupervisor
+    public let supervisor: OperationSupervisor
 
-    nonisolated let backend: any RemoteBackend
-    nonisolated let state: StateDirectory
-    private nonisolated let request: ApplicationRegistrationRequest
-    private nonisolated let asker: Asker
+    let backend: any RemoteBackend
+    let state: StateDirectory
+    private let request: ApplicationRegistrationRequest
+    private let asker: Asker
 
     /// Holds the delegate weakly, and throws if it was released.
     struct Asker: Sendable {
@@ -131,7 +131,7 @@ public actor ApplicationSyncManager {
     ///   - registersAgain: Whether this device is set up again, as another client, after it was deregistered.
     /// - Returns: The registration's handle.
     @discardableResult
-    public nonisolated func register(
+    public func register(
         mayCreate: Bool = true,
         registersAgain: Bool = false
     ) -> OperationHandle<ApplicationRegistration> {
@@ -143,18 +143,18 @@ public actor ApplicationSyncManager {
     ///
     /// - Parameter store: The store.
     /// - Returns: The registration's handle.
-    public nonisolated func register(uploading store: URL) -> OperationHandle<ApplicationRegistration> {
+    public func register(uploading store: URL) -> OperationHandle<ApplicationRegistration> {
         supervisor.add(StoreCheckOperation(store)).then { [self] in registration(mayCreate: true) }
     }
 
-    nonisolated func registration(mayCreate: Bool, registersAgain: Bool = false) -> ApplicationRegistrationOperation {
+    func registration(mayCreate: Bool, registersAgain: Bool = false) -> ApplicationRegistrationOperation {
         var request = request
         request.mayCreateApplication = mayCreate
         request.registersAgain = registersAgain
         return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: decision)
     }
 
-    private nonisolated var decision: ApplicationRegistrationOperation.Delegate {
+    private var decision: ApplicationRegistrationOperation.Delegate {
         { [asker, application] question in
             try await asker.ask { try await $0.decideEncryption(question, of: application) }
         }
@@ -189,7 +189,7 @@ public actor ApplicationSyncManager {
     /// - Parameter mayCreate: Whether the application is created if it doesn't exist.
     /// - Returns: The synchronization's handle.
     @discardableResult
-    public nonisolated func synchronizeKeychain(
+    public func synchronizeKeychain(
         mayCreate: Bool = false
     ) -> OperationHandle<KeychainSynchronization> {
         synchronizeKeychain(after: register(mayCreate: mayCreate))
@@ -201,7 +201,7 @@ public actor ApplicationSyncManager {
     /// - Parameter registration: A registration of this manager.
     /// - Returns: The synchronization's handle.
     @discardableResult
-    public nonisolated func synchronizeKeychain(
+    public func synchronizeKeychain(
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<KeychainSynchronization> {
         registration.then { [backend, state] registered in
@@ -210,14 +210,14 @@ public actor ApplicationSyncManager {
     }
 
     /// The manager of one of the application's documents.
-    public nonisolated func document(_ document: RemoteIdentifier) -> DocumentSyncManager {
+    public func document(_ document: RemoteIdentifier) -> DocumentSyncManager {
         DocumentSyncManager(document, of: self)
     }
 
     /// Lists clients, documents and stores.
     ///
     /// Doesn't register this device, and changes nothing.
-    public nonisolated func status() -> OperationHandle<ApplicationStatus> {
+    public func status() -> OperationHandle<ApplicationStatus> {
         supervisor.add(StatusOperation(application, backend: backend, state: state, delegate: decision))
     }
 
@@ -227,7 +227,7 @@ public actor ApplicationSyncManager {
     ///
     /// - Parameter repairs: Whether to finish what this device left unfinished, and to remove what it left behind.
     /// - Returns: The verification's handle.
-    public nonisolated func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
+    public func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
         supervisor.add(
             VerificationOperation(application, repairs: repairs, backend: backend, state: state, delegate: decision)
         )
@@ -241,7 +241,7 @@ public actor ApplicationSyncManager {
     ///   - client: The client, which must not be this device's.
     ///   - document: The document that the client is removed from, or `nil` for the application.
     /// - Returns: The removal's handle.
-    public nonisolated func removeClient(
+    public func removeClient(
         _ client: RemoteIdentifier,
         from document: RemoteIdentifier? = nil
     ) -> OperationHandle<ClientRemoval> {
@@ -261,7 +261,7 @@ public actor ApplicationSyncManager {
     ///
     /// - Parameter password: The new password.
     /// - Returns: The handle, whose value is how many passwords the application has had.
-    public nonisolated func changePassword(to password: Password) -> OperationHandle<Int> {
+    public func changePassword(to password: Password) -> OperationHandle<Int> {
         supervisor.add(
             PasswordChangeOperation(
                 to: password,
@@ -277,11 +277,11 @@ public actor ApplicationSyncManager {
     /// Sets this device up with a passcode, instead of asking the delegate about encryption.
     ///
     /// - Returns: A new setup for every call, which adds its operations to ``supervisor``.
-    public nonisolated func passcodeSetup() -> PasscodeSetup {
+    public func passcodeSetup() -> PasscodeSetup {
         PasscodeSetup(request, backend: backend, state: state, supervisor: supervisor)
     }
 
-    nonisolated func register(
+    func register(
         _ request: DocumentRegistrationRequest,
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<DocumentRegistration> {

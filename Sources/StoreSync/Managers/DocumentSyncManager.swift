@@ -3,10 +3,10 @@ public import Operations
 public import RemoteStorage
 
 /// Synchronizes one document: creates its operations, in pipelines that register first.
-public actor DocumentSyncManager {
+public struct DocumentSyncManager: Sendable {
     /// The document.
-    public nonisolated let document: RemoteIdentifier
-    private nonisolated let manager: ApplicationSyncManager
+    public let document: RemoteIdentifier
+    private let manager: ApplicationSyncManager
 
     init(_ document: RemoteIdentifier, of manager: ApplicationSyncManager) {
         self.document = document
@@ -20,14 +20,14 @@ public actor DocumentSyncManager {
     ///   - mayCreate: Whether the application and the document are created if they don't exist.
     /// - Returns: The document registration's handle.
     @discardableResult
-    public nonisolated func register(
+    public func register(
         description: String? = nil,
         mayCreate: Bool = true
     ) -> OperationHandle<DocumentRegistration> {
         register(description: description, mayCreate: mayCreate, after: manager.register(mayCreate: mayCreate))
     }
 
-    private nonisolated func register(
+    private func register(
         description: String?,
         mayCreate: Bool,
         after application: OperationHandle<ApplicationRegistration>
@@ -47,7 +47,7 @@ public actor DocumentSyncManager {
     /// - Parameter url: The store.
     /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
-    public nonisolated func upload(storeAt url: URL) -> OperationHandle<WholeStoreUpload> {
+    public func upload(storeAt url: URL) -> OperationHandle<WholeStoreUpload> {
         upload(WholeStoreUploadRequest(url: url))
     }
 
@@ -56,7 +56,7 @@ public actor DocumentSyncManager {
     /// - Parameter request: The store, and which uploads it replaces.
     /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
-    public nonisolated func upload(_ request: WholeStoreUploadRequest) -> OperationHandle<WholeStoreUpload> {
+    public func upload(_ request: WholeStoreUploadRequest) -> OperationHandle<WholeStoreUpload> {
         upload(request, after: manager.register(uploading: request.url))
     }
 
@@ -67,7 +67,7 @@ public actor DocumentSyncManager {
     ///   - registration: A registration of this document's manager.
     /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
-    public nonisolated func upload(
+    public func upload(
         _ request: WholeStoreUploadRequest,
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<WholeStoreUpload> {
@@ -85,7 +85,7 @@ public actor DocumentSyncManager {
     /// - Parameter request: The local store, and which upload is downloaded.
     /// - Returns: The download's handle, which fails with the error of the operation that failed.
     @discardableResult
-    public nonisolated func download(_ request: WholeStoreDownloadRequest) -> OperationHandle<WholeStoreDownload> {
+    public func download(_ request: WholeStoreDownloadRequest) -> OperationHandle<WholeStoreDownload> {
         download(request, after: manager.register(mayCreate: false))
     }
 
@@ -96,7 +96,7 @@ public actor DocumentSyncManager {
     ///   - registration: A registration of this document's manager.
     /// - Returns: The download's handle, which fails with the error of the operation that failed.
     @discardableResult
-    public nonisolated func download(
+    public func download(
         _ request: WholeStoreDownloadRequest,
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<WholeStoreDownload> {

@@ -88,10 +88,10 @@ actor PasscodeExaminationOperation: Operation {
         async let parts = hooks.missingParts(hierarchy)
         async let aside = AsideApplication.list(hierarchy, hooks, replacement)
         async let clients = hooks.listClients(hierarchy)
-        async let documents = hooks.backend.list(hierarchy.documents)
+        async let documents = hooks.backend.documentRegistrationHooks.listDocuments(hierarchy)
         let (files, missing) = try await (encryption, parts)
         let replaced = try await aside.first { !$0.name.isRemoving }
-        let (known, made) = try await (clients, documents.directoryIdentifiers)
+        let (known, made) = try await (clients, documents)
         let isHalf = known.isEmpty && made.isEmpty && files.passwordTest == nil
         guard missing != nil else { return try await examineAbsent(replaced, context) }
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }

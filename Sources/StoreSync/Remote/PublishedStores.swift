@@ -20,9 +20,6 @@ struct PublishedStores: Sendable {
     ///
     /// A client keeps two uploads with what they build on, and the uploads that none of its others contains.
     static let manifestsRead = 64
-    /// The maximum number of manifests read at a time: an attacker may make each megabytes large to fill the memory.
-    private static let manifestsAtATime = 16
-
     /// The uploads whose manifests are read, the newest of each client.
     var considered: [UploadName] {
         Dictionary(grouping: published, by: \.client).values.flatMap { $0.sorted(by: >).prefix(Self.manifestsRead) }
@@ -67,17 +64,6 @@ struct PublishedStores: Sendable {
         return stores
     }
 
-    /// Lists the names, and reads the manifests.
-    static func read(
-        _ hooks: any WholeStoreHooks,
-        _ document: DocumentRegistration,
-        expecting expected: Set<RemoteIdentifier> = []
-    ) async throws -> PublishedStores {
-        var stores = try await list(hooks, document.hierarchy, expecting: expected)
-        (stores.manifests, stores.unreadable) = try await readManifests(stores.considered, hooks, document)
-        return stores
-    }
-
     private mutating func add(_ item: RemoteItem, of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) {
         if let name = UploadName(client: client, listed: item) {
             if item.kind == .file { published.append(name) } else { folders.append(name) }
@@ -94,45 +80,6 @@ struct PublishedStores: Sendable {
         return fixedNames.filter { $0.value[.store] != nil && !modern.contains($0.key) }.keys.sorted()
     }
 
-    /// Reads manifests of a registered document.
-    static func readManifests(
-        _ names: [UploadName],
-        _ hooks: some WholeStoreHooks,
-        _ document: DocumentRegistration
-    ) async throws -> (manifests: [StoreManifest], unreadable: [(name: UploadName, error: StoreSyncError)]) {
-        try await readManifests(names, hooks, document.hierarchy, document.application.seal, document.identity)
-    }
-
-    /// Reads manifests, some at a time.
-    ///
-    /// Manifests that don't open are returned separately, since they may still be arriving. Missing ones are left out.
-    static func readManifests(
-        _ names: [UploadName],
-        _ hooks: some WholeStoreHooks,
-        _ hierarchy: DocumentHierarchy,
-        _ seal: ApplicationSeal,
-        _ identity: DocumentIdentity
-    ) async throws -> (manifests: [StoreManifest], unreadable: [(name: UploadName, error: StoreSyncError)]) {
-        let results = try await together(names, atMost: manifestsAtATime) {
-            name -> Result<StoreManifest, StoreSyncError>? in
-            let path = hierarchy.manifest(name)
-            do {
-                guard let bytes = try await hooks.fetchManifest(at: path) else { return nil }
-                let opened = try seal.open(bytes, as: .manifest(name, of: identity), at: path)
-                return .success(try StoreManifest(opened, named: name, at: path))
-            } catch let error as StoreSyncError {
-                return .failure(error)
-            }
-        }
-        var manifests: [StoreManifest] = []
-        var unreadable: [(name: UploadName, error: StoreSyncError)] = []
-        for (name, result) in zip(names, results) {
-            switch result {
-            case .success(let manifest): manifests.append(manifest)
-            case .failure(let error): unreadable.append((name, error))
-            case nil: break
-            }
-        }
-        return (manifests, unreadable)
-    }
+    /// Adds the manifests that were read.
+    mutating func add(_ read: ReadManifests) { (manifests, unreadable) = (read.manifests, read.unreadable) }
 }

@@ -23,10 +23,30 @@ public protocol SyncHooks: Sendable {
 }
 
 /// The default hooks, built on the file primitives of any backend.
-struct DefaultHooks: ApplicationRegistrationHooks, DocumentRegistrationHooks, WholeStoreUploadHooks,
-    WholeStoreDownloadHooks, KeychainSynchronizationHooks
+///
+/// A backend that does more than the default in one step forwards to them:
+///
+/// ```swift
+/// extension MyServer: WholeStoreUploadHooks {
+///     nonisolated var backend: any RemoteBackend { self }
+///
+///     func publishManifest(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
+///         let isPublished = try await DefaultHooks(backend: self).publishManifest(bytes, at: path)
+///         if isPublished { try await notifySubscribers(of: path) }
+///         return isPublished
+///     }
+/// }
+/// ```
+public struct DefaultHooks: ApplicationRegistrationHooks, DocumentRegistrationHooks, WholeStoreUploadHooks,
+    WholeStoreDownloadHooks, KeychainSynchronizationHooks, VerificationHooks
 {
-    let backend: any RemoteBackend
+    /// The backend that the hooks work on.
+    public let backend: any RemoteBackend
+
+    /// Creates the default hooks of a backend.
+    public init(backend: any RemoteBackend) {
+        self.backend = backend
+    }
 }
 
 extension RemoteBackend {
@@ -48,6 +68,11 @@ extension RemoteBackend {
     /// The backend's own hooks for downloading stores if it has them, otherwise the default hooks.
     nonisolated var wholeStoreDownloadHooks: any WholeStoreDownloadHooks {
         self as? any WholeStoreDownloadHooks ?? DefaultHooks(backend: self)
+    }
+
+    /// The backend's own hooks for verifying applications if it has them, otherwise the default hooks.
+    nonisolated var verificationHooks: any VerificationHooks {
+        self as? any VerificationHooks ?? DefaultHooks(backend: self)
     }
 
     /// The backend's own hooks for synchronizing keychains if it has them, otherwise the default hooks.

@@ -4,7 +4,8 @@ import ThreadSupport
 
 /// Counts the bytes of several files as one transfer and reports them.
 final class TransferProgress: Sendable {
-    private let context: OperationContext
+    /// The operation that transfers.
+    let context: OperationContext
     private let phase: String
     private let total: Int64
     private let done = Locked<Int64>(0)

@@ -70,6 +70,9 @@ public protocol WholeStoreUploadHooks: WholeStoreHooks {
     /// Refreshes one of the fixed names by which TICoreDataSync knows a client's store.
     func refreshFixedName(from published: RemotePath, to fixed: RemotePath) async throws
 
+    /// Removes one of the fixed names of a removed client.
+    func removeFixedName(_ fixed: RemotePath) async throws
+
     /// Removes an upload of this client: its manifest first, so that no client sees a manifest without its files.
     func removeUpload(manifest: RemotePath, directory: RemotePath) async throws
 }
@@ -119,6 +122,11 @@ extension WholeStoreUploadHooks {
     /// Copies the file on the remote.
     public func refreshFixedName(from published: RemotePath, to fixed: RemotePath) async throws {
         try await backend.copy(published, to: fixed, when: .always)
+    }
+
+    /// Removes the file.
+    public func removeFixedName(_ fixed: RemotePath) async throws {
+        try await backend.remove(fixed)
     }
 
     /// Removes both.

@@ -31,6 +31,13 @@ final class TransferJournal: Sendable {
         var attempt: UUID?
     }
 
+    /// What a journal holds.
+    struct Contents: Hashable, Sendable {
+        let subject: Subject
+        /// The chunks that were transferred, in order.
+        let chunks: [NotedChunk]
+    }
+
     private let handle: FileHandle
     private let salt: [UInt8]
     private let headByteCount: Int
@@ -91,7 +98,7 @@ extension TransferJournal {
         /// Reads the journal; `nil` if it doesn't exist or can't be read.
         ///
         /// Blocks.
-        func read() -> (subject: Subject, chunks: [NotedChunk])? {
+        func read() -> Contents? {
             guard let size = try? url.resourceValues(forKeys: [.fileSizeKey]).fileSize, size <= Self.maximumBytes,
                 let bytes = try? Array(Data(contentsOf: url)), bytes.count >= Self.headByteCount
             else { return nil }
@@ -114,7 +121,7 @@ extension TransferJournal {
                 guard entry.elementsEqual(expected) else { break }
                 chunks.append(chunk)
             }
-            return (subject, chunks)
+            return Contents(subject: subject, chunks: chunks)
         }
 
         /// Begins a journal, which replaces the former one.

@@ -91,6 +91,8 @@ public struct ApplicationStatus: Sendable, Hashable {
 public actor StatusOperation: Operation {
     private let hierarchy: ApplicationHierarchy
     private let backend: any RemoteBackend
+    private let applicationHooks: any ApplicationRegistrationHooks
+    private let documentHooks: any DocumentRegistrationHooks
     private let state: StateDirectory
     private let delegate: ApplicationRegistrationOperation.Delegate
 
@@ -109,6 +111,8 @@ public actor StatusOperation: Operation {
     ) {
         hierarchy = ApplicationHierarchy(application)
         self.backend = backend
+        applicationHooks = backend.applicationRegistrationHooks
+        documentHooks = backend.documentRegistrationHooks
         self.state = state
         self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
@@ -118,11 +122,11 @@ public actor StatusOperation: Operation {
         try await translatingErrors {
             let key = ApplicationKey(remote: backend.identity, application: hierarchy.application.rawValue)
             let own = try await context.blocking { [state] in try state.peekClientIdentifier(for: key) }
-            async let exists = backend.status(of: hierarchy.root)
-            async let encryption = EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
-            async let clients = backend.list(hierarchy.clientDevices)
-            async let documents = backend.list(hierarchy.documents)
-            guard try await exists != nil else {
+            async let exists = applicationHooks.applicationDirectoryExists(hierarchy)
+            async let encryption = EncryptionFiles.fetch(applicationHooks, hierarchy)
+            async let clients = applicationHooks.listClients(hierarchy)
+            async let documents = documentHooks.listDocuments(hierarchy)
+            guard try await exists else {
                 throw StoreSyncError(
                     .applicationMissing,
                     "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
@@ -130,7 +134,7 @@ public actor StatusOperation: Operation {
             }
             let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
             let (seal, encrypted) = try await open(unlocking, encryption, context)
-            let (clientNames, documentNames) = try await (clients.directoryIdentifiers, documents.directoryIdentifiers)
+            let (clientNames, documentNames) = try await (clients, documents)
             async let clientInfos = self.clients(clientNames, seal)
             async let lost = lostDocuments(besides: documentNames, key, seal, context)
             let listed = try await self.documents(documentNames, seal, context)
@@ -183,15 +187,12 @@ public actor StatusOperation: Operation {
 
     private static func read<Value>(
         _ path: RemotePath,
-        _ role: ApplicationSeal.Role,
-        _ seal: ApplicationSeal,
-        _ backend: any RemoteBackend,
+        _ fetch: @Sendable () async throws -> [UInt8]?,
         _ parse: @Sendable ([UInt8]) throws(StoreSyncError) -> Value
     ) async throws -> Reading<Value> {
         do {
-            let isReplaced = if case .deviceInfo = role { true } else { false }
-            guard let bytes = try await backend.smallFile(at: path, isReplaced: isReplaced) else { return Reading() }
-            return Reading(value: try parse(seal.open(bytes, as: role, at: path)))
+            guard let bytes = try await fetch() else { return Reading() }
+            return Reading(value: try parse(bytes))
         } catch let error as StoreSyncError {
             return Reading(unreadable: ApplicationStatus.Unreadable(error, at: path))
         }
@@ -201,10 +202,12 @@ public actor StatusOperation: Operation {
         _ clients: [RemoteIdentifier],
         _ seal: ApplicationSeal
     ) async throws -> [(client: RemoteIdentifier, info: Reading<DeviceInfo>)] {
-        try await together(clients) { [backend, hierarchy] client in
+        try await together(clients) { [applicationHooks, hierarchy] client in
             let path = hierarchy.deviceInfo(client)
-            let info = try await Self.read(path, .deviceInfo(client), seal, backend) { bytes throws(StoreSyncError) in
-                try DeviceInfo(bytes, at: path)
+            let info = try await Self.read(path) {
+                try await applicationHooks.fetchDeviceInfo(of: client, hierarchy)
+            } _: { bytes throws(StoreSyncError) in
+                try DeviceInfo(seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
             }
             return (client, info)
         }
@@ -226,18 +229,20 @@ public actor StatusOperation: Operation {
         document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
     )] {
         let hooks = backend.wholeStoreDownloadHooks
-        let listed = try await together(documents) { [backend, hierarchy] document in
+        let listed = try await together(documents) { [documentHooks, hierarchy] document in
             let hierarchy = hierarchy.document(document)
             let path = hierarchy.documentInfo
-            async let info = Self.read(path, .documentInfo(document), seal, backend) { bytes throws(StoreSyncError) in
-                try DocumentInfo(bytes, at: path)
+            async let info = Self.read(path) {
+                try await documentHooks.fetchDocumentInfo(hierarchy)
+            } _: { bytes throws(StoreSyncError) in
+                try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
             }
-            async let clients = backend.list(hierarchy.syncChanges)
+            async let clients = documentHooks.listClients(hierarchy)
             let published = try await PublishedStores.list(hooks, hierarchy)
             return Listed(
                 document: document,
                 info: try await info,
-                clients: try await clients.directoryIdentifiers,
+                clients: try await clients,
                 published: published
             )
         }
@@ -282,8 +287,8 @@ public actor StatusOperation: Operation {
                 ($0, try state.integrityKey(for: documentKey($0)) ?? "")
             }
         }
-        let lost = try await together(known) { [backend, hierarchy] document, integrityKey -> RemoteIdentifier? in
-            let note = try await backend.documentRegistrationHooks.fetchDeletedDocumentNote(document, hierarchy)
+        let lost = try await together(known) { [documentHooks, hierarchy] document, integrityKey -> RemoteIdentifier? in
+            let note = try await documentHooks.fetchDeletedDocumentNote(document, hierarchy)
             return seal.saysDeleted(note, integrityKey, document, hierarchy) ? nil : document
         }
         return lost.compactMap(\.self).map { .init(.documentInfoMissing, at: hierarchy.document($0).documentInfo) }
@@ -348,7 +353,8 @@ public actor StatusOperation: Operation {
         let found = try await together(wanted) { [hierarchy] listed, name, integrityKey in
             let identity = DocumentIdentity(document: listed.document, integrityKey: integrityKey)
             let hierarchy = hierarchy.document(listed.document)
-            let found = try await PublishedStores.readManifests([name], hooks, hierarchy, seal, identity)
+            let catalog = UploadCatalog(hooks: hooks, hierarchy: hierarchy, seal: seal, identity: identity)
+            let found = try await catalog.manifests(of: [name])
             let reading = Reading(
                 value: found.manifests.first,
                 unreadable: found.unreadable.first.map { .init($0.error, at: hierarchy.manifest($0.name)) }

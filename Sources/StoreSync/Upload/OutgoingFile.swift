@@ -4,63 +4,58 @@ import ThreadSupport
 
 /// A file to be uploaded, which is sealed while it's read if the application is encrypted.
 struct OutgoingFile: Sendable {
-    let content: RemoteContent
+    /// How a file is sealed.
+    struct Sealing: Sendable {
+        let key: EpochKey
+        let context: SealedContext
+        /// The salt of the sealed file.
+        var salt = EpochKey.newSalt()
+        /// The size in bytes of the blocks that are digested too; `nil` for none.
+        var blockSize: Int?
+        /// The chunks that were sealed and sent before: only what follows them is read.
+        var prefix: ChunkPrefix?
+        /// Called with every chunk but the last before it's sent; must not block.
+        var onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)?
+    }
+
+    /// What is sent.
+    var content: RemoteContent
     private let salt: [UInt8]?
     private let summary: Locked<ContentSummary?>
 
     /// The digests of its blocks, once it has been uploaded, if they were requested.
     var blocks: BlockDigests? { summary.withLock { $0?.blocks } }
 
-    /// Creates the upload of `plain`; if it's sealed, blocks of `blockSize` bytes are digested too.
-    init(
-        _ plain: RemoteContent,
-        as role: ApplicationSeal.Role,
-        _ seal: ApplicationSeal,
-        blockSize: Int?,
-        on workers: SealingWorkers
-    ) {
-        guard let key = seal.key else {
-            self.init(plain, salt: nil, Locked(nil))
+    /// Creates the upload of `plain`.
+    ///
+    /// - Parameters:
+    ///   - plain: The file's content, or what follows the chunks that were sent before.
+    ///   - sealing: How it's sealed; `nil` if it isn't.
+    ///   - workers: The workers that seal.
+    init(_ plain: RemoteContent, _ sealing: Sealing?, on workers: SealingWorkers) {
+        let summary = Locked<ContentSummary?>(nil)
+        self.summary = summary
+        salt = sealing?.salt
+        guard let sealing else {
+            content = plain
             return
         }
-        self.init(plain, as: seal.context(role), key, EpochKey.newSalt(), blockSize: blockSize, on: workers)
-    }
-
-    private init(_ content: RemoteContent, salt: [UInt8]?, _ summary: Locked<ContentSummary?>) {
-        self.content = content
-        self.salt = salt
-        self.summary = summary
-    }
-
-    /// Creates the sealed upload of `plain`, after the chunks that were sealed and sent before.
-    init(
-        _ plain: RemoteContent,
-        as context: SealedContext,
-        _ key: EpochKey,
-        _ salt: [UInt8],
-        after prefix: ChunkPrefix? = nil,
-        blockSize: Int?,
-        on workers: SealingWorkers,
-        onChunk: (@Sendable (_ index: Int, NotedChunk) -> Void)? = nil
-    ) {
-        let summary = Locked<ContentSummary?>(nil)
-        var sealing = key.sealing(
+        var sealed = sealing.key.sealing(
             plain,
-            as: context,
+            as: sealing.context,
             options: SealingOptions(compression: .adaptive),
-            salt: salt,
+            salt: sealing.salt,
             on: workers
         ) { pass in
             summary.withLock { $0 = pass }
         }
-        sealing.blockSize = blockSize
-        sealing.prefix = prefix
-        sealing.onChunk = onChunk
-        let content = RemoteContent(length: nil) { [sealing] in
-            var iterator = sealing.makeAsyncIterator()
+        sealed.blockSize = sealing.blockSize
+        sealed.prefix = sealing.prefix
+        sealed.onChunk = sealing.onChunk
+        content = RemoteContent(length: nil) { [sealed] in
+            var iterator = sealed.makeAsyncIterator()
             return { try await iterator.next() }
         }
-        self.init(content, salt: salt, summary)
     }
 
     /// Returns the manifest's entry for the file after its upload.
@@ -72,11 +67,11 @@ struct OutgoingFile: Sendable {
     ///   - delta: The delta that was uploaded in its place: it was compared with the file when it was written.
     /// - Returns: The manifest's entry.
     /// - Throws: ``StoreSyncError/Code/storeChanged`` if what was sealed differs from the snapshot.
-    func stored(
-        as file: WholeStoreFile,
-        _ size: Int64,
-        _ root: ContentRoot?,
-        _ delta: DeltaFile?
+    func entry(
+        for file: WholeStoreFile,
+        size: Int64,
+        root: ContentRoot?,
+        delta: DeltaFile? = nil
     ) throws -> StoreManifest.File {
         let summary = summary.withLock { $0 }
         guard let found = delta == nil ? summary?.contentRoot ?? root : root,

@@ -18,7 +18,7 @@ public struct WholeStoreUpload: Sendable, Hashable {
     /// Clients that have uploaded a store with edits that this one lacks; the user must resolve the divergence.
     public let divergedFrom: [RemoteIdentifier]
     /// Warnings for the user, in full sentences.
-    public let warnings: [String]
+    public internal(set) var warnings: [String]
 }
 
 /// A request to upload a store.

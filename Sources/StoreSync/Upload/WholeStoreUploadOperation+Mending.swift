@@ -1,28 +1,23 @@
 import Operations
 import RemoteStorage
+import SyncCryptography
 
 /// Checks that the uploads that a push relies on are complete.
 extension WholeStoreUploadOperation {
     /// Returns the last push, if all of it is on the remote as it was sent.
     func deltaBase(_ context: OperationContext) async throws -> DeltaBase? {
-        try await DeltaBase.find(
-            state.pushedBlocks(of: key),
-            of: document,
-            key,
-            hooks,
-            relyingOn: trust(context),
-            context
-        )
+        guard seal.isEncrypted,
+            let blocks = try await context.blocking({ [state, key] in state.pushedBlocks(of: key).read() }),
+            blocks.subject.epoch == seal.key?.epoch, blocks.subject.document == key
+        else { return nil }
+        return try await DeltaBase.find(blocks, in: catalog, relyingOn: trust(context))
     }
 
     /// Returns the uploads of stores that aren't complete on the remote, as far as a listing of their folders shows it.
     func broken(in chains: [StoreChain], _ context: OperationContext) async throws -> Set<UploadName> {
         let names = Array(Set(chains.flatMap(\.manifests).map(\.name)))
         async let trusted = trust(context)
-        let listed = try await together(names) { [hooks, hierarchy] in
-            try await hooks.listFiles(in: hierarchy.upload($0)) ?? []
-        }
-        let (lists, trust) = (Dictionary(uniqueKeysWithValues: zip(names, listed)), try await trusted)
+        let (lists, trust) = try await (catalog.files(of: names), trusted)
         return chains.reduce(into: []) { $0.formUnion($1.broken(lists, trust)) }
     }
 

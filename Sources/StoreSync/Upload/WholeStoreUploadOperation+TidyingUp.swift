@@ -110,7 +110,7 @@ extension WholeStoreUploadOperation {
             guard known.isSuperset(of: there) else { continue }
             for name in uploads { try await remove(name) }
             for file in (published.fixedNames[client] ?? [:]).keys {
-                try await backend.remove(file.path(in: hierarchy.wholeStores(client)))
+                try await hooks.removeFixedName(file.path(in: hierarchy.wholeStores(client)))
             }
         }
     }
@@ -136,6 +136,6 @@ extension WholeStoreUploadOperation {
         let (removable, _) = await uploadsOfRemovedClients(including: included, published)
         guard !removable.isEmpty else { return published }
         try await removeUploads(removable, published)
-        return try await PublishedStores.read(hooks, document, expecting: expected)
+        return try await catalog.read(expecting: expected)
     }
 }

@@ -11,14 +11,11 @@ import SyncCryptography
 public actor WholeStoreUploadOperation: Operation {
     let request: WholeStoreUploadRequest
     let document: DocumentRegistration
-    let hierarchy: DocumentHierarchy
     let backend: any RemoteBackend
     let hooks: any WholeStoreUploadHooks
     let state: StateDirectory
     /// The backend's capabilities, once they have been fetched.
     private(set) var capabilities: RemoteCapabilities = []
-    /// The tags of the files that were sent, by name, if the backend derives tags from the content.
-    private var sentTags: [String: RemoteTag] = [:]
     /// The uploads that this push must not rely on.
     private(set) var broken: Set<UploadName> = []
 
@@ -37,30 +34,20 @@ public actor WholeStoreUploadOperation: Operation {
     ) {
         self.request = request
         self.document = document
-        hierarchy = document.hierarchy
         self.backend = backend
         hooks = backend.wholeStoreUploadHooks
         self.state = state
     }
 
+    var hierarchy: DocumentHierarchy { document.hierarchy }
+    var seal: ApplicationSeal { document.application.seal }
     var key: DocumentKey { document.application.key(backend, document.document) }
-
-    /// The snapshots of everything to upload, taken at one moment.
-    struct Snapshots: Sendable {
-        var store: TakenStore
-        /// Copies of the applied sets, in the temporary directory.
-        var appliedSets: [WholeStoreFile: StoreSnapshot]
-
-        /// Returns how many bytes to send, with the delta in place of the store if there is one.
-        func totalBytes(sending delta: DeltaFile?) -> Int64 {
-            appliedSets.values.reduce(delta?.byteCount ?? store.byteCount) { $0 + $1.byteCount }
-        }
-    }
+    var catalog: UploadCatalog { UploadCatalog(hooks, document) }
 
     /// Uploads the store.
     public func main(_ context: OperationContext) async throws -> WholeStoreUpload {
         try await translatingErrors {
-            (capabilities, sentTags, broken) = (try await backend.capabilities(), [:], [])
+            (capabilities, broken) = (try await backend.capabilities(), [])
             guard capabilities.contains(.exclusiveCreate) else {
                 throw StoreSyncError(
                     .unsupportedStorage,
@@ -73,115 +60,73 @@ public actor WholeStoreUploadOperation: Operation {
             }
             defer { for lock in locks { lock.release() } }
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
-            return try await upload(store, holding: capabilities.contains(.localSpeed), context)
+            // Inspected before the snapshot is taken, so that the store isn't held while the remote answers.
+            let target = try await target(for: store, context)
+            // A store that is only compared with the last push is always held, since that doesn't take long.
+            if capabilities.contains(.localSpeed) || target.base != nil,
+                let upload = try await upload(store, holding: true, to: target, context)
+            {
+                return upload
+            }
+            guard let upload = try await upload(store, holding: false, to: target, context) else {
+                preconditionFailure("the upload of a copied store has a result")
+            }
+            return upload
         }
     }
 
-    private func upload(
-        _ store: LocalStore,
-        holding: Bool,
-        _ context: OperationContext
-    ) async throws -> WholeStoreUpload {
-        let expected = try await context.blocking { [state, key, document] in
-            // A store that was moved is recorded under its new path, before anything is looked up by path.
-            try state.locate(store, document: key)
-            return try state.rollbackMemory(for: key, document.integrityKey).clients.union([document.application.client]
-            )
-        }
-        async let listed = PublishedStores.read(hooks, document, expecting: expected)
-        let base = try await request.isWhole ? nil : deltaBase(context)
-        // Awaited before the snapshot is taken, so that the store isn't held while the remote answers.
-        let published = try await makingRoom(in: try await listed, expecting: expected, context)
-        if holding || base != nil {
-            // To compare it with the last push, the store is always held, since that doesn't take long.
-            let snapshots = try await snapshots(of: store, holding: true, context)
-            let upload = try await upload(store, snapshots, published, base, holding: holding, context)
-            if let upload { return upload }
-        }
-        let snapshots = try await snapshots(of: store, holding: false, context)
-        guard let upload = try await upload(store, snapshots, published, base, holding: false, context) else {
-            preconditionFailure("the upload of a copied store has a result")
-        }
-        return upload
-    }
-
-    /// Uploads the snapshots, and then releases the store.
+    /// Uploads the store's present state.
     ///
-    /// Returns `nil` if the store would have to be uploaded whole, but must not be held for so long.
+    /// Returns `nil` if the store would have to be held for longer than it may be.
     private func upload(
         _ store: LocalStore,
-        _ snapshots: Snapshots,
-        _ published: PublishedStores,
-        _ base: DeltaBase?,
         holding: Bool,
+        to target: UploadTarget,
         _ context: OperationContext
     ) async throws -> WholeStoreUpload? {
+        let content = try await content(of: store, holding: holding, context)
         do {
-            return try await snapshots.store.limitingHold(by: context.clock, on: context.blockingExecutor) {
-                try await upload(store, taken: snapshots, published, base, holding, context)
+            return try await content.taken.limitingHold(by: context.clock, on: context.blockingExecutor) {
+                switch try await decide(on: content, to: target, context) {
+                case .nothing(let name, let manifest, let record):
+                    try await note(record, of: content, context)
+                    return result(name, in: manifest, of: content, target)
+                case .copyFirst:
+                    try await context.blocking { try content.taken.release() }
+                    return nil
+                case .send(let plan):
+                    return try await carryOut(plan, to: target, context)
+                }
             }
         } catch {
-            try? await context.blocking { try snapshots.store.release() }
+            try? await context.blocking { try content.taken.release() }
             throw error
         }
     }
 
-    private func upload(
-        _ store: LocalStore,
-        taken snapshots: Snapshots,
-        _ published: PublishedStores,
-        _ base: DeltaBase?,
-        _ holding: Bool,
+    /// Records that the store equals an upload, even if it was recognized only by its content.
+    private func note(_ record: StoreRecord, of content: UploadContent, _ context: OperationContext) async throws {
+        try await context.blocking { [state, key] in
+            try content.taken.release()
+            if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
+        }
+    }
+
+    /// Sends what the plan says, publishes it, and removes what it supersedes.
+    private func carryOut(
+        _ plan: UploadPlan,
+        to target: UploadTarget,
         _ context: OperationContext
-    ) async throws -> WholeStoreUpload? {
-        let client = try await client(published, context)
-        let missing = try await refuseRollback(published, context)
-        let former = base?.blocks.digests
-        var (record, digests) = try await record(of: store, snapshots.store, since: former, published, context)
-        let root = digests?.contentRoot
-        if let (name, manifest) = try await unchanged(record, root, published, context) {
-            try await context.blocking { [state, key, record] in
-                try snapshots.store.release()
-                // Recorded even if the store was recognized only by its content.
-                if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
-            }
-            return result(client, snapshots, isUnchanged: true, name, in: manifest, published.manifests, warnings: [])
-        }
-        let plan = base?.plan(digests?.blocks, client, published)
-        if plan == nil, !holding, case .held = snapshots.store {
-            try await context.blocking { try snapshots.store.release() }
-            return nil
-        }
-        let delta = try await plan.mapAsync { try await $0.write(from: snapshots.store, context) }
-        let canResume = canResumeTransfer(of: delta?.taken ?? snapshots.store)
-        let cutOff = canResume ? try await cutOffTransfer(of: store, root, delta, client, published, context) : nil
-        let name =
-            if let cutOff {
-                UploadName(client: client, cutOff.subject.upload)
-            } else {
-                try await name(for: client, record, published, context)
-            }
-        var manifest = try await manifest(name, record, published, context)
-        manifest.bases = delta?.bases ?? []
-        record.contentRoot = root?.description
-        record.contained = manifest.includes.union([name])
-        record.base = name
-        var upload = UploadRecord(document: key, name: name, store: record)
+    ) async throws -> WholeStoreUpload {
+        var upload = UploadRecord(document: key, name: plan.manifest.name, store: plan.record)
         // Recorded before any of it is on the remote, so that this device never mistakes it for another device's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
-        async let removable = uploadsOfRemovedClients(including: record.contained, published)
-        let blocks: BlockDigests?
-        (manifest.files, blocks) =
-            if canResume {
-                try await resumeTransfer(manifest, snapshots, digests, delta, store, cutOff, context)
-            } else {
-                try await transfer(manifest, snapshots, digests, delta, context)
-            }
-        // A transfer that may have been published, or that this upload replaces, is never resumed.
-        try await context.blocking { [state, key] in try state.pushJournal(of: key).remove() }
-        if delta == nil { try await context.blocking { try snapshots.store.release() } }
+        async let removable = uploadsOfRemovedClients(including: plan.record.contained, target.published)
+        let files = try await send(plan, context)
+        var manifest = plan.manifest
+        manifest.files = files.map(\.entry)
         // These are known only now, and are recorded before any device can see the upload.
-        upload.tags = sentTags
+        upload.tags = tags(of: files)
         upload.contentRoot = manifest[.store]?.contentRoot.description
         upload.store?.contentRoot = upload.contentRoot
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
@@ -190,57 +135,72 @@ public actor WholeStoreUploadOperation: Operation {
         try await publish(manifest)
         // Published: from here on, neither an error nor a cancellation makes the upload fail.
         let forgotten = try await warningOfFullDisk("published") {
-            try await context.blocking { [state, upload] in try state.commitPush(upload, givingUp: missing) }
+            try await context.blocking { [state, upload] in try state.commitPush(upload, givingUp: target.missing) }
         }
-        await remember(manifest, blocks, context)
-        let manifests = published.manifests + [manifest]
-        let warnings = forgotten + published.overlooked + unreadable(published, besides: record.contained) + notes
-        let untidy = await tidyUp(manifest, outdated, published, context)
-        return result(
-            client,
-            snapshots,
-            isUnchanged: false,
-            name,
-            in: manifest,
-            manifests,
-            warnings: warnings + untidy
-        )
+        await remember(manifest, files.lazy.compactMap(\.blocks).first, context)
+        var result = result(manifest.name, in: manifest, of: plan.content, target)
+        result.warnings += forgotten + target.published.overlooked
+        result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
+        result.warnings += await tidyUp(manifest, outdated, target.published, context)
+        return result
     }
-
-    var seal: ApplicationSeal { document.application.seal }
 
     /// Records uploads that this push must not rely on.
     func note(broken uploads: Set<UploadName>) { broken.formUnion(uploads) }
 
-    /// Records a file that was sent.
-    func note(_ item: RemoteItem) {
-        if capabilities.contains(.contentTags) { sentTags[item.name] = item.tag }
-    }
+    // MARK: Snapshots
 
-    // MARK: Taking snapshots
-
-    private func snapshots(
+    private func content(
         of store: LocalStore,
         holding: Bool,
         _ context: OperationContext
-    ) async throws -> Snapshots {
+    ) async throws -> UploadContent {
         let directory = try await context.temporaryDirectory().appending(path: holding ? "held" : "copied")
         try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         let applied = state.appliedSets(for: store.path, in: key)
         return try await context.blocking {
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)
-            var snapshots = Snapshots(
-                store: try TakenStore.take(store, holding: holding, copyingTo: copy),
-                appliedSets: [:]
-            )
+            let taken = try TakenStore.take(store, holding: holding, copyingTo: copy)
+            var sets: [WholeStoreFile: StoreSnapshot] = [:]
             for file in WholeStoreFile.appliedSets {
                 let copy = directory.appending(path: file.rawValue)
                 try applied.copyOrCreate(file, at: copy)
-                snapshots.appliedSets[file] = try StoreSnapshot(at: copy)
+                sets[file] = try StoreSnapshot(at: copy)
             }
-            return snapshots
+            return UploadContent(store: store, taken: taken, appliedSets: sets)
         }
+    }
+
+    // MARK: Sending
+
+    private func send(_ plan: UploadPlan, _ context: OperationContext) async throws -> [SentFile] {
+        let progress = TransferProgress(context, phase: "uploading", totalBytes: plan.content.totalBytes)
+        let journal = state.pushJournal(of: key)
+        let files = try await SealingWorkers.withWorkers { workers in
+            let transfer = UploadTransfer(
+                plan: plan,
+                document: document,
+                hooks: hooks,
+                journal: journal,
+                workers: workers,
+                progress: progress
+            )
+            return try await transfer.files()
+        }
+        try await context.blocking {
+            // A transfer that may have been published, or that this upload replaces, is never resumed.
+            try journal.remove()
+            // A delta was written when the store was released.
+            if plan.content.delta == nil { try plan.content.taken.release() }
+        }
+        return files
+    }
+
+    /// The tags of the files that were sent, by name, if the backend derives tags from the content.
+    private func tags(of files: [SentFile]) -> [String: RemoteTag] {
+        guard capabilities.contains(.contentTags) else { return [:] }
+        return files.reduce(into: [:]) { $0[$1.item.name] = $1.item.tag }
     }
 
     // MARK: Publishing
@@ -267,15 +227,22 @@ public actor WholeStoreUploadOperation: Operation {
         }
     }
 
+    /// Returns the result.
+    ///
+    /// - Parameters:
+    ///   - name: The upload that equals the store.
+    ///   - manifest: The manifest of an upload on the remote that holds it: of that upload, or of a head that includes it.
+    ///   - content: The store.
+    ///   - target: The uploads on the remote, before this push.
+    /// - Returns: The result, with warnings about the registration and about divergence.
     private func result(
-        _ client: RemoteIdentifier,
-        _ snapshots: Snapshots,
-        isUnchanged: Bool,
         _ name: UploadName,
         in manifest: StoreManifest,
-        _ manifests: [StoreManifest],
-        warnings: [String]
+        of content: UploadContent,
+        _ target: UploadTarget
     ) -> WholeStoreUpload {
+        let isUnchanged = target.published.manifests.contains { $0.name == manifest.name }
+        let manifests = target.published.manifests + (isUnchanged ? [] : [manifest])
         let heads = Lineage.heads(of: manifests).map(\.name)
         // If another upload includes this one, that upload continues it, so nothing has diverged.
         let diverged = heads.contains(name) ? heads.filter { $0 != name } : []
@@ -286,14 +253,14 @@ public actor WholeStoreUploadOperation: Operation {
             """
         }
         return WholeStoreUpload(
-            client: client,
+            client: target.client,
             generation: name.generation,
-            bytes: snapshots.store.byteCount,
+            bytes: content.taken.byteCount,
             storedBytes: manifest.files.reduce(0) { $0 + $1.storedSize },
             isEncrypted: seal.isEncrypted,
             isUnchanged: isUnchanged,
             divergedFrom: Set(diverged.map(\.client)).sorted(),
-            warnings: document.allWarnings + divergence + warnings
+            warnings: document.allWarnings + divergence
         )
     }
 }

@@ -1,5 +1,4 @@
 import Foundation
-import Operations
 import RemoteStorage
 
 /// Assembles the stores of a document that are pushed as deltas, one after the other, and checks each as a whole.
@@ -27,7 +26,7 @@ struct DeltaVerification {
     /// Checks a store that is a delta.
     ///
     /// - Throws: ``StoreSyncError`` that says what is wrong; `CancellationError`.
-    mutating func check(_ manifest: StoreManifest, _ context: OperationContext) async throws {
+    mutating func check(_ manifest: StoreManifest) async throws {
         let path = assembler.hierarchy.manifest(manifest.name)
         let chain: StoreChain
         do throws(StoreChain.Failure) {
@@ -45,11 +44,11 @@ struct DeltaVerification {
         let former = assembled
         assembled = nil
         if let former, chain.manifests.dropLast().last == former {
-            try await assembler.apply(manifest, to: former, at: url, context)
-            try await assembler.check(manifest, at: url, context)
+            try await assembler.apply(manifest, to: former, at: url)
+            try await assembler.check(manifest, at: url)
         } else {
             removeFile()
-            _ = try await assembler.assemble(chain, at: url, context)
+            _ = try await assembler.assemble(chain, at: url)
         }
         assembled = manifest
     }

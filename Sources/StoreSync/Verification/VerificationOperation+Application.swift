@@ -68,11 +68,11 @@ extension VerificationOperation {
     func checkStagings(_ context: OperationContext) async throws {
         let own = Set(try await context.blocking { [state, key] in try state.stagings(for: key) })
         let prefix = ApplicationHierarchy.stagingName("")
-        let names = (try await backend.list(.root) ?? []).map(\.name)
+        let names = (try await hooks.listItems(in: .root) ?? []).map(\.name)
         for name in names where name.hasPrefix(prefix) {
             let path = try RemotePath.root.appending(name)
             if own.contains(name), repairs {
-                try await backend.remove(path)
+                try await hooks.removeLeftover(at: path)
                 repaired(path)
             } else {
                 report.warnings.append(
@@ -136,11 +136,10 @@ extension VerificationOperation {
 
     /// Checks the notes on clients that were removed and documents that were deleted.
     func checkNotes() async throws {
-        let hooks = backend.applicationRegistrationHooks
-        for client in try await hooks.listDeletedClients(hierarchy) {
+        for client in try await backend.applicationRegistrationHooks.listDeletedClients(hierarchy) {
             try await check(hierarchy.deletedClient(client), .removedClient(client)) { _ in }
         }
-        for document in try await backend.list(hierarchy.deletedDocuments).noteIdentifiers {
+        for document in try await hooks.listItems(in: hierarchy.deletedDocuments).noteIdentifiers {
             try await check(hierarchy.deletedDocument(document), .deletedDocument(document)) { _ in }
         }
     }

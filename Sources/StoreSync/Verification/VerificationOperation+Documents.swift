@@ -8,10 +8,9 @@ extension VerificationOperation {
     func checkDocument(
         _ document: DocumentHierarchy,
         _ own: RemoteIdentifier?,
-        _ progress: TransferProgress,
-        _ context: OperationContext
+        _ progress: TransferProgress
     ) async throws {
-        let path = document.documentInfo
+        let (path, context) = (document.documentInfo, progress.context)
         var info: DocumentInfo?
         let role = ApplicationSeal.Role.documentInfo(document.document)
         let isThere = try await check(path, role) { info = try DocumentInfo($0, at: path) }
@@ -22,7 +21,7 @@ extension VerificationOperation {
             let isLost = try await wasLost(document, context)
             if isLost { problem(path, .documentInfoMissing) }
             // An interrupted write leaves only a directory.
-            guard try await backend.list(document.root)?.isEmpty == false else { return }
+            guard try await hooks.listItems(in: document.root)?.isEmpty == false else { return }
             if !isLost {
                 report.warnings.append("\(path) is missing: the document's registration has not fully arrived.")
             }
@@ -33,11 +32,17 @@ extension VerificationOperation {
             try await check(try document.integrityKey(key), role) { _ in }
         }
         try await checkStructure(document, info, own, context)
-        let hooks = backend.wholeStoreUploadHooks
-        let published = try await PublishedStores.list(hooks, document)
+        let published = try await PublishedStores.list(backend.wholeStoreUploadHooks, document)
         if let identity = try await identity(of: document, info, context) {
             try await checkNotes(document, identity)
-            try await checkUploads(published, identity, document, progress, context)
+            let assembler = StoreAssembler(
+                hierarchy: document,
+                seal: seal,
+                identity: identity,
+                progress: progress,
+                open: { [hooks] in try await hooks.openFile(at: $0, range: $1) }
+            )
+            try await checkUploads(published, assembler)
         } else {
             report.warnings.append("Sealed files in \(document.root) were read but not opened, for lack of its info.")
         }
@@ -66,8 +71,8 @@ extension VerificationOperation {
         guard let known = try await context.blocking({ [state] in try state.integrityKey(for: key) }) else {
             return false
         }
-        let hooks = backend.documentRegistrationHooks
-        let note = try await hooks.fetchDeletedDocumentNote(document.document, hierarchy)
+        let documentHooks = backend.documentRegistrationHooks
+        let note = try await documentHooks.fetchDeletedDocumentNote(document.document, hierarchy)
         return !seal.saysDeleted(note, known, document.document, hierarchy)
     }
 
@@ -85,7 +90,7 @@ extension VerificationOperation {
 
     /// Checks the notes on clients that were removed from the document.
     private func checkNotes(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
-        for item in try await backend.list(document.deletedClients) ?? [] where item.kind == .file {
+        for item in try await hooks.listItems(in: document.deletedClients) ?? [] where item.kind == .file {
             guard let client = RemoteIdentifier(ofFileNamed: item.name, extension: "plist") else { continue }
             // TICoreDataSync's own notes may have any content.
             try await check(document.deletedClient(client), .deletedClient(client, of: identity)) { _ in }
@@ -99,10 +104,10 @@ extension VerificationOperation {
         _ context: OperationContext
     ) async throws {
         guard let info, let integrityKey = info.integrityKey else { return }
-        let hooks = backend.documentRegistrationHooks
-        var missing = try await hooks.missingDirectories(document)
+        let documentHooks = backend.documentRegistrationHooks
+        var missing = try await documentHooks.missingDirectories(document)
         let keyFile = try document.integrityKey(integrityKey)
-        if try await backend.status(of: keyFile) == nil { missing.insert(keyFile) }
+        if try await hooks.fetchItem(at: keyFile) == nil { missing.insert(keyFile) }
         guard !missing.isEmpty else { return }
         let documentKey = DocumentKey(application: key, document: document.document.rawValue)
         let isKnown = try await context.blocking { [state] in try state.integrityKey(for: documentKey) != nil }
@@ -113,47 +118,35 @@ extension VerificationOperation {
             }
             return
         }
-        try await hooks.createDirectories(missing.subtracting([keyFile]), document)
+        try await documentHooks.createDirectories(missing.subtracting([keyFile]), document)
         if missing.contains(keyFile) {
             let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
             let sealed = seal.seal(content, as: .integrityKey(integrityKey, of: document.document))
-            try await hooks.saveIntegrityKey(integrityKey, content: sealed, document)
+            try await documentHooks.saveIntegrityKey(integrityKey, content: sealed, document)
         }
         for path in missing.sorted() { repaired(path) }
     }
 
-    private func checkUploads(
-        _ published: PublishedStores,
-        _ identity: DocumentIdentity,
-        _ document: DocumentHierarchy,
-        _ progress: TransferProgress,
-        _ context: OperationContext
-    ) async throws {
-        let assembler = StoreAssembler(
-            hierarchy: document,
-            seal: seal,
-            identity: identity,
-            progress: progress,
-            open: { [backend] in try await backend.read($0, range: $1) }
-        )
-        let url = try await context.temporaryDirectory().appending(path: document.document.rawValue)
+    private func checkUploads(_ published: PublishedStores, _ assembler: StoreAssembler) async throws {
+        let context = assembler.progress.context
+        let url = try await context.temporaryDirectory().appending(path: assembler.identity.document.rawValue)
         var deltas = DeltaVerification(assembler, at: url)
         defer { deltas.removeFile() }
         damaged = []
         for name in published.published.sorted(by: { ($0.client, $0.generation) < ($1.client, $1.generation) }) {
-            try await checkUpload(name, identity, document, &deltas, progress, context)
+            try await checkUpload(name, &deltas)
         }
-        try await checkMemory(published, deltas.manifests, identity, document, context)
+        try await checkMemory(of: assembler.identity, published, deltas.manifests, context)
     }
 
     /// Compares the remote with this device's memory of the document, and records which uploads are damaged.
     private func checkMemory(
+        of identity: DocumentIdentity,
         _ published: PublishedStores,
         _ manifests: [StoreManifest],
-        _ identity: DocumentIdentity,
-        _ document: DocumentHierarchy,
         _ context: OperationContext
     ) async throws {
+        let document = hierarchy.document(identity.document)
         let key = DocumentKey(application: key, document: document.document.rawValue)
         let memory = try await context.blocking { [state, damaged] in
             // Only for documents that this device is registered with: verifying registers nothing.
@@ -171,14 +164,8 @@ extension VerificationOperation {
         }
     }
 
-    private func checkUpload(
-        _ name: UploadName,
-        _ identity: DocumentIdentity,
-        _ document: DocumentHierarchy,
-        _ deltas: inout DeltaVerification,
-        _ progress: TransferProgress,
-        _ context: OperationContext
-    ) async throws {
+    private func checkUpload(_ name: UploadName, _ deltas: inout DeltaVerification) async throws {
+        let (document, identity) = (deltas.assembler.hierarchy, deltas.assembler.identity)
         let path = document.manifest(name)
         var manifest: StoreManifest?
         let role = ApplicationSeal.Role.manifest(name, of: identity)
@@ -186,32 +173,26 @@ extension VerificationOperation {
         guard let manifest else { return }
         deltas.note(manifest)
         let problemsBefore = report.problems.count
-        try await checkFiles(of: manifest, identity, document, &deltas, progress, context)
+        try await checkFiles(of: manifest, &deltas)
         if report.problems.count > problemsBefore { damaged.insert(name) }
     }
 
-    private func checkFiles(
-        of manifest: StoreManifest,
-        _ identity: DocumentIdentity,
-        _ document: DocumentHierarchy,
-        _ deltas: inout DeltaVerification,
-        _ progress: TransferProgress,
-        _ context: OperationContext
-    ) async throws {
+    private func checkFiles(of manifest: StoreManifest, _ deltas: inout DeltaVerification) async throws {
+        let assembler = deltas.assembler
         for file in manifest.files {
-            let path = manifest.path(of: file.file, in: document)
+            let path = manifest.path(of: file.file, in: assembler.hierarchy)
             known.insert(path)
             if file.file == .store, manifest.isDelta {
-                try await checkDelta(manifest, at: path, &deltas, context)
+                try await checkDelta(manifest, at: path, &deltas)
                 continue
             }
-            guard let content = try await backend.read(path) else {
+            guard let content = try await hooks.openFile(at: path) else {
                 problem(path, "missing", "It has not arrived, or was removed. Push again if it stays missing.")
                 continue
             }
-            let role = ApplicationSeal.Role.file(file.file, manifest.name, of: identity)
+            let role = ApplicationSeal.Role.file(file.file, manifest.name, of: assembler.identity)
             do {
-                let found = try await digest(of: content, role, salt: file.salt, progress)
+                let found = try await digest(of: content, role, salt: file.salt, assembler.progress)
                 count(path, found.sealedBytes)
                 guard found.sealedBytes != file.storedSize || found.root != file.contentRoot else { continue }
                 problem(
@@ -231,10 +212,9 @@ extension VerificationOperation {
     private func checkDelta(
         _ manifest: StoreManifest,
         at path: RemotePath,
-        _ deltas: inout DeltaVerification,
-        _ context: OperationContext
+        _ deltas: inout DeltaVerification
     ) async throws {
-        guard let item = try await backend.status(of: path) else {
+        guard let item = try await hooks.fetchItem(at: path) else {
             problem(path, "missing", "It has not arrived, or was removed. Push again if it stays missing.")
             return
         }
@@ -244,7 +224,7 @@ extension VerificationOperation {
             return
         }
         do {
-            try await deltas.check(manifest, context)
+            try await deltas.check(manifest)
         } catch let error as StoreSyncError where error.code == .noUploadedStore {
             problem(path, "missing", error.message)
         } catch let error as StoreSyncError {
@@ -307,7 +287,7 @@ extension VerificationOperation {
             // Throws while a push of this device is in progress, which still needs the folder.
             let lock = try await context.blocking { [state] in try state.lock(.document(key), .exclusive) }
             defer { lock.release() }
-            try await backend.remove(path)
+            try await hooks.removeLeftover(at: path)
             repaired(path)
         }
         for (client, files) in published.fixedNames {
@@ -330,8 +310,9 @@ extension VerificationOperation {
         for file in WholeStoreFile.allCases {
             let (source, fixed) = (file.path(in: directory), file.path(in: document.wholeStores(own)))
             known.insert(fixed)
-            guard let expected = try await backend.read(source), let actual = try await backend.read(fixed) else {
-                if try await backend.status(of: source) != nil { try await refresh(fixed, from: source) }
+            guard let expected = try await hooks.openFile(at: source), let actual = try await hooks.openFile(at: fixed)
+            else {
+                if try await hooks.fetchItem(at: source) != nil { try await refresh(fixed, from: source) }
                 continue
             }
             let (wanted, found) = try await (ContentRootHasher.digest(expected), ContentRootHasher.digest(actual))

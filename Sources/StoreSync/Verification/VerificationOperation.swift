@@ -10,6 +10,7 @@ public actor VerificationOperation: Operation {
     let hierarchy: ApplicationHierarchy
     var repairs: Bool
     let backend: any RemoteBackend
+    let hooks: any VerificationHooks
     let state: StateDirectory
     let delegate: ApplicationRegistrationOperation.Delegate
     var seal: ApplicationSeal
@@ -40,6 +41,7 @@ public actor VerificationOperation: Operation {
         seal = ApplicationSeal(application: application, key: nil)
         self.repairs = repairs
         self.backend = backend
+        hooks = backend.verificationHooks
         self.state = state
         self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
     }
@@ -54,7 +56,8 @@ public actor VerificationOperation: Operation {
             let own = try await context.blocking { [state, key] in try state.peekClientIdentifier(for: key) }
                 .map { try RemoteIdentifier($0) }
             try await checkStagings(context)
-            guard try await backend.status(of: hierarchy.root) != nil else {
+            let registration = backend.applicationRegistrationHooks
+            guard try await registration.applicationDirectoryExists(hierarchy) else {
                 throw StoreSyncError(
                     .applicationMissing,
                     "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
@@ -74,13 +77,13 @@ public actor VerificationOperation: Operation {
             }
             try await checkNotes()
             try await checkKeychains(context)
-            for client in try await backend.list(hierarchy.clientDevices).directoryIdentifiers {
+            for client in try await registration.listClients(hierarchy) {
                 try await checkClient(client, isOwn: client == own)
             }
             let remembered = try await context.blocking { [state, key] in try state.documents(of: key) }
-            let listed = try await backend.list(hierarchy.documents).directoryIdentifiers
+            let listed = try await backend.documentRegistrationHooks.listDocuments(hierarchy)
             for document in Set(listed + remembered).sorted() {
-                try await checkDocument(hierarchy.document(document), own, progress, context)
+                try await checkDocument(hierarchy.document(document), own, progress)
             }
             try await readRest(of: files, progress)
             return report
@@ -113,7 +116,7 @@ public actor VerificationOperation: Operation {
         var files: [(path: RemotePath, item: RemoteItem)] = []
         var pending = [directory]
         while let next = pending.popLast() {
-            for item in try await backend.list(next) ?? [] {
+            for item in try await hooks.listItems(in: next) ?? [] {
                 guard let path = try? next.appending(item.name) else { continue }
                 switch item.kind {
                 case .directory: pending.append(path)
@@ -136,7 +139,7 @@ public actor VerificationOperation: Operation {
     ) async throws -> Bool {
         known.insert(path)
         do {
-            guard let bytes = try await backend.smallFile(at: path, isReplaced: true) else { return false }
+            guard let bytes = try await hooks.fetchFile(at: path) else { return false }
             count(path, Int64(bytes.count))
             try check(role.map { try seal.open(bytes, as: $0, at: path) } ?? bytes)
         } catch let error as StoreSyncError {
@@ -154,7 +157,7 @@ public actor VerificationOperation: Operation {
         namesStrangers: Bool = true
     ) async throws {
         for (path, _) in files where !read.contains(path) {
-            guard let content = try await backend.read(path) else { continue }
+            guard let content = try await hooks.openFile(at: path) else { continue }
             count(path, try await digest(of: content, progress).byteCount)
             guard namesStrangers, !known.contains(path), !isOurs(path) else { continue }
             report.warnings.append("\(path) doesn't belong there; it does no harm.")

@@ -24,8 +24,7 @@ struct DeltaFixture {
     func manifests(_ device: Device) async throws -> [StoreManifest] {
         let registration = try await device.registerDocument(mayCreate: false).value
         let hooks = device.backend.wholeStoreDownloadHooks
-        let published = try await PublishedStores.list(hooks, document)
-        return try await PublishedStores.readManifests(published.published, hooks, registration).manifests
+        return try await UploadCatalog(hooks, registration).read().manifests
             .sorted { ($0.name.client, $0.name.generation) < ($1.name.client, $1.name.generation) }
     }
 

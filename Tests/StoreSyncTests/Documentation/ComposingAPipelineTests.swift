@@ -97,7 +97,7 @@ struct Publication {
 /// A storage that can't be reached by the first list request for each of two directories.
 ///
 /// One of the requests belongs to the registration of an application, the other one to the upload.
-private actor UnreachableAtFirst: ForwardingBackend {
+private actor UnreachableAtFirst: InterceptingBackend {
     nonisolated let base: any RemoteBackend
     private var unreachable: Set = ["Information", "WholeStore"]
 

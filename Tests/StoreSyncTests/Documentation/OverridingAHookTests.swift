@@ -8,7 +8,7 @@ import Testing
 // The code between the marks is also in the documentation.
 
 /// A server that creates several directories with one request.
-actor TeamServer: ForwardingBackend {
+actor TeamServer: InterceptingBackend {
     nonisolated let base: any RemoteBackend = InMemoryBackend()
     private(set) var batches: [[RemotePath]] = []
 
@@ -29,76 +29,24 @@ extension TeamServer: ApplicationRegistrationHooks {
 }
 // DOC: end
 
-// DOC: defaults
-/// The default hooks of uploads, on the file requests of any backend.
-struct DefaultUploadHooks: WholeStoreUploadHooks {
-    let backend: any RemoteBackend
-}
-// DOC: end
-
 // DOC: wrapper
 /// Tells the user's other devices about every upload that this device publishes.
-actor NotifyingBackend: RemoteBackend, WholeStoreUploadHooks {
-    nonisolated let identity: String
+actor NotifyingBackend: ForwardingBackend, WholeStoreUploadHooks {
+    nonisolated let base: any RemoteBackend
     nonisolated var backend: any RemoteBackend { self }
-    private let base: any RemoteBackend
     private let notify: @Sendable (_ manifest: RemotePath) async -> Void
 
     init(_ base: any RemoteBackend, notify: @escaping @Sendable (_ manifest: RemotePath) async -> Void) {
         self.base = base
         self.notify = notify
-        identity = base.identity
     }
 
-    // The hook that is overridden.
-
     func publishManifest(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool {
-        let hooks: any WholeStoreUploadHooks =
-            base as? any WholeStoreUploadHooks ?? DefaultUploadHooks(backend: base)
+        let hooks = base as? any WholeStoreUploadHooks ?? DefaultHooks(backend: base)
         let isPublished = try await hooks.publishManifest(bytes, at: path)
         if isPublished { await notify(path) }
         return isPublished
     }
-
-    // All file requests are forwarded.
-
-    func capabilities() async throws -> RemoteCapabilities { try await base.capabilities() }
-
-    func knownCapabilities() async throws -> RemoteCapabilities? { try await base.knownCapabilities() }
-
-    func status(of path: RemotePath) async throws -> RemoteItem? { try await base.status(of: path) }
-
-    func list(_ directory: RemotePath) async throws -> [RemoteItem]? { try await base.list(directory) }
-
-    func createDirectory(at path: RemotePath) async throws { try await base.createDirectory(at: path) }
-
-    func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        try await base.read(path, range: range)
-    }
-
-    func write(_ content: RemoteContent, to path: RemotePath, when condition: WriteCondition) async throws -> RemoteItem
-    {
-        try await base.write(content, to: path, when: condition)
-    }
-
-    func resumeWrite(
-        to path: RemotePath,
-        when condition: WriteCondition,
-        receipts: any WriteReceipts,
-        _ rest: @Sendable (_ keptBytes: Int64) async throws -> RemoteContentRest
-    ) async throws -> RemoteItem {
-        try await base.resumeWrite(to: path, when: condition, receipts: receipts, rest)
-    }
-
-    func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
-        try await base.copy(source, to: destination, when: condition)
-    }
-
-    func move(_ source: RemotePath, to destination: RemotePath) async throws {
-        try await base.move(source, to: destination)
-    }
-
-    func remove(_ path: RemotePath) async throws { try await base.remove(path) }
 }
 // DOC: end
 

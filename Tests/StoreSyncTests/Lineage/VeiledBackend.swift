@@ -3,7 +3,7 @@ import RemoteStorage
 @testable import StoreSync
 
 /// One device's view of a storage: files may be hidden from the device, and its process may die between two requests.
-actor VeiledBackend: ForwardingBackend {
+actor VeiledBackend: InterceptingBackend {
     nonisolated let base: any RemoteBackend
     private var hidden: Set<RemotePath> = []
     private var showsAllOnWrite = false

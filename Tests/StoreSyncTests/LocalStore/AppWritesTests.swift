@@ -55,7 +55,7 @@ struct AppWritesTests {
     }
 
     /// A remote that calls back after each piece of a store that it receives.
-    private actor SlowBackend: ForwardingBackend {
+    private actor SlowBackend: InterceptingBackend {
         nonisolated let base: any RemoteBackend = InMemoryBackend()
         private let whileReceiving: @Sendable (_ piece: Int) async throws -> Void
 

@@ -1,77 +1,47 @@
 import Foundation
-import Logging
 import Operations
 import RemoteStorage
 import SyncCryptography
 
-/// The uploading client, the store's lineage, and the comparison of the remote with this device's memory.
+/// Decides what a push sends: nothing, a delta, or a whole copy; and what its manifest says.
 extension WholeStoreUploadOperation {
-    // MARK: The client
-
-    /// Returns this client, or a new one if another device has published under its identifier.
-    func client(_ published: PublishedStores, _ context: OperationContext) async throws -> RemoteIdentifier {
-        let client = document.application.client
-        let own = published.manifests.filter { $0.name.client == client }
-        let known = try await context.blocking { [state, key] in
-            try state.adoptInterruptedUploads(own, document: key)
-            return try state.uploads(for: key, client: client)
-        }
-        let isAlone = own.allSatisfy { manifest in
-            known.contains { $0.name == manifest.name && manifest.hasContent(of: $0) }
-        }
-        if isAlone { return client }
-        context.logger.notice("a copy of this device uses its client identifier, too: continuing as a new client")
-        return try await newClient(after: client, context)
-    }
-
-    private func newClient(
-        after client: RemoteIdentifier,
+    /// Decides what to do with one state of the store.
+    func decide(
+        on content: UploadContent,
+        to target: UploadTarget,
         _ context: OperationContext
-    ) async throws -> RemoteIdentifier {
-        let application = document.application
-        let registration = backend.applicationRegistrationHooks
-        let path = application.hierarchy.deviceInfo(client)
-        let former = try await registration.fetchDeviceInfo(of: client, application.hierarchy)
-            .flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
-        let new = try await context.blocking { [state, key] in
-            let lock = try state.lock(.application(key.application), .exclusive)
-            defer { lock.release() }
-            // A push of another document may have replaced the identifier a moment before.
-            if let other = try state.peekClientIdentifier(for: key.application), other != client.rawValue {
-                return try RemoteIdentifier(other)
+    ) async throws -> UploadDecision {
+        var content = content
+        var record: StoreRecord
+        (record, content.digests) = try await self.record(of: content, target, context)
+        if let (name, manifest) = try await unchanged(record, content.contentRoot, target.published, context) {
+            return .nothing(name, in: manifest, record)
+        }
+        let delta = target.delta(to: content)
+        if delta == nil, case .held = content.taken, !capabilities.contains(.localSpeed) { return .copyFirst }
+        content.delta = try await delta.mapAsync { [content] in try await $0.write(from: content.taken, context) }
+        let isResumable =
+            capabilities.contains(.resumableWrite) && content.sent.byteCount > RemoteContent.chunkSize
+        let interrupted = isResumable ? try await interruptedTransfer(of: content, to: target, context) : nil
+        let name =
+            if let interrupted {
+                UploadName(client: target.client, interrupted.subject.upload)
+            } else {
+                try await newName(after: record, target, context)
             }
-            return try RemoteIdentifier(state.replaceClientIdentifier(for: key.application))
-        }
-        let info = DeviceInfo(
-            client: new.rawValue,
-            description: application.clientDescription,
-            userInfo: former?.userInfo ?? [:]
-        )
-        let sealed = seal.seal(info.xml, as: .deviceInfo(new))
-        try await registration.createClientDeviceDirectory(new, application.hierarchy)
-        try await registration.saveDeviceInfo(sealed, of: new, application.hierarchy)
-        try await backend.documentRegistrationHooks.createClientDirectories(new, hierarchy)
-        return new
-    }
-
-    /// Refuses to push if an upload is missing that this device knows, or that the writer of a head saw, unless the
-    /// user pushes a whole copy.
-    ///
-    /// Returns the missing uploads that this device knows. An upload whose manifest exists and doesn't open is damaged, not missing.
-    func refuseRollback(_ published: PublishedStores, _ context: OperationContext) async throws -> [UploadName] {
-        let memory = try await context.blocking { [state, key, document] in
-            try state.rollbackMemory(for: key, document.integrityKey)
-        }
-        let missing = memory.missing(from: published.names, published.manifests)
-        let witnessed = Lineage.witnessed(by: published.manifests)
-        guard let newest = witnessed.union(missing).max(), !request.isWhole else { return missing }
-        throw StoreSyncError(
-            .rolledBack,
-            """
-            \(newest) of \(document.document) is missing on the remote, and no other upload includes it. It is still \
-            arriving, or the storage was put back to an older state. Nothing was published. Push again later, or with \
-            --whole if it is lost.
-            """
+        var manifest = try await manifest(name, record, target.published, context)
+        manifest.bases = content.delta?.bases ?? []
+        record.contentRoot = content.contentRoot?.description
+        record.contained = manifest.includes.union([name])
+        record.base = name
+        return .send(
+            UploadPlan(
+                content: content,
+                manifest: manifest,
+                record: record,
+                isResumable: isResumable,
+                interrupted: interrupted
+            )
         )
     }
 
@@ -80,13 +50,12 @@ extension WholeStoreUploadOperation {
     /// Returns this device's record of the store, and the store's digests if there is anything to compare them with.
     ///
     /// - Throws: ``StoreSyncError/Code/unrelatedStore`` if the store descends from no upload of a document that has some.
-    func record(
-        of store: LocalStore,
-        _ taken: TakenStore,
-        since former: BlockDigests?,
-        _ published: PublishedStores,
+    private func record(
+        of content: UploadContent,
+        _ target: UploadTarget,
         _ context: OperationContext
     ) async throws -> (StoreRecord, ContentSummary?) {
+        let (store, taken, published) = (content.store, content.taken, target.published)
         let records = try await context.blocking { [state, key] in try state.stores(of: key) }
         let own = records.first { $0.path == store.path }
         var new = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
@@ -95,7 +64,7 @@ extension WholeStoreUploadOperation {
         guard own != nil || !records.isEmpty || !published.manifests.isEmpty || !seal.isEncrypted else {
             return (new, nil)
         }
-        let executor = context.blockingExecutor
+        let (former, executor) = (target.base?.blocks.digests, context.blockingExecutor)
         let digests = try await taken.digests(withBlocks: seal.isEncrypted, since: former, on: executor)
         let root = digests.contentRoot
         let copied = records.first { record in
@@ -155,7 +124,7 @@ extension WholeStoreUploadOperation {
     /// published.
     ///
     /// The second is that upload itself if it's complete there, else a head that includes it.
-    func unchanged(
+    private func unchanged(
         _ record: StoreRecord,
         _ root: ContentRoot?,
         _ published: PublishedStores,
@@ -176,13 +145,40 @@ extension WholeStoreUploadOperation {
         return nil
     }
 
+    /// Returns the interrupted transfer of this content that no device has seen; `nil` if there is none to resume.
+    private func interruptedTransfer(
+        of content: UploadContent,
+        to target: UploadTarget,
+        _ context: OperationContext
+    ) async throws -> TransferJournal.Contents? {
+        let (noted, uploads, memory) = try await context.blocking { [state, key, document] in
+            (
+                state.pushJournal(of: key).read(), try state.uploads(for: key),
+                try state.rollbackMemory(for: key, document.integrityKey).highestGeneration
+            )
+        }
+        guard let noted else { return nil }
+        let name = UploadName(client: target.client, noted.subject.upload)
+        let others = uploads.map(\.name).filter { $0 != name } + target.published.manifests.map(\.name)
+        var expected = content.transferSubject(of: name, key, in: document, salt: noted.subject.salt)
+        expected.attempt = noted.subject.attempt
+        guard noted.subject == expected, !target.published.names.contains(name),
+            uploads.contains(where: { $0.name == name && !$0.isPublished }),
+            // It must be as new as a push that begins now.
+            (others.map(\.generation) + [memory]).allSatisfy({ $0 < name.generation })
+        else { return nil }
+        // If the store's file is complete, the interruption came later, and the file may be another device's by now.
+        let files = try await hooks.listFiles(in: hierarchy.upload(name)) ?? []
+        let names = [WholeStoreFile.store.rawValue, DocumentHierarchy.deltaName]
+        return files.contains { names.contains($0.name) } ? nil : noted
+    }
+
     // MARK: The manifest
 
-    /// The name of a new upload.
-    func name(
-        for client: RemoteIdentifier,
-        _ record: StoreRecord,
-        _ published: PublishedStores,
+    /// Returns the name of a new upload: of a higher generation than all that this device knows.
+    private func newName(
+        after record: StoreRecord,
+        _ target: UploadTarget,
         _ context: OperationContext
     ) async throws -> UploadName {
         let remembered = try await context.blocking { [state, key, document] in
@@ -190,7 +186,7 @@ extension WholeStoreUploadOperation {
                 + [state.rollbackMemory(for: key, document.integrityKey).highestGeneration]
         }
         // A name alone doesn't raise the generation, since an attacker may write any name into the storage.
-        let known = published.manifests.map(\.name.generation) + record.contained.map(\.generation) + remembered
+        let known = target.published.manifests.map(\.name.generation) + record.contained.map(\.generation) + remembered
         let highest = known.max() ?? 0
         guard highest < UploadReference.generations.upperBound else {
             throw StoreSyncError(
@@ -201,11 +197,11 @@ extension WholeStoreUploadOperation {
                 """
             )
         }
-        return UploadName(client: client, generation: highest + 1, upload: UUID().uuidString)
+        return UploadName(client: target.client, generation: highest + 1, upload: UUID().uuidString)
     }
 
     /// Returns the upload's manifest, without the entries of its files.
-    func manifest(
+    private func manifest(
         _ name: UploadName,
         _ record: StoreRecord,
         _ published: PublishedStores,

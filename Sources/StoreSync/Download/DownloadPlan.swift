@@ -1,0 +1,41 @@
+import Foundation
+import RemoteStorage
+import SyncCryptography
+
+/// What a pull does: it replaces a local store by an upload.
+struct DownloadPlan: Sendable {
+    let document: DocumentRegistration
+    let key: DocumentKey
+    /// The local store.
+    let store: LocalStore
+    /// The upload.
+    let source: StoreSource
+    /// How the upload was chosen.
+    let choice: StoreChoice
+    /// What this device had seen of the document before.
+    let memory: RollbackMemory
+    /// The uploads that this device knows, that are missing on the remote, and that the user gives up.
+    let missing: [UploadName]
+
+    /// Where the files of the upload, and of the uploads that it builds on, arrive.
+    var arrivals: [URL] { Self.arrivals(of: source, for: store) }
+
+    /// Where the store is complete before it replaces the local store.
+    var arrival: URL { arrivals.first ?? StoreReplacement.temporaryURL(for: store) }
+
+    static func arrivals(of source: StoreSource, for store: LocalStore) -> [URL] {
+        (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store) }
+    }
+
+    /// This device's record of the store after its replacement by a file with this digest.
+    func record(contentRoot root: ContentRoot?) -> StoreRecord {
+        var record = StoreRecord(path: store.path, document: key, integrityKey: document.integrityKey)
+        record.file = store.file
+        record.contentRoot = root?.description
+        if let name = source.manifest?.name {
+            record.base = name
+            record.contained = Lineage.contained(in: [name], choice.manifests)
+        }
+        return record
+    }
+}

@@ -1,0 +1,20 @@
+import Foundation
+import RemoteStorage
+import SyncCryptography
+
+extension ContentRoot {
+    /// Digests a file of this device, on all cores.
+    ///
+    /// - Parameters:
+    ///   - url: The file.
+    ///   - executor: The executor that reads it.
+    /// - Returns: Its length in bytes, and its root.
+    /// - Throws: What reading throws, or `CancellationError`.
+    static func of(
+        fileAt url: URL,
+        on executor: (any TaskExecutor)?
+    ) async throws -> (byteCount: Int64, root: ContentRoot) {
+        let content = try await RemoteContent.file(at: url, executor: executor)
+        return try await SealingWorkers.withWorkers { try await of(content, on: $0) }
+    }
+}

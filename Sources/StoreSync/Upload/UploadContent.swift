@@ -1,0 +1,25 @@
+import RemoteStorage
+import SyncCryptography
+
+/// The content of an upload: one state of a store, and the applied sets that belong to it.
+struct UploadContent: Sendable {
+    /// The local store.
+    let store: LocalStore
+    /// Its state at one moment.
+    let taken: TakenStore
+    /// Copies of the applied sets, in the temporary directory.
+    let appliedSets: [WholeStoreFile: StoreSnapshot]
+    /// The store's digests, if they are known before the transfer.
+    var digests: ContentSummary?
+    /// The delta that is sent in place of the store.
+    var delta: DeltaFile?
+
+    /// The store's digest, if it's known before the transfer.
+    var contentRoot: ContentRoot? { digests?.contentRoot }
+
+    /// What is sent as the store's file: the store, or the delta.
+    var sent: TakenStore { delta?.taken ?? taken }
+
+    /// How many bytes are read to send all of it.
+    var totalBytes: Int64 { appliedSets.values.reduce(sent.byteCount) { $0 + $1.byteCount } }
+}

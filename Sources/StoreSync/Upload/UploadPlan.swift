@@ -1,0 +1,45 @@
+import RemoteStorage
+import SyncCryptography
+
+/// A document on the remote, as one push found it.
+struct UploadTarget: Sendable {
+    /// The client as which this device pushes.
+    let client: RemoteIdentifier
+    /// The uploads on the remote.
+    let published: PublishedStores
+    /// The last push of this device, if all of it is on the remote and a delta may build on it.
+    let base: DeltaBase?
+    /// The uploads that this device knows, that are missing on the remote, and that the user gives up.
+    let missing: [UploadName]
+
+    /// The delta to this device's last push; `nil` if a whole copy is better.
+    func delta(to content: UploadContent) -> DeltaPlan? {
+        let newest = published.manifests.map(\.name).filter { $0.client == client }.max()
+        guard let base, base.name == newest, let blocks = content.digests?.blocks else { return nil }
+        return DeltaPlan(blocks, on: base)
+    }
+}
+
+/// What a push does with one state of a store.
+enum UploadDecision: Sendable {
+    /// Nothing is sent: the state equals an upload, which a manifest on the remote holds.
+    case nothing(UploadName, in: StoreManifest, StoreRecord)
+    /// A whole copy must be sent, for which the store can't be held: it's copied, and the copy is decided on.
+    case copyFirst
+    /// The plan is carried out.
+    case send(UploadPlan)
+}
+
+/// What a push sends and publishes, decided before the first byte is sent.
+struct UploadPlan: Sendable {
+    /// What is sent: a delta, or the whole store; read from the held store, or from a copy.
+    let content: UploadContent
+    /// The manifest, which gets its files when they have been sent.
+    let manifest: StoreManifest
+    /// This device's record of the store, once it's published.
+    let record: StoreRecord
+    /// Whether the transfer can be resumed if it's interrupted.
+    let isResumable: Bool
+    /// The interrupted transfer that is resumed; `nil` for a new one.
+    let interrupted: TransferJournal.Contents?
+}
