@@ -71,7 +71,7 @@ let package = Package(
         .target(
             name: "StoreSync",
             dependencies: [
-                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "ThreadSupport",
+                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "ByteCoding", "ThreadSupport",
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -83,7 +83,7 @@ let package = Package(
         .target(
             name: "RemoteStorageWebDAV",
             dependencies: [
-                "RemoteStorageHTTP", "RemoteStorage", "ThreadSupport",
+                "RemoteStorageHTTP", "RemoteStorage", "ByteCoding", "ThreadSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client", condition: servers),
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOCore", package: "swift-nio", condition: servers),
@@ -94,7 +94,7 @@ let package = Package(
         .target(
             name: "RemoteStorageS3",
             dependencies: [
-                "RemoteStorageHTTP", "RemoteStorage", "ThreadSupport",
+                "RemoteStorageHTTP", "RemoteStorage", "ByteCoding", "ThreadSupport",
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
@@ -104,9 +104,10 @@ let package = Package(
         .target(
             name: "RemoteStorageHTTP",
             dependencies: [
-                "RemoteStorage", "ThreadSupport",
+                "RemoteStorage", "ByteCoding", "ThreadSupport",
                 .product(name: "AsyncAlgorithms", package: "swift-async-algorithms", condition: servers),
                 .product(name: "AsyncHTTPClient", package: "async-http-client", condition: servers),
+                .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOCore", package: "swift-nio", condition: servers),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
                 .product(name: "NIOSSL", package: "swift-nio-ssl", condition: servers),
@@ -115,20 +116,20 @@ let package = Package(
         ),
         .target(
             name: "RemoteStorageTesting",
-            dependencies: ["RemoteStorage", "OperationsTesting"],
+            dependencies: ["RemoteStorage", "OperationsTesting", "ThreadSupport"],
             swiftSettings: settings
         ),
         .target(
             name: "Keychain",
             dependencies: [
-                "SyncCryptography", "ThreadSupport",
+                "SyncCryptography", "ByteCoding", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings
         ),
         .target(
             name: "SyncCryptography",
-            dependencies: ["CSodium", "CZstd", "ThreadSupport"],
+            dependencies: ["CSodium", "CZstd", "ByteCoding", "ThreadSupport"],
             swiftSettings: settings
         ),
         .target(
@@ -167,6 +168,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "ThreadSupport", swiftSettings: settings),
+        .target(name: "ByteCoding", swiftSettings: settings),
         // Functions of Glibc that Swift's Glibc module doesn't export.
         .systemLibrary(name: "CLinux"),
         .systemLibrary(
@@ -183,6 +185,7 @@ let package = Package(
         // How thorough the tests are, and what several test targets need.
         .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DocumentationTests", swiftSettings: settings),
+        .testTarget(name: "ByteCodingTests", dependencies: ["ByteCoding"], swiftSettings: settings),
         .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
         .testTarget(
             name: "OperationsTests",
@@ -266,8 +269,8 @@ let package = Package(
         .testTarget(
             name: "RemoteStorageS3Tests",
             dependencies: [
-                "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ThreadSupport",
-                "ServerFixtures", "S3Servers", "TestSupport",
+                "RemoteStorageS3", "RemoteStorageHTTP", "RemoteStorageTesting", "RemoteStorage", "ByteCoding",
+                "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
             ],
@@ -285,7 +288,7 @@ let package = Package(
         ),
         .testTarget(
             name: "SyncCryptographyTests",
-            dependencies: ["SyncCryptography", "OperationsTesting", "TestSupport", "ThreadSupport"],
+            dependencies: ["SyncCryptography", "ByteCoding", "OperationsTesting", "TestSupport", "ThreadSupport"],
             // Tests read them from the source directory, as does a program in another language.
             exclude: ["Resources"],
             swiftSettings: settings
@@ -294,7 +297,7 @@ let package = Package(
             name: "StoreSyncTests",
             dependencies: [
                 "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorage",
-                "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
+                "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography", "ByteCoding",
                 "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport",
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
                 .product(name: "GRDB", package: "GRDB.swift"),

@@ -7,55 +7,49 @@ public struct KeychainError: Error, Sendable, CustomStringConvertible {
     ///
     /// The list may grow: handle the codes you know, and show ``KeychainError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
-        private enum Name: String {
-            case busy, cannotRead, cannotWrite, corrupt, deviceSecretMissing, deviceSecretUnsafe, duplicateItem, full
-            case invalidEntitlements, invalidItem, itemNotFound, locked, notEntitled, tampered, unavailable
-            case unsupportedFormat, wrongLock, wrongPassphrase
-        }
-
-        private let name: Name
-
         /// The code's name.
-        public var description: String { name.rawValue }
+        public let description: String
+
+        private init(_ description: String) { self.description = description }
 
         /// Another program has locked the keychain's file: try again.
-        public static let busy = Code(name: .busy)
+        public static let busy = Code("busy")
         /// A file can't be read: it doesn't exist, or this user may not read it.
-        public static let cannotRead = Code(name: .cannotRead)
+        public static let cannotRead = Code("cannotRead")
         /// A file can't be written: permissions, no space, a wrong kind of file.
-        public static let cannotWrite = Code(name: .cannotWrite)
+        public static let cannotWrite = Code("cannotWrite")
         /// A file is incomplete or damaged.
-        public static let corrupt = Code(name: .corrupt)
+        public static let corrupt = Code("corrupt")
         /// The device secret that opens the keychain is missing.
-        public static let deviceSecretMissing = Code(name: .deviceSecretMissing)
+        public static let deviceSecretMissing = Code("deviceSecretMissing")
         /// Users other than its owner can read or replace the device secret.
-        public static let deviceSecretUnsafe = Code(name: .deviceSecretUnsafe)
+        public static let deviceSecretUnsafe = Code("deviceSecretUnsafe")
         /// An item with these attributes already exists.
-        public static let duplicateItem = Code(name: .duplicateItem)
+        public static let duplicateItem = Code("duplicateItem")
         /// The keychain has reached one of its limits.
-        public static let full = Code(name: .full)
+        public static let full = Code("full")
         /// An entitlements file isn't in the correct format.
-        public static let invalidEntitlements = Code(name: .invalidEntitlements)
+        public static let invalidEntitlements = Code("invalidEntitlements")
         /// The attributes or the secret aren't valid for an item.
-        public static let invalidItem = Code(name: .invalidItem)
+        public static let invalidItem = Code("invalidItem")
         /// No item matches.
-        public static let itemNotFound = Code(name: .itemNotFound)
+        public static let itemNotFound = Code("itemNotFound")
         /// The keychain hasn't been unlocked, or its lock was changed afterwards.
-        public static let locked = Code(name: .locked)
+        public static let locked = Code("locked")
         /// The entitlements don't cover the access group.
-        public static let notEntitled = Code(name: .notEntitled)
+        public static let notEntitled = Code("notEntitled")
         /// Sealed content of the keychain's file was damaged or tampered with.
-        public static let tampered = Code(name: .tampered)
+        public static let tampered = Code("tampered")
         /// The system's keychain doesn't answer as expected, or a passphrase can't be hashed.
-        public static let unavailable = Code(name: .unavailable)
+        public static let unavailable = Code("unavailable")
         /// The file has another format, or a newer program wrote it.
-        public static let unsupportedFormat = Code(name: .unsupportedFormat)
+        public static let unsupportedFormat = Code("unsupportedFormat")
         /// The lock doesn't belong to the keychain.
         ///
         /// The keychain opens by a passphrase and a device secret was given, or the other way round, or the device secret differs.
-        public static let wrongLock = Code(name: .wrongLock)
+        public static let wrongLock = Code("wrongLock")
         /// The passphrase doesn't open the keychain.
-        public static let wrongPassphrase = Code(name: .wrongPassphrase)
+        public static let wrongPassphrase = Code("wrongPassphrase")
     }
 
     /// The kind of failure.

@@ -8,6 +8,22 @@ extension RemoteBackend {
 /// The maximum number of readings of a file that other clients keep replacing.
 private let maximumReadings = 100
 
+extension RemoteBackend {
+    /// Returns the bytes of a file, which each pass reads again.
+    package nonisolated func rereading(_ path: RemotePath, length: Int64) -> RemoteContent {
+        RemoteContent(length: length) {
+            var iterator: RemoteContent.AsyncIterator?
+            return {
+                if iterator == nil {
+                    guard let content = try await self.read(path) else { throw RemoteError.notFound(path) }
+                    iterator = content.makeAsyncIterator()
+                }
+                return try await iterator?.next()
+            }
+        }
+    }
+}
+
 /// Short forms for small files and for whole files.
 extension RemoteBackend {
     /// Opens a file for reading from its beginning to its end.

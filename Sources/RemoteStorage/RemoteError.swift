@@ -7,40 +7,35 @@ public struct RemoteError: Error, Sendable, CustomStringConvertible {
     ///
     /// The list may grow: handle the codes you know, show ``RemoteError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
-        private enum Name: String {
-            case alreadyExists, invalidIdentifier, invalidPath, noSpace, notAllowed, notFound, preconditionFailed
-            case unauthorized, unavailable, unsupported, wrongKind, wrongLength
-        }
-
-        private let name: Name
-
         /// The code's name.
-        public var description: String { name.rawValue }
+        public let description: String
+
+        private init(_ description: String) { self.description = description }
 
         /// An item of that name exists, and it must not be replaced.
-        public static let alreadyExists = Code(name: .alreadyExists)
+        public static let alreadyExists = Code("alreadyExists")
         /// A string that can't be a ``RemoteIdentifier``.
-        public static let invalidIdentifier = Code(name: .invalidIdentifier)
+        public static let invalidIdentifier = Code("invalidIdentifier")
         /// A string that can't be a ``RemotePath``, or a path that isn't valid for the request.
-        public static let invalidPath = Code(name: .invalidPath)
+        public static let invalidPath = Code("invalidPath")
         /// The storage, or this user's share of it, is full.
-        public static let noSpace = Code(name: .noSpace)
+        public static let noSpace = Code("noSpace")
         /// Permissions, a read-only storage, or a symbolic link in the path forbid the request.
-        public static let notAllowed = Code(name: .notAllowed)
+        public static let notAllowed = Code("notAllowed")
         /// The item that the request names doesn't exist.
-        public static let notFound = Code(name: .notFound)
+        public static let notFound = Code("notFound")
         /// The file isn't the version that ``WriteCondition/ifMatches(_:)`` names.
-        public static let preconditionFailed = Code(name: .preconditionFailed)
+        public static let preconditionFailed = Code("preconditionFailed")
         /// The storage refuses the credentials.
-        public static let unauthorized = Code(name: .unauthorized)
+        public static let unauthorized = Code("unauthorized")
         /// The storage can't be reached or doesn't work; the same request may succeed later.
-        public static let unavailable = Code(name: .unavailable)
+        public static let unavailable = Code("unavailable")
         /// The storage doesn't support the request.
-        public static let unsupported = Code(name: .unsupported)
+        public static let unsupported = Code("unsupported")
         /// The item is a directory where a file is needed, or the reverse.
-        public static let wrongKind = Code(name: .wrongKind)
+        public static let wrongKind = Code("wrongKind")
         /// A content is longer or shorter than allowed.
-        public static let wrongLength = Code(name: .wrongLength)
+        public static let wrongLength = Code("wrongLength")
     }
 
     /// The kind of the failure.

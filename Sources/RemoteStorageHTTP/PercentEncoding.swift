@@ -1,3 +1,5 @@
+import ByteCoding
+
 /// The encoding of names in the paths and queries of URLs.
 package enum PercentEncoding {
     /// Encodes everything but RFC 3986's unreserved characters.
@@ -7,7 +9,6 @@ package enum PercentEncoding {
     ///   - keepsSlashes: Whether slashes aren't encoded.
     /// - Returns: The encoded name.
     package static func encode(_ bytes: some Sequence<UInt8>, keepingSlashes keepsSlashes: Bool = false) -> String {
-        let digits = Array("0123456789ABCDEF".utf8)
         var encoded: [UInt8] = []
         for byte in bytes {
             switch byte {
@@ -16,7 +17,7 @@ package enum PercentEncoding {
                 UInt8(ascii: "~"):
                 encoded.append(byte)
             case UInt8(ascii: "/") where keepsSlashes: encoded.append(byte)
-            default: encoded += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            default: encoded += Array("%\([byte].hexadecimal.uppercased())".utf8)
             }
         }
         return String(decoding: encoded, as: UTF8.self)

@@ -1,5 +1,6 @@
 package import Foundation
 package import RemoteStorage
+import ThreadSupport
 
 /// The delays between the attempts of a request.
 package struct RetrySchedule: Sendable {
@@ -25,8 +26,8 @@ package struct RetrySchedule: Sendable {
             // Not before that time, and not all devices at once.
             return retryAfter <= retries.longestDelay ? retryAfter + retries.delay * random : nil
         }
-        let doublings = min(attempts - 1, 20)
-        return min(retries.delay * (1 << doublings) * (2 * random), retries.longestDelay)
+        let backoff = ExponentialBackoff(initialDelay: retries.delay, maximumDelay: retries.longestDelay)
+        return min(backoff.delay(after: attempts) * (2 * random), retries.longestDelay)
     }
 
     /// Reads the value of a `Retry-After` header: seconds, or a date.

@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
+import ThreadSupport
 
 /// A bucket, or the keys below a prefix of it, on a server with Amazon's S3 API.
 ///
@@ -169,13 +170,8 @@ public actor S3Backend: RemoteBackend {
             unknown.append(path)
             next = path.parent
         }
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for path in unknown where !seen.isNoFile(path) {
-                group.addTask {
-                    guard try await self.head(path) == nil else { throw RemoteError.notADirectory(directory) }
-                }
-            }
-            try await group.waitForAll()
+        try await unknown.filter { !seen.isNoFile($0) }.concurrentMap { path in
+            guard try await self.head(path) == nil else { throw RemoteError.notADirectory(directory) }
         }
         return unknown
     }
@@ -211,5 +207,5 @@ public actor S3Backend: RemoteBackend {
     }
 
     /// Whether a name belongs to a temporary key of a probe or an upload.
-    static func isHidden(_ name: String) -> Bool { name.hasPrefix(".storesync-") && name.hasSuffix(".tmp") }
+    static func isHidden(_ name: String) -> Bool { TemporaryName.isOne(name) }
 }

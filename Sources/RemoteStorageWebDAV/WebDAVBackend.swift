@@ -356,7 +356,7 @@ public actor WebDAVBackend: RemoteBackend {
 
     /// Whether a name belongs to an unfinished file, of this package or of a server.
     static func isHidden(_ name: String) -> Bool {
-        name.hasPrefix(".storesync-") && name.hasSuffix(".tmp") || name.hasPrefix(".davfs.tmp")
+        TemporaryName.isOne(name) || name.hasPrefix(".davfs.tmp")
     }
 }
 

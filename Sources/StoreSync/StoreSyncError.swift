@@ -7,95 +7,84 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
     ///
     /// The list may grow: handle the codes you know, show ``StoreSyncError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
-        private enum Name: String {
-            case applicationChanged, applicationMissing, applicationIncomplete, busy, cannotWrite, clientNotFound
-            case corrupt, deregistered
-            case diverged, documentDeleted, documentMissing, documentNotFound, documentReplaced, encryptionDowngraded,
-                encryptionMismatch
-            case encryptionUndecided, invalidIdentifier, invalidMessage, invalidPassword, keychainLocked, localChanges
-            case noUploadedStore, notEntitled, notExpected, orphan, passwordRequired, remoteUnauthorized
-            case remoteUnavailable, rolledBack, storeChanged, storeNotFound
-            case tampered, unrelatedStore, unsupportedFormat, unsupportedStorage, wrongPassword
-        }
-
-        private let name: Name
-
         /// The code's name, as scripts know it.
-        public var description: String { name.rawValue }
+        public let description: String
+
+        private init(_ description: String) { self.description = description }
 
         /// The application on the remote was created or replaced after the caller decided something about it.
-        public static let applicationChanged = Code(name: .applicationChanged)
+        public static let applicationChanged = Code("applicationChanged")
         /// The application isn't on the remote, and this command or device must not create it.
-        public static let applicationMissing = Code(name: .applicationMissing)
+        public static let applicationMissing = Code("applicationMissing")
         /// Part of the application is on the remote, but its registration isn't: it's still arriving, or it was
         /// damaged.
-        public static let applicationIncomplete = Code(name: .applicationIncomplete)
+        public static let applicationIncomplete = Code("applicationIncomplete")
         /// Another program or device is working on the same store or document; try again.
-        public static let busy = Code(name: .busy)
+        public static let busy = Code("busy")
         /// A file could not be written, here or on the remote: permissions, no space, a wrong kind of file.
-        public static let cannotWrite = Code(name: .cannotWrite)
+        public static let cannotWrite = Code("cannotWrite")
         /// The application has no client of that identifier.
-        public static let clientNotFound = Code(name: .clientNotFound)
+        public static let clientNotFound = Code("clientNotFound")
         /// A file's content isn't what was written.
-        public static let corrupt = Code(name: .corrupt)
+        public static let corrupt = Code("corrupt")
         /// This client was removed from the application, or the application was recreated: set the client up again.
-        public static let deregistered = Code(name: .deregistered)
+        public static let deregistered = Code("deregistered")
         /// Several uploaded stores hold edits that the others don't.
-        public static let diverged = Code(name: .diverged)
+        public static let diverged = Code("diverged")
         /// The document was deleted.
-        public static let documentDeleted = Code(name: .documentDeleted)
+        public static let documentDeleted = Code("documentDeleted")
         /// The document's info is missing from the remote, and no authentic note says that the document was deleted.
-        public static let documentMissing = Code(name: .documentMissing)
+        public static let documentMissing = Code("documentMissing")
         /// No document of that name is registered.
-        public static let documentNotFound = Code(name: .documentNotFound)
+        public static let documentNotFound = Code("documentNotFound")
         /// The document was deleted and recreated; the local store belongs to the former document.
-        public static let documentReplaced = Code(name: .documentReplaced)
+        public static let documentReplaced = Code("documentReplaced")
         /// The application was encrypted when this device last saw it, and isn't now.
-        public static let encryptionDowngraded = Code(name: .encryptionDowngraded)
+        public static let encryptionDowngraded = Code("encryptionDowngraded")
         /// The caller's decision on encryption doesn't match the application.
-        public static let encryptionMismatch = Code(name: .encryptionMismatch)
+        public static let encryptionMismatch = Code("encryptionMismatch")
         /// The caller hasn't decided whether to encrypt.
-        public static let encryptionUndecided = Code(name: .encryptionUndecided)
+        public static let encryptionUndecided = Code("encryptionUndecided")
         /// An identifier that can't be one path component on every storage.
-        public static let invalidIdentifier = Code(name: .invalidIdentifier)
+        public static let invalidIdentifier = Code("invalidIdentifier")
         /// A message can't be read: its JSON doesn't have the expected form.
-        public static let invalidMessage = Code(name: .invalidMessage)
+        public static let invalidMessage = Code("invalidMessage")
         /// The given text can't be a password.
-        public static let invalidPassword = Code(name: .invalidPassword)
+        public static let invalidPassword = Code("invalidPassword")
         /// This device's keychain can't be opened: its secret is missing, or isn't protected from other users.
-        public static let keychainLocked = Code(name: .keychainLocked)
+        public static let keychainLocked = Code("keychainLocked")
         /// The local store was changed since it was last pushed or pulled; replacing it would lose these changes.
-        public static let localChanges = Code(name: .localChanges)
+        public static let localChanges = Code("localChanges")
         /// No client has uploaded a store of the document, or none has arrived completely.
-        public static let noUploadedStore = Code(name: .noUploadedStore)
+        public static let noUploadedStore = Code("noUploadedStore")
         /// The caller isn't entitled to an access group of a keychain.
-        public static let notEntitled = Code(name: .notEntitled)
+        public static let notEntitled = Code("notEntitled")
         /// A setup received a request that it doesn't accept in its present state.
-        public static let notExpected = Code(name: .notExpected)
+        public static let notExpected = Code("notExpected")
         /// A sealed file belongs to another epoch of the application: it's left over, or the application was recreated.
-        public static let orphan = Code(name: .orphan)
+        public static let orphan = Code("orphan")
         /// The application is encrypted, and this device has neither its keys nor a password.
-        public static let passwordRequired = Code(name: .passwordRequired)
+        public static let passwordRequired = Code("passwordRequired")
         /// The storage refuses the credentials.
-        public static let remoteUnauthorized = Code(name: .remoteUnauthorized)
+        public static let remoteUnauthorized = Code("remoteUnauthorized")
         /// The storage can't be reached or doesn't work.
-        public static let remoteUnavailable = Code(name: .remoteUnavailable)
+        public static let remoteUnavailable = Code("remoteUnavailable")
         /// The remote holds an older state than this device has seen.
-        public static let rolledBack = Code(name: .rolledBack)
+        public static let rolledBack = Code("rolledBack")
         /// The local store was written to while it was copied.
-        public static let storeChanged = Code(name: .storeChanged)
+        public static let storeChanged = Code("storeChanged")
         /// The local store doesn't exist or isn't a file that can be read.
-        public static let storeNotFound = Code(name: .storeNotFound)
+        public static let storeNotFound = Code("storeNotFound")
         /// A sealed file isn't what was sealed for its path: it was changed, moved or exchanged.
-        public static let tampered = Code(name: .tampered)
+        public static let tampered = Code("tampered")
         /// The local store descends from no upload of the document that this device knows.
-        public static let unrelatedStore = Code(name: .unrelatedStore)
+        public static let unrelatedStore = Code("unrelatedStore")
         /// A file was written by a program, or a version of it, that this program doesn't know.
-        public static let unsupportedFormat = Code(name: .unsupportedFormat)
+        public static let unsupportedFormat = Code("unsupportedFormat")
         /// The storage lacks a capability without which the operation isn't safe.
-        public static let unsupportedStorage = Code(name: .unsupportedStorage)
+        public static let unsupportedStorage = Code("unsupportedStorage")
         /// The password isn't the application's.
-        public static let wrongPassword = Code(name: .wrongPassword)
+        public static let wrongPassword = Code("wrongPassword")
     }
 
     /// What kind of failure it is.

@@ -1,3 +1,4 @@
+import ByteCoding
 package import Foundation
 
 /// The digest of a file's content, by which two copies of a store are known to be the same.
@@ -21,29 +22,15 @@ package struct ContentRoot: Hashable, Sendable, CustomStringConvertible {
         self.bytes = bytes
     }
 
-    /// Reads a root from 64 hexadecimal digits.
+    /// Reads a root from 64 hexadecimal digits, in lower case.
     package init?(hex: String) {
-        let digits = Array(hex.utf8)
-        guard digits.count == 64 else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: 64, by: 2) {
-            guard digits[index...].prefix(2).allSatisfy({ Self.digits.contains($0) }),
-                let byte = UInt8(String(decoding: digits[index...].prefix(2), as: UTF8.self), radix: 16)
-            else { return nil }
-            bytes.append(byte)
-        }
+        guard let bytes = [UInt8](hexadecimal: hex.utf8), bytes.count == Blake2b.byteCount, bytes.hexadecimal == hex
+        else { return nil }
         self.bytes = bytes
     }
 
-    private static let digits = Array("0123456789abcdef".utf8)
-
     /// The root in hexadecimal, in lower case.
-    package var description: String {
-        String(
-            decoding: bytes.flatMap { [Self.digits[Int($0 >> 4)], Self.digits[Int($0 & 15)]] },
-            as: UTF8.self
-        )
-    }
+    package var description: String { bytes.hexadecimal }
 
     /// Digests a local file.
     ///

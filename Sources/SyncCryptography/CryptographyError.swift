@@ -7,42 +7,37 @@ public struct CryptographyError: Error, Hashable, Sendable, CustomStringConverti
     ///
     /// The list may grow: handle the codes you know, and show ``CryptographyError/message`` for the rest.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
-        private enum Name: String {
-            case corrupt, costlyParameters, invalidPassword, orphan, outOfMemory, tampered, tooLarge, truncated
-            case unknownEpoch, unsupportedFormat, weakParameters, wrongKey, wrongPassword
-        }
-
-        private let name: Name
-
         /// The code's name.
-        public var description: String { name.rawValue }
+        public let description: String
+
+        private init(_ description: String) { self.description = description }
 
         /// A key file or a salt file is incomplete or damaged, whatever the password.
-        public static let corrupt = Code(name: .corrupt)
+        public static let corrupt = Code("corrupt")
         /// Parameters for hashing passwords would take the machine's memory or hours, which indicates an attack.
-        public static let costlyParameters = Code(name: .costlyParameters)
+        public static let costlyParameters = Code("costlyParameters")
         /// A password isn't valid: it's empty, too long or not UTF-8.
-        public static let invalidPassword = Code(name: .invalidPassword)
+        public static let invalidPassword = Code("invalidPassword")
         /// A sealed file belongs to a former epoch of the application: it's left over, not tampered with.
-        public static let orphan = Code(name: .orphan)
+        public static let orphan = Code("orphan")
         /// The system doesn't provide the memory that is needed.
-        public static let outOfMemory = Code(name: .outOfMemory)
+        public static let outOfMemory = Code("outOfMemory")
         /// A sealed file isn't what was sealed for its location: it was changed, moved, exchanged, rearranged or extended.
-        public static let tampered = Code(name: .tampered)
+        public static let tampered = Code("tampered")
         /// A sealed file holds more than was expected.
-        public static let tooLarge = Code(name: .tooLarge)
+        public static let tooLarge = Code("tooLarge")
         /// A sealed file ends before its last chunk: it's damaged, or hasn't arrived completely.
-        public static let truncated = Code(name: .truncated)
+        public static let truncated = Code("truncated")
         /// A sealed file belongs to an epoch that this device doesn't know, perhaps a newer one.
-        public static let unknownEpoch = Code(name: .unknownEpoch)
+        public static let unknownEpoch = Code("unknownEpoch")
         /// The file has another format, or a newer program wrote it.
-        public static let unsupportedFormat = Code(name: .unsupportedFormat)
+        public static let unsupportedFormat = Code("unsupportedFormat")
         /// Parameters for hashing passwords make guessing cheap, which indicates a downgrade attack.
-        public static let weakParameters = Code(name: .weakParameters)
+        public static let weakParameters = Code("weakParameters")
         /// A key isn't the key of a file, or can't be a key.
-        public static let wrongKey = Code(name: .wrongKey)
+        public static let wrongKey = Code("wrongKey")
         /// The password isn't the key file's.
-        public static let wrongPassword = Code(name: .wrongPassword)
+        public static let wrongPassword = Code("wrongPassword")
     }
 
     /// The kind of failure.

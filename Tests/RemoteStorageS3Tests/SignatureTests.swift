@@ -1,3 +1,4 @@
+import ByteCoding
 import Foundation
 import Testing
 
@@ -24,7 +25,7 @@ struct SignatureTests {
             method: "PUT",
             target: "/test%24file.text",
             headers: [("Date", "Fri, 24 May 2013 00:00:00 GMT"), ("x-amz-storage-class", "REDUCED_REDUNDANCY")],
-            payload: hexadecimal(S3Payload(Array("Welcome to Amazon S3.".utf8)).sha256),
+            payload: S3Payload(Array("Welcome to Amazon S3.".utf8)).sha256.hexadecimal,
             signature: "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"
         ),
         Example(

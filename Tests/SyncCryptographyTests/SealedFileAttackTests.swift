@@ -1,3 +1,4 @@
+import ByteCoding
 import Testing
 
 @testable import SyncCryptography

@@ -1,3 +1,4 @@
+import ByteCoding
 import Foundation
 import SyncCryptography
 
@@ -8,19 +9,18 @@ struct ByteReader {
         let reason: String
     }
 
-    private var rest: ArraySlice<UInt8>
+    private var fields: FieldReader
 
-    init(_ bytes: [UInt8]) { rest = bytes[...] }
+    init(_ bytes: [UInt8]) { fields = FieldReader(bytes[...]) }
 
     mutating func bytes(_ count: Int) throws(Malformed) -> ArraySlice<UInt8> {
-        guard count <= rest.count else { throw Malformed(reason: "it ends too early") }
-        defer { rest = rest.dropFirst(count) }
-        return rest.prefix(count)
+        guard count <= fields.remaining else { throw Malformed(reason: "it ends too early") }
+        return fields.slice(count)
     }
 
     /// Reads a number, the least significant byte first.
     mutating func integer<Integer: FixedWidthInteger>(_: Integer.Type = Integer.self) throws(Malformed) -> Integer {
-        try bytes(Integer.bitWidth / 8).reversed().reduce(0) { $0 << 8 | Integer($1) }
+        Integer(littleEndianBytes: try bytes(Integer.bitWidth / 8))
     }
 
     /// Reads a count, which isn't trusted: the bytes may hold fewer elements, so don't reserve memory for it.
@@ -31,10 +31,7 @@ struct ByteReader {
     }
 
     mutating func identifier() throws(Malformed) -> UUID {
-        var uuid: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-        let bytes = try bytes(16)
-        withUnsafeMutableBytes(of: &uuid) { $0.copyBytes(from: bytes) }
-        return UUID(uuid: uuid)
+        UUID(bytes: try bytes(16))
     }
 
     /// Reads a counter of a stamp.
@@ -72,7 +69,7 @@ struct ByteReader {
     }
 
     func end() throws(Malformed) {
-        guard rest.isEmpty else { throw Malformed(reason: "bytes follow after its end") }
+        guard fields.remaining == 0 else { throw Malformed(reason: "bytes follow after its end") }
     }
 }
 
@@ -88,13 +85,9 @@ struct ByteWriter {
 
     mutating func append(_ more: some Sequence<UInt8>) { bytes += more }
 
-    mutating func append(_ number: some FixedWidthInteger) {
-        withUnsafeBytes(of: number.littleEndian) { bytes += $0 }
-    }
+    mutating func append(_ number: some FixedWidthInteger) { bytes += number.littleEndianBytes }
 
-    mutating func append(_ identifier: UUID) {
-        withUnsafeBytes(of: identifier.uuid) { bytes += $0 }
-    }
+    mutating func append(_ identifier: UUID) { bytes += identifier.bytes }
 
     mutating func append(_ text: String) {
         append(UInt32(text.utf8.count))

@@ -4,29 +4,25 @@ import ThreadSupport
 public struct SimulationError: Error, Sendable, CustomStringConvertible {
     /// The kind of a failure.
     public struct Code: Sendable, Hashable, CustomStringConvertible {
-        private enum Value: String {
-            case deadlock, waitingOutside, tooManySteps, scenarioFailed, promiseBroken
-        }
+        /// The code's name.
+        public let description: String
 
-        private let value: Value
+        private init(_ description: String) { self.description = description }
 
         /// Nothing can run, no timer is pending, and the scenario and all operations wait within the simulation.
         ///
         /// ``SimulationError/waits`` names the waits.
-        public static let deadlock = Code(value: .deadlock)
+        public static let deadlock = Code("deadlock")
         /// Nothing can run, no timer is pending, and the scenario or an operation waits for something unknown.
         ///
         /// It may be work that left the simulation for another thread, or a continuation that is never resumed.
-        public static let waitingOutside = Code(value: .waitingOutside)
+        public static let waitingOutside = Code("waitingOutside")
         /// More jobs ran than ``Simulation/Limits/steps`` allows: the scenario may never end.
-        public static let tooManySteps = Code(value: .tooManySteps)
+        public static let tooManySteps = Code("tooManySteps")
         /// The scenario threw the error in ``SimulationError/cause``.
-        public static let scenarioFailed = Code(value: .scenarioFailed)
+        public static let scenarioFailed = Code("scenarioFailed")
         /// An operation breaks a promise that every operation has to keep; see ``OperationConformance``.
-        public static let promiseBroken = Code(value: .promiseBroken)
-
-        /// The code's name.
-        public var description: String { value.rawValue }
+        public static let promiseBroken = Code("promiseBroken")
     }
 
     /// The kind of the failure.

@@ -87,7 +87,7 @@ struct Folder: Sendable {
         return try directory.names().compactMap { bytes in
             guard
                 let name = String(validating: bytes.dropLast(), as: UTF8.self),
-                !PendingFile.owns(name),
+                !TemporaryName.isOne(name),
                 let status = try directory.status(bytes)
             else { return nil }
             return RemoteItem(name: name, status)

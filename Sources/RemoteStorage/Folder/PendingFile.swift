@@ -9,14 +9,6 @@ import Darwin
 ///
 /// It isn't listed until ``commit(as:at:when:)``. The code that creates a pending file commits or discards it.
 struct PendingFile: Sendable {
-    private static let prefix = ".storesync-"
-    private static let suffix = ".tmp"
-
-    /// Whether a name belongs to a pending file, which a crash may have left.
-    static func owns(_ name: String) -> Bool {
-        name.hasPrefix(prefix) && name.hasSuffix(suffix)
-    }
-
     private let directory: Directory
     private let temporaryName: String
 
@@ -27,7 +19,7 @@ struct PendingFile: Sendable {
 
     private init(in directory: Directory, _ name: String) {
         self.directory = directory
-        temporaryName = Self.prefix + name + Self.suffix
+        temporaryName = TemporaryName.with(name)
     }
 
     /// Creates the pending file as a hard link to an existing file.

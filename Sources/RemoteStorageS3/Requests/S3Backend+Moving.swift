@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
+import ThreadSupport
 
 // Copies, moves and removals.
 extension S3Backend {
@@ -24,26 +25,12 @@ extension S3Backend {
         try condition.check(existing, at: destination)
         guard source != destination else { return }
         guard condition == .always, item.size <= Self.largestCopy else {
-            try await write(reread(source, item), to: destination, when: condition)
+            try await write(rereading(source, length: item.size), to: destination, when: condition)
             return
         }
         seen.expect(destination)
         try await copyObject(location.key(source), to: location.key(destination), source)
         seen.insert(missing)
-    }
-
-    /// A file's content, which every iteration requests again.
-    private func reread(_ path: RemotePath, _ item: RemoteItem) -> RemoteContent {
-        RemoteContent(length: item.size) { [self] in
-            var iterator: RemoteContent.AsyncIterator?
-            return {
-                if iterator == nil {
-                    guard let content = try await self.read(path, range: nil) else { throw RemoteError.notFound(path) }
-                    iterator = content.makeAsyncIterator()
-                }
-                return try await iterator?.next()
-            }
-        }
     }
 
     private func copyObject(_ source: String, to destination: String, _ path: RemotePath) async throws {
@@ -93,7 +80,8 @@ extension S3Backend {
         // A directory that isn't empty needs no key of its own.
         let full = Set(directories(of: keys, below: from))
         do {
-            try await forEach(keys.filter { !$0.hasSuffix("/") || !full.contains($0) }) { key in
+            let copies = keys.filter { !$0.hasSuffix("/") || !full.contains($0) }
+            try await copies.concurrentMap(atMost: Self.parallelRequests) { key in
                 try await self.copyObject(key, to: copied(key), source)
             }
             seen.insert(unknown)
@@ -144,24 +132,10 @@ extension S3Backend {
             key.hasSuffix("/") ? key.utf8.count { $0 == UInt8(ascii: "/") } : Int.max
         }
         for (_, keys) in levels.sorted(by: { $0.key > $1.key }) {
-            try await forEach(keys) { key in
+            try await keys.concurrentMap(atMost: Self.parallelRequests) { key in
                 let response = try await self.perform(.DELETE, key)
                 if response.status != 404 { try await self.check(response, at: path) }
             }
-        }
-    }
-
-    /// Calls `body` for many elements, with a limited number of concurrent calls.
-    private func forEach<Element: Sendable>(
-        _ elements: [Element],
-        _ body: @escaping @Sendable (Element) async throws -> Void
-    ) async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for (index, element) in elements.enumerated() {
-                if index >= Self.parallelRequests { try await group.next() }
-                group.addTask { try await body(element) }
-            }
-            try await group.waitForAll()
         }
     }
 }

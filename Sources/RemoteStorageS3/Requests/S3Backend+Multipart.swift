@@ -2,6 +2,7 @@ import Foundation
 import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
+import ThreadSupport
 
 // Large files are sent in parts, several of them concurrently, and become visible when the upload is completed.
 extension S3Backend {
@@ -169,15 +170,9 @@ extension S3Backend {
     /// completions. A client therefore creates a *claim* first, a hidden key derived from the file's name, and removes it
     /// afterwards. Another client removes an abandoned claim when it is ten minutes old by the server's clock.
     private func completeAlone(_ upload: PartedUpload, count: Int) async throws -> HTTPHeaders {
-        guard upload.write.condition != .always, !upload.write.conditionHeader.isEmpty,
-            let parent = upload.write.path.parent, let name = upload.write.path.lastComponent
+        guard upload.write.condition != .always, !upload.write.conditionHeader.isEmpty
         else { return try await complete(upload, count: count) }
-        let digest = hexadecimal(S3Payload(Array(name.utf8)).sha256.prefix(16))
-        let claim = Write(
-            try parent.appending(".storesync-claim-\(digest).tmp"),
-            .ifAbsent,
-            [("If-None-Match", "*")]
-        )
+        let claim = Write(try TemporaryName.claim(on: upload.write.path), .ifAbsent, [("If-None-Match", "*")])
         try await take(claim, for: upload.write)
         do {
             let existing = try await status(of: upload.write.path)
@@ -193,8 +188,9 @@ extension S3Backend {
     }
 
     private func take(_ claim: Write, for write: Write) async throws {
-        var delay = configuration.retries.delay
-        for _ in 0..<12 {
+        let retries = configuration.retries
+        let backoff = ExponentialBackoff(initialDelay: retries.delay, maximumDelay: retries.longestDelay)
+        for attempt in 1...12 {
             do {
                 _ = try await put(S3Payload([]), claim)
                 return
@@ -206,21 +202,14 @@ extension S3Backend {
                 {
                     await release(claim)
                 }
-                try await configuration.clock.sleep(for: min(delay, configuration.retries.longestDelay))
-                delay *= 2
+                try await configuration.clock.sleep(for: backoff.delay(after: attempt))
             }
         }
         throw RemoteError(.unavailable, "Other clients are writing “\(write.path)”. Try again.", path: write.path)
     }
 
     private func release(_ claim: Write) async {
-        let request = HTTPRequest(
-            method: .DELETE,
-            target: location.target(location.key(claim.path)),
-            replyLimit: 1 << 16
-        )
-        // A separate task isn't cancelled with this one, which waits for it.
-        await Task { [transport] in _ = try? await transport.sendOnceIfPossible(request) }.value
+        await discard(location.target(location.key(claim.path)))
     }
 
     private func complete(_ upload: PartedUpload, count: Int) async throws -> HTTPHeaders {
@@ -249,11 +238,11 @@ extension S3Backend {
     ///
     /// If the request fails, the upload is left to a later sweep.
     func abort(_ identifier: String, _ key: String) async {
-        let request = HTTPRequest(
-            method: .DELETE,
-            target: location.target(key, ["uploadId": identifier]),
-            replyLimit: 1 << 16
-        )
+        await discard(location.target(key, ["uploadId": identifier]))
+    }
+
+    private func discard(_ target: String) async {
+        let request = HTTPRequest(method: .DELETE, target: target, replyLimit: 1 << 16)
         // A separate task isn't cancelled with this one, which waits for it.
         await Task { [transport] in _ = try? await transport.sendOnceIfPossible(request) }.value
     }

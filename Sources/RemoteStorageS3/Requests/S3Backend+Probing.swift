@@ -2,27 +2,20 @@ import Foundation
 import NIOHTTP1
 import RemoteStorage
 import RemoteStorageHTTP
+import ThreadSupport
 
 // Probes of an unknown server. A probe can only disprove a capability.
 extension S3Backend {
     /// Tests which conditions the server enforces, with temporary keys that are removed afterwards.
     func probe() async throws -> S3ServerProfile {
-        let place = try RemotePath(".storesync-probe-\(UInt64.random(in: .min ... .max)).tmp")
-        do {
+        try await withProbeDirectory { place in
             async let creates = createsExclusively(in: place)
             async let keeps = keepsVersions(in: place)
-            let profile = S3ServerProfile(createsExclusively: try await creates, keepsVersions: try await keeps)
-            await removeProbe(place)
-            return profile
-        } catch {
-            await removeProbe(place)
-            throw error
+            return S3ServerProfile(createsExclusively: try await creates, keepsVersions: try await keeps)
+        } remove: { place in
+            // A separate task isn't cancelled with this one, which waits for it.
+            await Task { try? await self.remove(place) }.value
         }
-    }
-
-    private func removeProbe(_ place: RemotePath) async {
-        // A separate task isn't cancelled with this one, which waits for it.
-        await Task { try? await self.remove(place) }.value
     }
 
     private func createsExclusively(in place: RemotePath) async throws -> Bool {
@@ -70,14 +63,8 @@ extension S3Backend {
 
     /// The number of concurrent conditional writers of one path that the server reports success to.
     private func winners(at path: RemotePath, _ header: [(String, String)]) async throws -> Int {
-        try await withThrowingTaskGroup(of: Int.self) { group in
-            for racer in 1...4 {
-                group.addTask { try await self.put([UInt8(racer)], path, header) }
-            }
-            var winners = 0
-            for try await status in group where status == 200 { winners += 1 }
-            return winners
-        }
+        let racers: [UInt8] = [1, 2, 3, 4]
+        return try await racers.concurrentMap { try await self.put([$0], path, header) }.count { $0 == 200 }
     }
 
     /// Writes bytes to a path, and returns the response's status, or 200 for any success.

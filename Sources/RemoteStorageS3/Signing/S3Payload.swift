@@ -1,3 +1,4 @@
+import ByteCoding
 import Crypto
 import Foundation
 
@@ -39,5 +40,5 @@ struct S3Payload: Sendable {
     }
 
     /// The header with the signed digest.
-    var headers: [(String, String)] { [(Self.header, hexadecimal(sha256))] }
+    var headers: [(String, String)] { [(Self.header, sha256.hexadecimal)] }
 }

@@ -1,10 +1,11 @@
+import ByteCoding
 import Crypto
 import Foundation
 
 /// AWS Signature Version 4 in a request's headers, as Amazon documents it for S3.
 struct SignatureV4: Sendable {
     /// The SHA-256 of an empty payload.
-    static let emptyPayload = hexadecimal(SHA256.hash(data: [UInt8]()))
+    static let emptyPayload = SHA256.hash(data: [UInt8]()).hexadecimal
 
     let credentials: S3Credentials
     let region: String
@@ -34,10 +35,10 @@ struct SignatureV4: Sendable {
             [method, String(parts[0]), parts.count > 1 ? String(parts[1]) : ""] + signed.map { "\($0.0):\($0.1)" }
             + ["", names, payload]
         let scope = "\(date.day)/\(region)/\(service)/aws4_request"
-        let request = hexadecimal(SHA256.hash(data: Array(lines.joined(separator: "\n").utf8)))
+        let request = SHA256.hash(data: Array(lines.joined(separator: "\n").utf8)).hexadecimal
         let signature = code("AWS4-HMAC-SHA256\n\(date.time)\n\(scope)\n\(request)", key: key(for: date.day))
         return "AWS4-HMAC-SHA256 Credential=\(credentials.accessKeyID)/\(scope), SignedHeaders=\(names), "
-            + "Signature=\(hexadecimal(signature))"
+            + "Signature=\(signature.hexadecimal)"
     }
 
     private func key(for day: String) -> [UInt8] {
@@ -68,10 +69,4 @@ struct SigningDate: Equatable, Sendable {
         day = String(text.prefix(8))
         time = text
     }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-    let digits = Array("0123456789abcdef".utf8)
-    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
 }

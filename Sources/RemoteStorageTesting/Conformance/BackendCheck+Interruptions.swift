@@ -1,4 +1,5 @@
 import RemoteStorage
+import ThreadSupport
 
 // Checks of interrupted and concurrent requests: they leave nothing, and block no other request.
 extension BackendCheck {
@@ -161,22 +162,17 @@ extension BackendCheck {
         let writers = trial.effort.racers
         // Each write continues when all have started: a write that waits for another one never ends.
         let meeting = Meeting(of: writers)
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for number in 0..<writers {
-                group.addTask {
-                    let content = RemoteContent(
-                        [1],
-                        then: {
-                            await meeting.arrive(number)
-                            try await backend.createDirectory(at: RemotePath("beside \(number)"))
-                            _ = try await backend.list(.root)
-                        },
-                        [2]
-                    )
-                    try await backend.write(content, to: RemotePath("file \(number)"), when: .always)
-                }
-            }
-            try await group.waitForAll()
+        try await (0..<writers).concurrentMap { number in
+            let content = RemoteContent(
+                [1],
+                then: {
+                    await meeting.arrive(number)
+                    try await backend.createDirectory(at: RemotePath("beside \(number)"))
+                    _ = try await backend.list(.root)
+                },
+                [2]
+            )
+            try await backend.write(content, to: RemotePath("file \(number)"), when: .always)
         }
         for number in 0..<writers {
             try await trial.requireBytes([1, 2], at: RemotePath("file \(number)"), "written concurrently with others")

@@ -1,4 +1,5 @@
 import RemoteStorage
+import ThreadSupport
 
 // Checks of lists, copies, moves and removals.
 extension BackendCheck {
@@ -28,17 +29,10 @@ extension BackendCheck {
     ) { trial in
         let (backend, count) = (trial.backend, trial.effort.listedFiles)
         let directory = try RemotePath("many")
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for worker in 0..<trial.effort.racers {
-                group.addTask {
-                    for number in stride(from: worker, to: count, by: trial.effort.racers) {
-                        try await backend.write([1], to: directory.appending("file \(number)"), when: .always)
-                    }
-                }
-            }
-            try await group.waitForAll()
-        }
         let names = (0..<count).map { "file \($0)" }.sorted()
+        try await names.concurrentMap(atMost: trial.effort.racers) { name in
+            try await backend.write([1], to: directory.appending(name), when: .always)
+        }
         let listed = try await backend.list(directory)?.map(\.name) ?? []
         let missing = Set(names).subtracting(listed)
         try trial.require(

@@ -1,4 +1,5 @@
 import RemoteStorage
+import ThreadSupport
 
 /// A backend under test, and short forms for testing it.
 struct BackendTrial: Sendable {
@@ -76,19 +77,15 @@ struct BackendTrial: Sendable {
     ///
     /// Returns the numbers of the tasks whose attempt wasn't refused by its condition.
     func winners(_ attempt: @escaping @Sendable (Int) async throws -> Void) async throws -> [Int] {
-        try await withThrowingTaskGroup(of: Int?.self) { group in
-            for number in 0..<effort.racers {
-                group.addTask {
-                    do {
-                        try await attempt(number)
-                        return number
-                    } catch let error as RemoteError where [.alreadyExists, .preconditionFailed].contains(error.code) {
-                        return nil
-                    }
-                }
+        let results = try await (0..<effort.racers).concurrentMap { number -> Int? in
+            do {
+                try await attempt(number)
+                return number
+            } catch let error as RemoteError where [.alreadyExists, .preconditionFailed].contains(error.code) {
+                return nil
             }
-            return try await group.reduce(into: []) { winners, number in winners += [number].compactMap(\.self) }
         }
+        return results.compactMap(\.self)
     }
 }
 

@@ -1,3 +1,4 @@
+import ByteCoding
 import Crypto
 import Foundation
 
@@ -15,12 +16,10 @@ struct DigestChallenge: Equatable, Sendable {
 
         func hash(_ text: String) -> String {
             let bytes = Array(text.utf8)
-            let digest: [UInt8] =
-                switch self {
-                case .md5, .md5Session: Array(Insecure.MD5.hash(data: bytes))
-                case .sha256, .sha256Session: Array(SHA256.hash(data: bytes))
-                }
-            return digest.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
+            return switch self {
+            case .md5, .md5Session: Insecure.MD5.hash(data: bytes).hexadecimal
+            case .sha256, .sha256Session: SHA256.hash(data: bytes).hexadecimal
+            }
         }
     }
 
@@ -71,8 +70,7 @@ struct DigestChallenge: Equatable, Sendable {
         var secret = algorithm.hash("\(credentials.user):\(realm):\(credentials.password)")
         if algorithm.isSession { secret = algorithm.hash("\(secret):\(nonce):\(clientNonce)") }
         let request = algorithm.hash("\(method):\(target)")
-        let digits = String(count, radix: 16)
-        let counter = String(repeating: "0", count: 8 - digits.count) + digits
+        let counter = count.littleEndianBytes.reversed().hexadecimal
         let response = algorithm.hash(
             usesQuality
                 ? "\(secret):\(nonce):\(counter):\(clientNonce):auth:\(request)" : "\(secret):\(nonce):\(request)"

@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import RemoteStorage
 import RemoteStorageHTTP
@@ -43,15 +42,6 @@ extension WebDAVBackend {
         }
     }
 
-    /// Returns the path of the claim: the client that moves a collection there may create the file.
-    private func claimName(of path: RemotePath) throws -> RemotePath {
-        guard let parent = path.parent, let name = path.lastComponent else { throw RemoteError.isRoot() }
-        // A digest, because the file's name may already have the maximum length.
-        let digest = SHA256.hash(data: Array(name.utf8)).prefix(16)
-            .map { String(UInt($0) | 0x100, radix: 16).dropFirst() }
-        return try parent.appending(".storesync-claim-\(digest.joined()).tmp")
-    }
-
     private func prepareClaim(at aside: RemotePath, _ place: (RemotePath) async throws -> Void) async throws {
         // Keeps the claim non-empty even after the file has been moved out: some servers replace an empty collection.
         async let mark: Void = createDirectory(at: aside.appending("taken"))
@@ -68,7 +58,8 @@ extension WebDAVBackend {
         _ content: RemoteContent,
         with aside: RemotePath
     ) async throws -> RemoteItem? {
-        let claim = try claimName(of: path)
+        // The client that moves a collection there may create the file.
+        let claim = try TemporaryName.claim(on: path)
         let claimed = try claim.appending("content")
         let outcome = try await sendMove(.move, aside, to: claim, isDirectory: true, overwrites: false)
         // A server may report a failure although it carried out the move, because another client has moved the file on.

@@ -1,6 +1,7 @@
 import NIOHTTP1
 public import RemoteStorage
 import RemoteStorageHTTP
+import ThreadSupport
 
 // Copies and moves.
 extension WebDAVBackend {
@@ -17,26 +18,12 @@ extension WebDAVBackend {
         try condition.check(existing, at: destination)
         guard source != destination else { return }
         if profile.keepsConditions || profile.putsAtomically && existing != nil {
-            try await write(reread(source, length: item.size), to: destination, when: condition)
+            try await write(rereading(source, length: item.size), to: destination, when: condition)
         } else if condition == .ifAbsent {
-            let content = reread(source, length: item.size)
+            let content = rereading(source, length: item.size)
             try await create(destination, content) { try await self.copyFile(source, to: $0) }
         } else {
             try await putAside(replacing: existing, at: destination) { try await self.copyFile(source, to: $0) }
-        }
-    }
-
-    /// Returns the bytes of a file, which each pass requests again.
-    private func reread(_ path: RemotePath, length: Int64) -> RemoteContent {
-        RemoteContent(length: length) { [self] in
-            var iterator: RemoteContent.AsyncIterator?
-            return {
-                if iterator == nil {
-                    guard let content = try await self.read(path, range: nil) else { throw RemoteError.notFound(path) }
-                    iterator = content.makeAsyncIterator()
-                }
-                return try await iterator?.next()
-            }
         }
     }
 
@@ -87,14 +74,10 @@ extension WebDAVBackend {
 
     /// Tests whether an unknown server moves collections exclusively; the test can only disprove that.
     func probe() async throws -> Bool {
-        let place = try RemotePath(".storesync-probe-\(UInt64.random(in: .min ... .max)).tmp")
-        do {
-            let result = try await probe(in: place)
+        try await withProbeDirectory { place in
+            try await probe(in: place)
+        } remove: { place in
             await removeLeftover(place, isDirectory: true)
-            return result
-        } catch {
-            await removeLeftover(place, isDirectory: true)
-            throw error
         }
     }
 
@@ -105,24 +88,18 @@ extension WebDAVBackend {
             for racer in 0..<racers {
                 try await createDirectory(at: place.appending("\(round) \(racer)").appending("\(racer)"))
             }
-            let winners = try await withThrowingTaskGroup(of: Int?.self) { group in
-                for racer in 0..<racers {
-                    group.addTask {
-                        let outcome = try await self.sendMove(
-                            .move,
-                            place.appending("\(round) \(racer)"),
-                            to: destination,
-                            isDirectory: true,
-                            overwrites: false
-                        )
-                        guard case .moved = outcome else { return nil }
-                        return racer
-                    }
-                }
-                var winners: [Int] = []
-                for try await racer in group { winners += [racer].compactMap(\.self) }
-                return winners
+            let outcomes = try await (0..<racers).concurrentMap { racer -> Int? in
+                let outcome = try await self.sendMove(
+                    .move,
+                    place.appending("\(round) \(racer)"),
+                    to: destination,
+                    isDirectory: true,
+                    overwrites: false
+                )
+                guard case .moved = outcome else { return nil }
+                return racer
             }
+            let winners = outcomes.compactMap(\.self)
             guard winners.count == 1, try await list(destination)?.map(\.name) == winners.map({ "\($0)" }) else {
                 return false
             }

@@ -133,7 +133,7 @@ extension WebDAVBackend {
     /// Returns a unique, hidden name in the directory of a file.
     func temporaryName(beside path: RemotePath) throws -> RemotePath {
         guard let parent = path.parent else { throw RemoteError.isRoot() }
-        return try parent.appending(".storesync-\(UUID().uuidString).tmp")
+        return try parent.appending(TemporaryName.with(UUID().uuidString))
     }
 
     /// Writes a file into a temporary directory and moves it to its own name.

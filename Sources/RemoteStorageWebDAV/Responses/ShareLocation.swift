@@ -1,3 +1,4 @@
+import ByteCoding
 import Foundation
 import RemoteStorage
 import RemoteStorageHTTP
@@ -45,10 +46,8 @@ struct ShareLocation: Sendable {
                     continue
                 }
                 let digits = rest.prefix(2)
-                guard digits.count == 2, let value = UInt8(String(decoding: digits, as: UTF8.self), radix: 16) else {
-                    return nil
-                }
-                bytes.append(value)
+                guard digits.count == 2, let value = [UInt8](hexadecimal: digits) else { return nil }
+                bytes += value
                 rest = rest.dropFirst(2)
             }
             components.append(bytes)

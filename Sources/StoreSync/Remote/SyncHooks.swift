@@ -1,4 +1,5 @@
 public import RemoteStorage
+import ThreadSupport
 
 /// The base of all hook protocols: the backend that the hooks work on.
 ///
@@ -83,21 +84,12 @@ extension RemoteBackend {
 
 /// Sends independent requests concurrently and returns the answers in the order of the requests.
 ///
-/// The number of requests often depends on the remote, so at most `limit` are in progress at a time. They start in
-/// order.
+/// The number of requests often depends on the remote, so at most `limit` are in progress at a time.
 @discardableResult
 func together<Request: Sendable, Answer: Sendable>(
     _ requests: [Request],
     atMost limit: Int = 128,
     _ send: @escaping @Sendable (Request) async throws -> Answer
 ) async throws -> [Answer] {
-    try await withThrowingTaskGroup(of: (Int, Answer).self) { group in
-        var answers: [(Int, Answer)] = []
-        for (index, request) in requests.enumerated() {
-            if index >= limit, let answer = try await group.next() { answers.append(answer) }
-            group.addTask { (index, try await send(request)) }
-        }
-        for try await answer in group { answers.append(answer) }
-        return answers.sorted { $0.0 < $1.0 }.map(\.1)
-    }
+    try await requests.concurrentMap(atMost: limit, send)
 }

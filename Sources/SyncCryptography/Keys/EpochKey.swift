@@ -41,15 +41,3 @@ public struct EpochKey: Sendable, Equatable {
         )
     }
 }
-
-extension UUID {
-    /// The 16 bytes.
-    var bytes: [UInt8] { withUnsafeBytes(of: uuid) { Array($0) } }
-
-    /// Creates an identifier from 16 bytes.
-    init(bytes: [UInt8]) {
-        var uuid: uuid_t = (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-        withUnsafeMutableBytes(of: &uuid) { $0.copyBytes(from: bytes.prefix(16)) }
-        self.init(uuid: uuid)
-    }
-}

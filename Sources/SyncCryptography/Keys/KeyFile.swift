@@ -1,3 +1,4 @@
+import ByteCoding
 public import Foundation
 
 /// `Encryption/test.ticdsync`: the master key, wrapped by a password, and a proof that a device has the master key.

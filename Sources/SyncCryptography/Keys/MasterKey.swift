@@ -1,3 +1,5 @@
+import ByteCoding
+
 /// The key from which all keys of an application's epoch are derived: 32 random bytes.
 ///
 /// A password only wraps it, in a ``KeyFile``. So another password changes the key file, and no other file.

@@ -1,3 +1,4 @@
+import ByteCoding
 public import Foundation
 
 /// `Encryption/salt.ticdsync`: marks an application as encrypted, and holds a copy of its first password's salt.

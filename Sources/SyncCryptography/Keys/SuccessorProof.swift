@@ -1,3 +1,4 @@
+import ByteCoding
 public import Foundation
 
 /// `Encryption/successor-<epoch>.ticdsync`: a proof that a device with the former epoch's key created the application again.

@@ -1,3 +1,5 @@
+import ByteCoding
+
 /// The first 16 bytes of a file: its kind in ASCII, padded with zeros.
 struct FileMagic: Hashable, Sendable {
     static let byteCount = 16

@@ -1,3 +1,5 @@
+import ByteCoding
+
 /// Seals and opens the chunks of one file, each independently of the others.
 struct ChunkCodec: Sendable {
     let header: SealedHeader

@@ -1,3 +1,5 @@
+import ByteCoding
+
 /// The layout of a chunk in a sealed file: a word of 4 bytes, then the nonce, the ciphertext and its tag.
 struct ChunkRecord: Hashable, Sendable {
     /// The size of the word and the nonce, in bytes.

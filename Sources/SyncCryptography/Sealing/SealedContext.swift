@@ -1,3 +1,5 @@
+import ByteCoding
+
 /// The context of a sealed file: its kind and owner, without which it doesn't open.
 ///
 /// The context isn't written into the file. The reader derives it from the path where it found the file. So a file that the

@@ -1,3 +1,4 @@
+import ByteCoding
 import Foundation
 
 /// The first 104 bytes of a sealed file, which the article <doc:Formats> describes.

@@ -1,3 +1,4 @@
+import ByteCoding
 import OperationsTesting
 import SyncCryptography
 import TestSupport

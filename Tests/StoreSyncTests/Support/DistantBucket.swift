@@ -1,3 +1,4 @@
+import ByteCoding
 import Foundation
 import NIOHTTP1
 import OperationsTesting
@@ -65,7 +66,7 @@ struct DistantBucket: HTTPSending {
         }
     }
 
-    private func tag(_ bytes: [UInt8]) -> String { "\"\(hexadecimal(S3Payload(bytes).sha256))\"" }
+    private func tag(_ bytes: [UInt8]) -> String { "\"\(S3Payload(bytes).sha256.hexadecimal)\"" }
 
     private func list(_ query: String, _ objects: [String: [UInt8]]) -> HTTPResponse {
         let items = URLComponents(string: "?\(query)")?.queryItems ?? []
