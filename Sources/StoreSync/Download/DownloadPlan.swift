@@ -10,22 +10,14 @@ struct DownloadPlan: Sendable {
     let store: LocalStore
     /// The upload.
     let source: StoreSource
+    /// Where the store is complete before it replaces the local store.
+    let arrival: URL
     /// How the upload was chosen.
     let choice: StoreChoice
     /// What this device had seen of the document before.
     let memory: RollbackMemory
     /// The uploads that this device knows, that are missing on the remote, and that the user gives up.
     let missing: [UploadName]
-
-    /// Where the files of the upload, and of the uploads that it builds on, arrive.
-    var arrivals: [URL] { Self.arrivals(of: source, for: store) }
-
-    /// Where the store is complete before it replaces the local store.
-    var arrival: URL { arrivals.first ?? StoreReplacement.temporaryURL(for: store) }
-
-    static func arrivals(of source: StoreSource, for store: LocalStore) -> [URL] {
-        (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store) }
-    }
 
     /// This device's record of the store after its replacement by a file with this digest.
     func record(contentRoot root: ContentRoot?) -> StoreRecord {

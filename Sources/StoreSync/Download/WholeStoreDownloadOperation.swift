@@ -72,13 +72,14 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         var choice = StoreChoice(hooks: hooks, document: document, published: published, wanted: request.upload)
         let source = try await choice.source()
-        let arrivals = DownloadPlan.arrivals(of: source, for: store)
+        let arrivals = (source.chain?.manifests ?? []).map { StoreArrival.url(of: $0, for: store) }
         try await context.blocking { try StoreReplacement.removeLeftovers(of: store, but: arrivals) }
         let plan = DownloadPlan(
             document: document,
             key: key,
             store: store,
             source: source,
+            arrival: arrivals.first ?? StoreReplacement.temporaryURL(for: store),
             choice: choice,
             memory: memory,
             missing: try refuseRollback(source, choice, memory)
