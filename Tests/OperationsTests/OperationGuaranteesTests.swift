@@ -1,10 +1,10 @@
-import OperationsTesting
 import Synchronization
 import TestSupport
 import Testing
 import ThreadSupport
 
 @testable import Operations
+@testable import OperationsTesting
 
 @Suite("The guarantees of a run, in many seeded orders", .timeLimit(.minutes(60)))
 struct OperationGuaranteesTests {
@@ -44,48 +44,62 @@ struct OperationGuaranteesTests {
         var outcomes: [OperationState: Int] = [:]
         let seeds = TestDepth.seeds(quick: 2_000, ci: 20_000, deep: 1_000_000)
         let start = ContinuousClock.now
-        for seed in seeds {
-            var generator = SplitMix64(seed: seed ^ 0xFEED)
-            let cancelAt = Int.random(in: 0..<60, using: &generator)
-            let fails = Bool.random(using: &generator)
-            let reports = Int.random(in: 0...4, using: &generator)
-            let pauses = Bool.random(using: &generator)
-            let journal = Journal()
-            let cancel = Mutex<(@Sendable () -> Void)?>(nil)
-            let state = try await Simulation.run(
-                seed: seed,
-                beforeStep: { step in if step == cancelAt { cancel.withLock { $0 }?() } },
-                { simulation in
-                    let supervisor = OperationSupervisor(.init(simulation, width: 1))
-                    let handle = supervisor.add(
-                        Probe("a", journal) { context in
-                            for report in 0..<reports {
-                                context.reportProgress(Double((report * 7) % 5) / 4)
-                                await Task.yield()
-                                try Task.checkCancellation()
-                            }
-                            if pauses { try await context.pause(awaiting: "an answer") { await Task.yield() } }
-                            if fails { throw ProbeError() }
-                        }
-                    )
-                    cancel.withLock { $0 = { handle.cancel() } }
-                    supervisor.add(Probe("b") { _ in await Task.yield() })
-                    _ = await handle.result
-                    try await supervisor.drain()
-                    cancel.withLock { $0 = nil }
-                    return handle.state
+        var rest = seeds
+        while !rest.isEmpty {
+            // Simulations share their threads. With a turn for each seed, these short runs would wait for a long run of
+            // another test 20,000 times.
+            let batch = rest.prefix(50)
+            rest = rest.dropFirst(batch.count)
+            let states = try await runBlocking(on: SimulationThread.next()) { [self] in
+                try batch.map { seed in
+                    let journal = Journal()
+                    let state = try run(seed, journal)
+                    return (state, violation(in: journal.all, ended: state).map { "seed \(seed): \($0)" })
                 }
-            )
-            outcomes[state, default: 0] += 1
-            if let violation = violation(in: journal.all, ended: state) {
-                Issue.record("seed \(seed): \(violation)")
-                return
+            }
+            for (state, violation) in states {
+                outcomes[state, default: 0] += 1
+                if let violation {
+                    Issue.record("\(violation)")
+                    return
+                }
             }
         }
         // A search that never reaches one of the endings proves nothing about it.
         for state in [OperationState.finished, .failed, .cancelled] { #expect(outcomes[state, default: 0] > 100) }
         let rate = Double(seeds.count) / (start.duration(to: .now) / .seconds(1))
         print("\(seeds.count) orders of a run, \(Int(rate)) a second")
+    }
+
+    /// Runs an operation on this thread, and cancels it at a step.
+    private func run(_ seed: UInt64, _ journal: Journal) throws -> OperationState {
+        var generator = SplitMix64(seed: seed ^ 0xFEED)
+        let cancelAt = Int.random(in: 0..<60, using: &generator)
+        let fails = Bool.random(using: &generator)
+        let reports = Int.random(in: 0...4, using: &generator)
+        let pauses = Bool.random(using: &generator)
+        let cancel = Locked<(@Sendable () -> Void)?>(nil)
+        let run = SimulationRun(seed: seed, limits: Simulation.Limits()) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation, width: 1))
+            let handle = supervisor.add(
+                Probe("a", journal) { context in
+                    for report in 0..<reports {
+                        context.reportProgress(Double((report * 7) % 5) / 4)
+                        await Task.yield()
+                        try Task.checkCancellation()
+                    }
+                    if pauses { try await context.pause(awaiting: "an answer") { await Task.yield() } }
+                    if fails { throw ProbeError() }
+                }
+            )
+            cancel.withLock { $0 = { handle.cancel() } }
+            supervisor.add(Probe("b") { _ in await Task.yield() })
+            _ = await handle.result
+            try await supervisor.drain()
+            cancel.withLock { $0 = nil }
+            return handle.state
+        }
+        return try run.run { step in if step == cancelAt { cancel.withLock { $0 }?() } }.result.get()
     }
 
     @Test("F17: an operation that is cancelled at any step ends once, and the supervisor continues")

@@ -12,8 +12,7 @@ extension S3Tests {
     struct FaultTests {
         @Test(
             "gives every request the right result although any of them may have an accident",
-            arguments: S3ServerKind.plainInstalled,
-            Accident.allCases.filter { $0 != .locked }
+            arguments: Accident.combined(S3ServerKind.plainInstalled, Accident.allCases.filter { $0 != .locked })
         )
         func everyRequest(kind: S3ServerKind, accident: Accident) async throws {
             let server = try await S3Server.shared(kind)

@@ -8,8 +8,8 @@ extension WebDAVTests {
     struct ExampleTests {
         @Test("lists a share", arguments: ServerKind.plainInstalled)
         func share(kind: ServerKind) async throws {
-            let server = try await WebDAVServer(kind)
-            let url = server.url
+            let share = try await WebDAVShare(on: kind)
+            let url = share.url
             // DOC: share
             let configuration = try WebDAVConfiguration(
                 url: url,

@@ -17,11 +17,11 @@ extension WebDAVTests {
             ].filter(\.isInstalled)
         )
         func passwords(kind: ServerKind) async throws {
-            let server = try await WebDAVServer(kind)
+            let share = try await WebDAVShare(on: kind)
             for credentials in [
                 nil, WebDAVCredentials(user: "user", password: "wrong"), WebDAVCredentials(user: "x", password: ""),
             ] {
-                let backend = WebDAVBackend(try server.configuration(credentials: credentials))
+                let backend = WebDAVBackend(try share.configuration(credentials: credentials))
                 for request in Self.requests {
                     do {
                         try await request(backend)
@@ -32,7 +32,7 @@ extension WebDAVTests {
                     }
                 }
             }
-            #expect(try await server.backend().list(.root) == [])
+            #expect(try await share.backend().list(.root) == [])
         }
 
         private static let requests: [@Sendable (WebDAVBackend) async throws -> Void] = [
@@ -45,9 +45,9 @@ extension WebDAVTests {
 
         @Test("by a digest never sends the password, and sends no credentials before the server asks")
         func digest() async throws {
-            let server = try await WebDAVServer(.apacheDigest)
-            let proxy = try FaultProxy(to: server.port) { _, _ in .none }
-            let backend = WebDAVBackend(try server.configuration(port: proxy.port))
+            let share = try await WebDAVShare(on: .apacheDigest)
+            let proxy = try FaultProxy(to: share.port) { _, _ in .none }
+            let backend = WebDAVBackend(try share.configuration(port: proxy.port))
             try await backend.write([1, 2, 3], to: RemotePath("a b/ü"), when: .ifAbsent)
             #expect(try await backend.bytes(at: RemotePath("a b/ü")) == [1, 2, 3])
             let heads = proxy.requests
@@ -125,10 +125,10 @@ extension WebDAVTests {
 
         @Test("to a missing share or server is an error, and creates nothing")
         func missing() async throws {
-            let server = try await WebDAVServer(.apache)
-            var url = server.url
+            let share = try await WebDAVShare(on: .apache)
+            var url = share.url
             url.append(path: "absent")
-            var configuration = try WebDAVConfiguration(url: url, credentials: WebDAVServer.credentials)
+            var configuration = try WebDAVConfiguration(url: url, credentials: WebDAVShare.credentials)
             configuration.retries = .none
             let backend = WebDAVBackend(configuration)
             for request in Self.requests {
@@ -139,7 +139,7 @@ extension WebDAVTests {
                     #expect(error.code == .unavailable, "\(error)")
                 }
             }
-            #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: share.folder.path).isEmpty)
             let closedPort = try freePort()
             configuration = try WebDAVConfiguration(url: try #require(URL(string: "http://127.0.0.1:\(closedPort)/")))
             configuration.retries = .none
@@ -156,8 +156,8 @@ extension WebDAVTests {
 
         @Test("by TLS requires a trusted certificate")
         func untrusted() async throws {
-            let server = try await WebDAVServer(.apacheTLS)
-            var configuration = try server.configuration()
+            let share = try await WebDAVShare(on: .apacheTLS)
+            var configuration = try share.configuration()
             configuration.trustedCertificates = []
             configuration.retries = .none
             let backend = WebDAVBackend(configuration)

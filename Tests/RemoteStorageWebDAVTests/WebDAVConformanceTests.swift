@@ -21,8 +21,8 @@ extension WebDAVTests {
         func conforms(kind: ServerKind, check: BackendCheck) async throws {
             // nginx doesn't list such names; other checks write and read them.
             guard kind != .nginx || check != .dottedNames else { return }
-            let server = try await WebDAVServer(kind)
-            try await check.run(on: server.backend(), effort: Self.effort)
+            let share = try await WebDAVShare(on: kind)
+            try await check.run(on: share.backend(), effort: Self.effort)
         }
 
         @Test(
@@ -31,36 +31,55 @@ extension WebDAVTests {
             [BackendCheck.roundTrip, .plainNames, .moving, .exclusiveCreate, .cancelledWrite]
         )
         func protected(kind: ServerKind, check: BackendCheck) async throws {
-            let server = try await WebDAVServer(kind)
-            try await check.run(on: server.backend(), effort: Self.effort)
+            let share = try await WebDAVShare(on: kind)
+            try await check.run(on: share.backend(), effort: Self.effort)
+        }
+
+        @Test("at the root of a server, too", arguments: ServerKind.plainInstalled)
+        func root(kind: ServerKind) async throws {
+            // Other tests use the root of this server at the same time, so this one looks only at its own names.
+            let share = try await WebDAVShare.root(of: kind)
+            let backend = try share.backend()
+            #expect(try await backend.status(of: .root)?.kind == .directory)
+            let (directory, moved) = (try RemotePath(UUID().uuidString), try RemotePath(UUID().uuidString))
+            let (file, movedFile) = (try directory.appending("file"), try moved.appending("file"))
+            try await backend.write([1], to: file, when: .ifAbsent)
+            await #expect(throws: RemoteError.self) { try await backend.write([2], to: file, when: .ifAbsent) }
+            try await backend.move(directory, to: moved)
+            #expect(try await backend.bytes(at: file) == nil)
+            #expect(try await backend.bytes(at: movedFile) == [1])
+            let names = try #require(try await backend.list(.root)?.map(\.name))
+            #expect(names.contains("\(moved)") && !names.contains("\(directory)"))
+            try await backend.remove(moved)
+            #expect(try await backend.status(of: moved) == nil)
         }
 
         @Test("and lists thousands of files", arguments: ServerKind.plainInstalled)
         func thousands(kind: ServerKind) async throws {
-            let server = try await WebDAVServer(kind)
+            let share = try await WebDAVShare(on: kind)
             let names = (0..<2000).map { "a file with the number \($0)" }
-            for name in names { try Data([1, 2]).write(to: server.share.appending(component: name)) }
-            let items = try await server.backend().list(.root) ?? []
+            for name in names { try Data([1, 2]).write(to: share.folder.appending(component: name)) }
+            let items = try await share.backend().list(.root) ?? []
             #expect(items.map(\.name) == names.sorted())
             #expect(items.allSatisfy { $0.kind == .file && $0.size == 2 && $0.modified != nil })
         }
 
         @Test("and claims the capabilities of its server", arguments: ServerKind.plainInstalled)
         func capabilities(kind: ServerKind) async throws {
-            let server = try await WebDAVServer(kind)
-            let backend = try server.backend()
+            let share = try await WebDAVShare(on: kind)
+            let backend = try share.backend()
             let known = try await backend.knownCapabilities()
             let needed: RemoteCapabilities = [.exclusiveCreate, .exclusiveDirectoryMove, .rangedRead]
             // rclone doesn't identify itself, so it is probed; asking for known capabilities writes nothing.
             #expect((known == nil) == (kind == .rclone))
-            #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: share.folder.path).isEmpty)
             let capabilities = try await backend.capabilities()
             #expect(capabilities.isSuperset(of: needed))
             #expect(capabilities.contains(.atomicReplace) == (kind != .rclone))
             #expect(capabilities.contains(.conditionalReplace) == (kind == .lighttpd))
             #expect(capabilities.contains(.consistentRead) == [.lighttpd, .nginx].contains(kind))
             // The probe removes its files.
-            #expect(try FileManager.default.contentsOfDirectory(atPath: server.share.path).isEmpty)
+            #expect(try FileManager.default.contentsOfDirectory(atPath: share.folder.path).isEmpty)
         }
 
         @Test(
@@ -68,8 +87,8 @@ extension WebDAVTests {
             arguments: ServerKind.plainInstalled
         )
         func leavesNothing(kind: ServerKind) async throws {
-            let server = try await WebDAVServer(kind)
-            let backend = try server.backend()
+            let share = try await WebDAVShare(on: kind)
+            let backend = try share.backend()
             let path = try RemotePath("directory/file")
             for number in 0..<3 {
                 try await backend.write([1], to: path, when: .ifAbsent)
@@ -80,7 +99,7 @@ extension WebDAVTests {
                 try await backend.remove(path)
             }
             let left = try FileManager.default.contentsOfDirectory(
-                atPath: server.share.appending(path: "directory").path
+                atPath: share.folder.appending(path: "directory").path
             )
             #expect(left.filter { $0 != ".DAV" }.sorted() == ["copy 0", "copy 1", "copy 2"])
         }
@@ -90,17 +109,17 @@ extension WebDAVTests {
             arguments: [ServerKind.apache, .nginx, .rclone].filter(\.isInstalled)
         )
         func completes(kind: ServerKind) async throws {
-            let server = try await WebDAVServer(kind)
+            let share = try await WebDAVShare(on: kind)
             let path = try RemotePath("directory/file")
-            let first = try server.backend()
+            let first = try share.backend()
             try await first.write([1], to: path, when: .ifAbsent)
             // Reproduces the state between the two moves: the proxy loses every attempt of the second move. The requests
             // are retried, because a server may answer the racing requests of its probe with errors.
             try await first.remove(path)
-            let proxy = try FaultProxy(to: server.port) { _, line in
+            let proxy = try FaultProxy(to: share.port) { _, line in
                 line.hasPrefix("MOVE") && line.contains("content") ? .loseRequest : .none
             }
-            let dying = WebDAVBackend(try server.configuration(port: proxy.port))
+            let dying = WebDAVBackend(try share.configuration(port: proxy.port))
             await #expect(throws: RemoteError.self) { try await dying.write([2], to: path, when: .ifAbsent) }
             #expect(try await first.bytes(at: path) == nil)
             // The next client is refused, and completes the winner's file.

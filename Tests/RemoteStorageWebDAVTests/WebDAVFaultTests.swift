@@ -13,19 +13,21 @@ extension WebDAVTests {
     struct FaultTests {
         @Test(
             "returns the right result of every request, even if any single request has an accident",
-            arguments: (TestDepth.isDeep ? ServerKind.plain : [.apache, .rclone]).filter(\.isInstalled),
-            Accident.allCases.filter { $0 != .failure }
+            arguments: Accident.combined(
+                (TestDepth.isDeep ? ServerKind.plain : [.apache, .rclone]).filter(\.isInstalled),
+                Accident.allCases.filter { $0 != .failure }
+            )
         )
         func everyRequest(kind: ServerKind, accident: Accident) async throws {
-            let server = try await WebDAVServer(kind)
+            let share = try await WebDAVShare(on: kind)
             let report = try await accident.strike(
-                port: server.port,
+                port: share.port,
                 replacesConditionally: false
             ) { port in
                 // Removes the files through the server, because rclone caches what it has seen.
-                let janitor = try server.backend()
+                let janitor = try share.backend()
                 for item in try await janitor.list(.root) ?? [] { try await janitor.remove(RemotePath(item.name)) }
-                return WebDAVBackend(try server.configuration(port: port))
+                return WebDAVBackend(try share.configuration(port: port))
             }
             #expect(report.undisturbed.first == "refused" && report.requests > 40)
             #expect(report.deviations == [])
@@ -33,13 +35,13 @@ extension WebDAVTests {
 
         @Test("never returns a truncated answer as a whole file", arguments: [0, 1, 200, 50_000, 199_999])
         func tornAnswers(count: Int) async throws {
-            let server = try await WebDAVServer(.apache)
+            let share = try await WebDAVShare(on: .apache)
             let path = try RemotePath("file")
-            try await server.backend().write([UInt8](repeating: 7, count: 200_000), to: path, when: .always)
-            let proxy = try FaultProxy(to: server.port) { _, line in
+            try await share.backend().write([UInt8](repeating: 7, count: 200_000), to: path, when: .always)
+            let proxy = try FaultProxy(to: share.port) { _, line in
                 line.hasPrefix("GET") ? .cutReply(after: count) : .none
             }
-            let backend = WebDAVBackend(try server.configuration(port: proxy.port))
+            let backend = WebDAVBackend(try share.configuration(port: proxy.port))
             do {
                 _ = try await backend.read(path)?.bytes(upTo: 1 << 20)
                 Issue.record("a truncated answer was returned as a whole file")
@@ -50,17 +52,17 @@ extension WebDAVTests {
 
         @Test("reads a slow answer, and gives up on a server that never answers")
         func slowness() async throws {
-            let server = try await WebDAVServer(.apache)
+            let share = try await WebDAVShare(on: .apache)
             let path = try RemotePath("file")
-            try await server.backend().write([UInt8](repeating: 7, count: 3000), to: path, when: .always)
-            let slow = try FaultProxy(to: server.port) { _, line in
+            try await share.backend().write([UInt8](repeating: 7, count: 3000), to: path, when: .always)
+            let slow = try FaultProxy(to: share.port) { _, line in
                 line.hasPrefix("GET") ? .trickle(bytes: 500, milliseconds: 5) : .none
             }
-            let patient = WebDAVBackend(try server.configuration(port: slow.port))
+            let patient = WebDAVBackend(try share.configuration(port: slow.port))
             #expect(try await patient.bytes(at: path) == [UInt8](repeating: 7, count: 3000))
 
-            let silent = try FaultProxy(to: server.port) { _, _ in .silence }
-            var configuration = try server.configuration(port: silent.port)
+            let silent = try FaultProxy(to: share.port) { _, _ in .silence }
+            var configuration = try share.configuration(port: silent.port)
             configuration.retries = .none
             configuration.timeouts.read = .milliseconds(100)
             let backend = WebDAVBackend(configuration)
@@ -74,12 +76,12 @@ extension WebDAVTests {
 
         @Test("identifies the server again after that failed, or after the task that asked was cancelled")
         func introduction() async throws {
-            let server = try await WebDAVServer(.apache)
+            let share = try await WebDAVShare(on: .apache)
             let isBroken = Locked(true)
-            let proxy = try FaultProxy(to: server.port) { _, line in
+            let proxy = try FaultProxy(to: share.port) { _, line in
                 line.hasPrefix("OPTIONS") && isBroken.withLock { $0 } ? .loseReply : .none
             }
-            var configuration = try server.configuration(port: proxy.port)
+            var configuration = try share.configuration(port: proxy.port)
             configuration.retries = .none
             let backend = WebDAVBackend(configuration)
             let path = try RemotePath("file")
@@ -91,10 +93,10 @@ extension WebDAVTests {
             #expect(try await backend.bytes(at: path) == [1])
 
             isBroken.withLock { $0 = true }
-            let silent = try FaultProxy(to: server.port) { _, line in
+            let silent = try FaultProxy(to: share.port) { _, line in
                 line.hasPrefix("OPTIONS") && isBroken.withLock { $0 } ? .silence : .none
             }
-            let other = WebDAVBackend(try server.configuration(port: silent.port))
+            let other = WebDAVBackend(try share.configuration(port: silent.port))
             let asking = Task { try await other.capabilities() }
             asking.cancel()
             await #expect(throws: CancellationError.self) { try await asking.value }
@@ -104,13 +106,13 @@ extension WebDAVTests {
 
         @Test("waits as long as the server asks, but not longer than the configured limit")
         func retryAfter() async throws {
-            let server = try await WebDAVServer(.apache)
+            let share = try await WebDAVShare(on: .apache)
             let waits = Locked<[Duration]>([])
             for (header, isPatient) in [("Retry-After: 7", true), ("Retry-After: 3600", false)] {
-                let proxy = try FaultProxy(to: server.port) { number, _ in
+                let proxy = try FaultProxy(to: share.port) { number, _ in
                     number == 0 ? .answer(503, headers: [header]) : .none
                 }
-                var configuration = try server.configuration(port: proxy.port)
+                var configuration = try share.configuration(port: proxy.port)
                 configuration.clock = RecordingClock(waits: waits)
                 let backend = WebDAVBackend(configuration)
                 do {
@@ -127,16 +129,16 @@ extension WebDAVTests {
 
         @Test("follows redirects on the same server, and never sends credentials to another server")
         func redirects() async throws {
-            let server = try await WebDAVServer(.apache)
-            let stranger = try FaultProxy(to: server.port) { _, _ in .answer(404) }
-            let proxy = try FaultProxy(to: server.port) { number, line in
+            let share = try await WebDAVShare(on: .apache)
+            let stranger = try FaultProxy(to: share.port) { _, _ in .answer(404) }
+            let proxy = try FaultProxy(to: share.port) { number, line in
                 switch number {
-                case 0: .answer(302, headers: ["Location: /dav/a%20share/"])
-                case 3...: .answer(302, headers: ["Location: http://localhost:\(stranger.port)/dav/"])
+                case 0: .answer(302, headers: ["Location: \(share.path)"])
+                case 3...: .answer(302, headers: ["Location: http://localhost:\(stranger.port)\(share.path)"])
                 default: .none
                 }
             }
-            let backend = WebDAVBackend(try server.configuration(port: proxy.port))
+            let backend = WebDAVBackend(try share.configuration(port: proxy.port))
             #expect(try await backend.list(.root) == [])
             do {
                 _ = try await backend.list(.root)
@@ -149,8 +151,8 @@ extension WebDAVTests {
 
         @Test("reuses connections, and opens many at the same time")
         func connections() async throws {
-            let server = try await WebDAVServer(.lighttpd)
-            let backend = try server.backend()
+            let share = try await WebDAVShare(on: .lighttpd)
+            let backend = try share.backend()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 0..<50 {
                     group.addTask {

@@ -18,6 +18,16 @@ package enum Accident: String, CaseIterable, Sendable {
         }
     }
 
+    /// Returns pairs of a server and an accident: all of them, or in quick tests each accident on one of the servers.
+    package static func combined<Server: Sendable>(_ servers: [Server], _ accidents: [Accident]) -> [(Server, Accident)]
+    {
+        servers.indices.flatMap { server in
+            accidents.indices
+                .filter { TestDepth.current != .quick || $0 % servers.count == server }
+                .map { (servers[server], accidents[$0]) }
+        }
+    }
+
     /// The results of requests with accidents.
     package struct Report: Sendable {
         /// The results without an accident.

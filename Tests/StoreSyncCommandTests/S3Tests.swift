@@ -1,6 +1,7 @@
 import Foundation
 import S3Servers
 import ServerFixtures
+import TestSupport
 import Testing
 
 extension CommandTests {
@@ -41,7 +42,11 @@ extension CommandTests {
 
         @Test(
             "D18: two devices register, push, pull, show the status and verify, encrypted",
-            arguments: S3ServerKind.allCases.filter { $0 != .swift && $0.isInstalled }
+            arguments: TestDepth.choose(
+                quick: [S3ServerKind.seaweedFSTLS, .moto],
+                ci: [.seaweedFS, .seaweedFSTLS, .moto],
+                deep: [.seaweedFS, .seaweedFSTLS, .moto]
+            ).filter(\.isInstalled)
         )
         func twoDevices(kind: S3ServerKind) async throws {
             let place = Place(server: try await S3Server.shared(kind))

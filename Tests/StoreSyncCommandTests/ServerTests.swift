@@ -27,14 +27,14 @@ extension CommandTests {
 
         /// A storage on a server, reached through any port.
         private final class Place: Sendable {
-            private let webDAV: WebDAVServer?
+            private let webDAV: WebDAVShare?
             private let s3: S3Server?
             private let prefix = UUID().uuidString
 
             init(_ kind: Kind) async throws {
                 switch kind {
-                case .apache: (webDAV, s3) = (try await WebDAVServer(.apache), nil)
-                case .lighttpd: (webDAV, s3) = (try await WebDAVServer(.lighttpd), nil)
+                case .apache: (webDAV, s3) = (try await WebDAVShare(on: .apache), nil)
+                case .lighttpd: (webDAV, s3) = (try await WebDAVShare(on: .lighttpd), nil)
                 case .seaweedFS: (webDAV, s3) = (nil, try await S3Server.shared(.seaweedFS))
                 }
             }
@@ -160,7 +160,7 @@ extension CommandTests {
         @Test(
             "D13: after a kill during the upload of a large store to a bucket, the next push sends only the missing parts",
             .enabled(if: Kind.seaweedFS.isInstalled),
-            arguments: [10, 50, 95]
+            arguments: TestDepth.choose(quick: [50], ci: [10, 50, 95], deep: [10, 50, 95])
         )
         func cuts(percent: Int) async throws {
             let place = try await Place(.seaweedFS)

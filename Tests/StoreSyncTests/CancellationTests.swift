@@ -148,8 +148,8 @@ struct CancellationTests {
         arguments: scenarios
     )
     func everyStep(scenario: Scenario) async throws {
-        let stride = TestDepth.choose(quick: 7, ci: 1, deep: 1)
-        for seed in TestDepth.seeds(quick: 1, ci: 3, deep: 20) {
+        let stride = TestDepth.choose(quick: 7, ci: 2, deep: 1)
+        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 20) {
             var step = 0
             // Until the operation ends before the moment comes.
             while try await run(scenario, .step(step), seed: seed) { step += stride }

@@ -34,7 +34,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func registeringFirst(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 20, ci: 200, deep: 5_000) {
+        for seed in TestDepth.seeds(quick: 20, ci: 100, deep: 5_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)
@@ -60,7 +60,7 @@ struct RegistrationRaceTests {
         arguments: Place.allCases
     )
     func pushingFirst(_ place: Place) async throws {
-        for seed in TestDepth.seeds(quick: 5, ci: 40, deep: 1_000) {
+        for seed in TestDepth.seeds(quick: 5, ci: 20, deep: 1_000) {
             try await Simulation.run(seed: seed) { simulation in
                 let fixture = try Fixture()
                 let backend = place.backend(fixture, simulation)

@@ -1,8 +1,9 @@
 import Crypto
-package import Foundation
+import Foundation
 import RemoteStorage
-package import RemoteStorageWebDAV
+import RemoteStorageWebDAV
 import ServerFixtures
+import Synchronization
 
 #if canImport(Darwin)
 import Darwin
@@ -37,17 +38,31 @@ package enum ServerKind: String, Sendable, CaseIterable, CustomStringConvertible
     package static let plainInstalled = plain.filter(\.isInstalled)
 }
 
-/// A WebDAV server on loopback, with its own folder; it ends when its last reference is released.
-package final class WebDAVServer: Sendable {
-    package static let credentials = WebDAVCredentials(user: "user", password: "correct horse")
+/// A WebDAV server on loopback, which all tests of this process share; it ends with this process.
+///
+/// A test has a directory of its own on it: a ``WebDAVShare``.
+final class WebDAVServer: Sendable {
+    private static let shared = Mutex<[ServerKind: Task<WebDAVServer, any Error>]>([:])
 
-    package let kind: ServerKind
-    package let folder: URL
-    package let port: Int
+    let kind: ServerKind
+    let folder: URL
+    let port: Int
     private let process: Process
+    /// The server ends when this pipe is closed.
+    private let lifeline = Pipe()
+
+    /// The server of that kind.
+    static func shared(_ kind: ServerKind) async throws -> WebDAVServer {
+        let task = shared.withLock { shared in
+            let task = shared[kind] ?? Task { try await WebDAVServer(kind) }
+            shared[kind] = task
+            return task
+        }
+        return try await task.value
+    }
 
     /// Starts a server and waits until it accepts connections.
-    package init(_ kind: ServerKind) async throws {
+    private init(_ kind: ServerKind) async throws {
         self.kind = kind
         port = try freePort()
         folder = FileManager.default.temporaryDirectory
@@ -56,11 +71,23 @@ package final class WebDAVServer: Sendable {
             try FileManager.default.createDirectory(at: folder.appending(path: name), withIntermediateDirectories: true)
         }
         process = Process()
-        process.executableURL = URL(filePath: kind.program)
+        process.executableURL = URL(filePath: "/bin/sh")
+        process.standardInput = lifeline
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        try await configure()
-        process.terminationHandler = { [folder] _ in cleanUp(folder) }
+        // However this process ends, the pipe closes, and the server ends with it. The server gets a process group of its
+        // own, so that its workers end too. Other signals may be blocked in the server.
+        let script = """
+            folder=$1; shift
+            setsid "$@" </dev/null &
+            cat >/dev/null
+            kill -9 -$!
+            wait
+            rm -rf "$folder"
+            """
+        let (arguments, environment) = try await configure()
+        process.environment = environment
+        process.arguments = ["-c", script, "sh", folder.path, kind.program] + arguments
         try process.run()
         // A server doesn't report that it is ready, so this polls its port.
         for _ in 0..<1000 {
@@ -72,63 +99,45 @@ package final class WebDAVServer: Sendable {
         throw RemoteError(.unavailable, "\(kind) didn't start: \(log)")
     }
 
-    deinit {
-        guard process.isRunning else { return cleanUp(folder) }
-        // Kills its workers too, which are in its process group. Other signals may be blocked in the server.
-        kill(-process.processIdentifier, SIGKILL)
-    }
-
     /// The folder that the server serves.
-    package var share: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
+    var root: URL { folder.appending(path: "share", directoryHint: .isDirectory) }
 
-    package var url: URL { url(port: port) }
-
-    /// Returns the URL of the share at a port, such as a proxy's.
-    package func url(port: Int) -> URL {
-        let scheme = kind == .apacheTLS ? "https" : "http"
-        let path = kind == .rclone || kind == .nginx || kind == .lighttpd ? "/" : "/dav/a%20share/"
-        guard let url = URL(string: "\(scheme)://localhost:\(port)\(path)") else {
-            preconditionFailure("the URL of a test server must be valid")
+    /// The path of that folder in URLs.
+    var path: String {
+        switch kind {
+        case .rclone, .nginx, .lighttpd: "/"
+        case .apache, .apacheDigest, .apacheTLS: "/dav/a%20share/"
         }
-        return url
     }
-
-    package func configuration(port: Int? = nil, credentials: WebDAVCredentials? = WebDAVServer.credentials) throws
-        -> WebDAVConfiguration
-    {
-        var configuration = try WebDAVConfiguration(url: url(port: port ?? self.port), credentials: credentials)
-        configuration.retries = WebDAVConfiguration.Retries(attempts: 4, delay: .milliseconds(1))
-        if kind == .apacheTLS { configuration.trustedCertificates = [folder.appending(path: "certificate.pem")] }
-        return configuration
-    }
-
-    package func backend() throws -> WebDAVBackend { WebDAVBackend(try configuration()) }
 
     // MARK: Configurations
 
-    private func configure() async throws {
-        let user = Self.credentials.user
+    /// Writes the server's configuration, and returns its arguments and environment.
+    private func configure() async throws -> (arguments: [String], environment: [String: String]) {
+        let user = WebDAVShare.credentials.user
         let hash = Data(Insecure.SHA1.hash(data: Array("correct horse".utf8))).base64EncodedString()
         try write("\(user):{SHA}\(hash)\n", to: "passwords")
+        let arguments: [String]
+        var environment = ProcessInfo.processInfo.environment
         switch kind {
-        case .apache, .apacheDigest, .apacheTLS: try await configureApache()
-        case .lighttpd: try configureLighttpd()
-        case .nginx: try configureNginx()
+        case .apache, .apacheDigest, .apacheTLS: arguments = try await configureApache(user)
+        case .lighttpd: arguments = try configureLighttpd()
+        case .nginx: arguments = try configureNginx()
         case .rclone:
-            process.arguments = [
-                "--config", "/dev/null", "serve", "webdav", share.path, "--addr", "127.0.0.1:\(port)", "--user", user,
+            arguments = [
+                "--config", "/dev/null", "serve", "webdav", root.path, "--addr", "127.0.0.1:\(port)", "--user", user,
             ]
-            process.environment = ["RCLONE_PASS": "correct horse", "PATH": "/usr/bin:/bin"]
+            environment = ["RCLONE_PASS": "correct horse", "PATH": "/usr/bin:/bin"]
         }
-        guard geteuid() == 0 else { return }
-        try await run("/bin/chown", ["-R", "www-data:www-data", folder.path])
+        if geteuid() == 0 { try await run("/bin/chown", ["-R", "www-data:www-data", folder.path]) }
+        return (arguments, environment)
     }
 
     private func write(_ text: String, to name: String) throws {
         try Data(text.utf8).write(to: folder.appending(path: name))
     }
 
-    private func configureApache() async throws {
+    private func configureApache(_ user: String) async throws -> [String] {
         var modules = [
             "mpm_event", "authn_core", "authn_file", "authz_core", "authz_user", "auth_basic", "auth_digest", "dav",
             "dav_fs", "alias",
@@ -145,7 +154,7 @@ package final class WebDAVServer: Sendable {
         }
         var authentication = "AuthType Basic\nAuthUserFile \"\(folder.path)/passwords\""
         if kind == .apacheDigest {
-            let digest = DigestPassword.entry(user: Self.credentials.user, realm: "a realm", password: "correct horse")
+            let digest = DigestPassword.entry(user: user, realm: "a realm", password: "correct horse")
             try write(digest + "\n", to: "digests")
             authentication = "AuthType Digest\nAuthDigestDomain /\nAuthUserFile \"\(folder.path)/digests\""
         }
@@ -178,10 +187,10 @@ package final class WebDAVServer: Sendable {
             """,
             to: "httpd.conf"
         )
-        process.arguments = ["-f", "\(folder.path)/httpd.conf", "-D", "FOREGROUND"]
+        return ["-f", "\(folder.path)/httpd.conf", "-D", "FOREGROUND"]
     }
 
-    private func configureLighttpd() throws {
+    private func configureLighttpd() throws -> [String] {
         try write(
             """
             server.modules = ("mod_auth", "mod_authn_file", "mod_access", "mod_webdav")
@@ -199,10 +208,10 @@ package final class WebDAVServer: Sendable {
             """,
             to: "lighttpd.conf"
         )
-        process.arguments = ["-D", "-f", "\(folder.path)/lighttpd.conf"]
+        return ["-D", "-f", "\(folder.path)/lighttpd.conf"]
     }
 
-    private func configureNginx() throws {
+    private func configureNginx() throws -> [String] {
         let places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map {
             "\($0)_temp_path \"\(folder.path)/temporary/\($0)\";"
         }
@@ -235,11 +244,6 @@ package final class WebDAVServer: Sendable {
             """,
             to: "nginx.conf"
         )
-        process.arguments = ["-c", "\(folder.path)/nginx.conf", "-e", "\(folder.path)/error.log"]
+        return ["-c", "\(folder.path)/nginx.conf", "-e", "\(folder.path)/error.log"]
     }
-}
-
-/// Removes a folder; a server that is ending may remove files in it at the same time.
-private func cleanUp(_ folder: URL) {
-    try? FileManager.default.removeItem(at: folder)
 }

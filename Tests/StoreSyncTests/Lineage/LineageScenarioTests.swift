@@ -296,16 +296,19 @@ struct LineageScenarioTests {
         let first = try #require(try await scene.uploads().published.first)
         let own = try #require(try await scene.backend.bytes(at: scene.hierarchy.manifest(first)))
         let files = try StoreManifest(own, named: first, at: scene.hierarchy.manifest(first)).files
+        var contents: [WholeStoreFile: [UInt8]] = [:]
+        for file in WholeStoreFile.allCases {
+            let path = file.path(in: scene.hierarchy.upload(first))
+            contents[file] = try await scene.backend.bytes(at: path)
+        }
+        #expect(contents.count == WholeStoreFile.allCases.count)
         /// Publishes heads of jobs that never run again, as many of each job as are read.
         func publish(_ jobs: Range<Int>) async throws {
             for number in jobs.flatMap({ Array(repeating: $0, count: PublishedStores.manifestsRead) }) {
                 let client = try RemoteIdentifier("job-\(number)")
                 let name = UploadName(client: client, generation: 1, upload: UUID().uuidString)
                 let manifest = StoreManifest(name: name, created: Date(), files: files, includes: [])
-                for file in WholeStoreFile.allCases {
-                    let content = try #require(
-                        try await scene.backend.bytes(at: file.path(in: scene.hierarchy.upload(first)))
-                    )
+                for (file, content) in contents {
                     let path = file.path(in: scene.hierarchy.upload(name))
                     try await scene.backend.write(content, to: path, when: .ifAbsent)
                 }
