@@ -15,10 +15,10 @@ extension S3Tests {
             try await run(check, on: .seaweedFS, listedFiles: 1100)
         }
 
-        private static let others =
+        private static let otherKinds =
             [S3ServerKind.moto].filter(\.isInstalled) + (S3ServerKind.triesSwift ? [.swift] : [])
 
-        @Test("on other servers", arguments: others, BackendCheck.all)
+        @Test("on other servers", arguments: otherKinds, BackendCheck.all)
         func others(kind: S3ServerKind, check: BackendCheck) async throws {
             try await run(check, on: kind, listedFiles: TestDepth.choose(quick: 100, ci: 1100, deep: 1100))
         }
