@@ -71,23 +71,23 @@ extension Operation {
 
     /// Does nothing.
     public nonisolated func operationDidStart(_ context: OperationContext) {
-        PhaseInspection.noteDefault(.start)
+        DefaultPhase.noteCall(by: self)
     }
     /// Does nothing.
     public nonisolated func operationDidMakeProgress(_ progress: OperationProgress) {
-        PhaseInspection.noteDefault(.progress)
+        DefaultPhase.noteCall(by: self)
     }
     /// Does nothing.
     public nonisolated func operationDidComplete(_ output: Output) {
-        PhaseInspection.noteDefault(.completion)
+        DefaultPhase.noteCall(by: self)
     }
     /// Does nothing.
     public nonisolated func operationDidFail(_ error: any Error) {
-        PhaseInspection.noteDefault(.failure)
+        DefaultPhase.noteCall(by: self)
     }
     /// Does nothing.
     public nonisolated func operationWasCancelled() {
-        PhaseInspection.noteDefault(.cancellation)
+        DefaultPhase.noteCall(by: self)
     }
 
     /// Runs the operation alone, for unit tests and scripts.

@@ -37,12 +37,13 @@ public struct OperationContext: Sendable {
     /// The executor on which the operation may block.
     package var blockingExecutor: (any TaskExecutor)? { record.core.environment.blockingExecutor }
 
-    /// A logger that carries the operation's identifier as `operation.id`.
+    /// A logger that carries the operation's identifier as `operation.id`, and that of its client as `operation.client`.
     ///
     /// Each access creates a logger: keep it in a constant.
     public var logger: Logger {
         var logger = record.core.environment.logger
         logger[metadataKey: "operation.id"] = "\(record.id)"
+        if let clientIdentifier { logger[metadataKey: "operation.client"] = "\(clientIdentifier)" }
         return logger
     }
 

@@ -12,17 +12,10 @@ public enum OperationPhase: Sendable, Hashable, CaseIterable {
     case failure
     /// `operationWasCancelled()`.
     case cancellation
-
-    fileprivate var inspected: PhaseInspection.Phase {
-        switch self {
-        case .start: .start
-        case .progress: .progress
-        case .completion: .completion
-        case .failure: .failure
-        case .cancellation: .cancellation
-        }
-    }
 }
+
+/// The error that the failure phase is called with.
+private struct Failure: Error {}
 
 /// Returns the phases that an operation implements itself.
 ///
@@ -44,9 +37,18 @@ public func phasesImplemented<Work: Operation>(
     output: Work.Output
 ) async -> Set<OperationPhase> {
     var phases: Set<OperationPhase> = []
-    for phase in OperationPhase.allCases
-    where await PhaseInspection.implements(phase.inspected, operation(), output: output) {
-        phases.insert(phase)
+    for phase in OperationPhase.allCases {
+        let operation = operation()
+        let isDefault = await DefaultPhase.isCalled(by: operation) { context in
+            switch phase {
+            case .start: await operation.operationDidStart(context)
+            case .progress: await operation.operationDidMakeProgress(OperationProgress(fractionCompleted: 0.5))
+            case .completion: await operation.operationDidComplete(output)
+            case .failure: await operation.operationDidFail(Failure())
+            case .cancellation: await operation.operationWasCancelled()
+            }
+        }
+        if !isDefault { phases.insert(phase) }
     }
     return phases
 }

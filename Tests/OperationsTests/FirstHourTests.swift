@@ -118,6 +118,12 @@ struct FirstHourTests {
         // DOC: end
         #expect(await phasesImplemented(by: WordCount(""), output: 0) == [])
         #expect(await phasesImplemented(by: Probe { _ in 1 }, output: 1) == Set(OperationPhase.allCases))
+        // The phases of an operation that a phase runs don't count.
+        actor Outer: Operations.Operation {
+            func main(_ context: OperationContext) {}
+            func operationDidStart(_ context: OperationContext) async { _ = try? await WordCount("").run() }
+        }
+        #expect(await phasesImplemented(by: Outer()) == [.start])
         let operation = Upload()
         _ = await phasesImplemented(by: operation)
         // The operation hasn't run yet, so it can be run.

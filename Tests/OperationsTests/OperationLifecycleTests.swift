@@ -74,6 +74,64 @@ struct OperationLifecycleTests {
     }
 }
 
+@Suite("The lifecycle of an operation, shared by its run and the scheduler", .timeLimit(.minutes(60)))
+struct LifecycleCellTests {
+    private typealias Change = @Sendable (inout OperationLifecycle) -> Void
+
+    private static let disturbances: [Change] = [
+        { _ = $0.cancel() }, { _ = $0.pause() }, { $0.hasExtras = true }, { _ = $0.abandon() },
+    ]
+
+    @Test("the run sets the outcome of an undisturbed operation itself")
+    func undisturbed() {
+        let cell = LifecycleCell()
+        cell.update { $0.begin() }
+        let isFinished = cell.finishIfUndisturbed()
+        #expect(isFinished)
+        var life = cell.value
+        #expect(life.publicState(isReady: false) == .finished)
+        #expect(life.cancel() == .nothing)
+        life.end(.finished)
+        #expect(life.finalOutcome == .finished)
+    }
+
+    @Test(
+        "the run doesn't set the outcome of an operation that is cancelled, paused, abandoned or has extras",
+        arguments: disturbances.indices
+    )
+    func disturbed(index: Int) {
+        let cell = LifecycleCell()
+        cell.update { $0.begin() }
+        cell.update(Self.disturbances[index])
+        let former = cell.value.rawValue
+        let isFinished = cell.finishIfUndisturbed()
+        let current = cell.value.rawValue
+        #expect(!isFinished)
+        #expect(current == former)
+    }
+
+    @Test("of a cancellation and the end of main at the same time, exactly one is first")
+    func race() async {
+        final class Shared: Sendable { let cell = LifecycleCell() }
+        for _ in 0..<2_000 {
+            let shared = Shared()
+            shared.cell.update { $0.begin() }
+            let cancellation = Task.detached { shared.cell.update { $0.cancel() } }
+            let isFinished = shared.cell.finishIfUndisturbed()
+            #expect(await cancellation.value == (isFinished ? .nothing : .interrupt))
+        }
+    }
+
+    @Test("every state keeps its meaning as a raw value")
+    func rawValues() {
+        for raw in UInt8.min...UInt8.max {
+            if let life = OperationLifecycle(rawValue: raw) { #expect(life.rawValue == raw & 0x7F) }
+        }
+        #expect(OperationLifecycle(rawValue: 5) == nil)
+        #expect(OperationLifecycle(rawValue: 3 << 3) == nil)
+    }
+}
+
 @Suite("The progress mailbox, as a value")
 struct ProgressMailboxTests {
     @Test("holds the latest value and asks for one pump")

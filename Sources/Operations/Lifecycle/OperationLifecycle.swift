@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The life of one operation as a value that turns events into decisions.
 ///
 /// No clock, no `await`, no side effect.
@@ -9,19 +11,24 @@
 /// in this module trap. Events that lose a race (a late cancellation, for example) do nothing.
 struct OperationLifecycle: Sendable {
     /// How an operation ended.
-    enum Outcome: Sendable, Hashable {
+    enum Outcome: UInt8, Sendable, Hashable {
         case finished, failed, cancelled
     }
 
-    private enum State: Hashable {
-        case waiting, executing, paused
-        case ending(Outcome), ended(Outcome)
+    private enum State: UInt8 {
+        case waiting, executing, paused, ending, ended
     }
 
     private var state = State.waiting
+    /// The outcome, once the operation is ending.
+    private var outcome = Outcome.finished
 
     /// Whether the operation was cancelled before it ended.
     private(set) var isCancellationRequested = false
+    /// Whether the operation has extras, which the end of `main` has to consider.
+    var hasExtras = false
+
+    init() {}
 
     /// Returns the state that the operation's handle shows; `isReady` tells whether the operation could start.
     func publicState(isReady: Bool) -> OperationState {
@@ -29,7 +36,7 @@ struct OperationLifecycle: Sendable {
         case .waiting: isReady ? .ready : .waiting
         case .executing: .executing
         case .paused: .paused
-        case .ending(let outcome), .ended(let outcome): OperationState(outcome)
+        case .ending, .ended: OperationState(outcome)
         }
     }
 
@@ -39,15 +46,15 @@ struct OperationLifecycle: Sendable {
     /// Whether the operation has started and may still run `main`.
     var isUnderway: Bool { state == .executing || state == .paused }
 
+    /// Whether the operation runs `main`, and nothing but its outcome remains to be decided when `main` returns.
+    var isUndisturbed: Bool { state == .executing && !isCancellationRequested && !hasExtras }
+
     /// The outcome once nothing of the operation runs any more.
-    var finalOutcome: Outcome? {
-        guard case .ended(let outcome) = state else { return nil }
-        return outcome
-    }
+    var finalOutcome: Outcome? { state == .ended ? outcome : nil }
 
     /// Starts the operation on a worker.
     mutating func begin() {
-        guard case .waiting = state else { preconditionFailure("an operation was started while \(state)") }
+        guard isWaiting else { preconditionFailure("an operation was started while \(state)") }
         state = .executing
     }
 
@@ -91,19 +98,16 @@ struct OperationLifecycle: Sendable {
 
     /// Sets the outcome when `main` is over.
     mutating func beginEnding(_ outcome: Outcome) {
-        switch state {
-        case .executing, .paused: state = .ending(outcome)
-        case .waiting, .ending, .ended: preconditionFailure("an operation left main while \(state)")
-        }
+        guard isUnderway else { preconditionFailure("an operation left main while \(state)") }
+        (state, self.outcome) = (.ending, outcome)
     }
 
     /// Ends the operation: nothing of it runs any more, or it never ran.
     mutating func end(_ outcome: Outcome) {
-        switch state {
-        case .waiting, .ending(outcome): state = .ended(outcome)
-        case .executing, .paused, .ending, .ended:
-            preconditionFailure("an operation ended as \(outcome) while \(state)")
+        guard isWaiting || state == .ending && self.outcome == outcome else {
+            preconditionFailure("an operation ended as \(outcome) while \(state) as \(self.outcome)")
         }
+        (state, self.outcome) = (.ended, outcome)
     }
 
     /// Abandons the operation while it still runs.
@@ -111,15 +115,27 @@ struct OperationLifecycle: Sendable {
     /// Returns the outcome: its own if only the ending phase still runs, else failed.
     mutating func abandon() -> Outcome {
         switch state {
-        case .executing, .paused:
-            state = .ended(.failed)
-            return .failed
-        case .ending(let outcome):
-            state = .ended(outcome)
-            return outcome
-        case .waiting, .ended:
-            preconditionFailure("an operation was abandoned while \(state)")
+        case .executing, .paused: outcome = .failed
+        case .ending: break
+        case .waiting, .ended: preconditionFailure("an operation was abandoned while \(state)")
         }
+        state = .ended
+        return outcome
+    }
+}
+
+extension OperationLifecycle: RawRepresentable, AtomicRepresentable {
+    var rawValue: UInt8 {
+        state.rawValue | outcome.rawValue << 3 | (isCancellationRequested ? 1 << 5 : 0) | (hasExtras ? 1 << 6 : 0)
+    }
+
+    init?(rawValue: UInt8) {
+        guard let state = State(rawValue: rawValue & 7), let outcome = Outcome(rawValue: rawValue >> 3 & 3) else {
+            return nil
+        }
+        (self.state, self.outcome) = (state, outcome)
+        isCancellationRequested = rawValue & 1 << 5 != 0
+        hasExtras = rawValue & 1 << 6 != 0
     }
 }
 

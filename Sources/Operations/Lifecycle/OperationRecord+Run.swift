@@ -200,7 +200,7 @@ extension OperationRecord {
         // A further call finds the outcome already stored.
         if lifecycle.isUnderway {
             self.failure = failure
-            lifecycle.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished)
+            updateLifecycle { $0.beginEnding(failure.map(OperationLifecycle.Outcome.init) ?? .finished) }
             if failure == nil { extras?.mailbox.complete() }
         }
         return self.failure.map(Departure.Outcome.failed) ?? .completed
@@ -220,7 +220,7 @@ extension SchedulerBoard {
             return nil
         }
         let outcome: OperationLifecycle.Outcome = record.failure.map(OperationLifecycle.Outcome.init) ?? .finished
-        record.lifecycle.end(outcome)
+        record.updateLifecycle { $0.end(outcome) }
         finish(record, outcome)
         return nil
     }

@@ -6,17 +6,17 @@ import Tracing
 ///
 /// There may be a million records, so data that most operations never have is in ``extras``, created on demand.
 class OperationRecord: @unchecked Sendable {
-    // Sendable: every `var`, here and in the subclasses, is accessed only under the scheduler's lock.
+    // Sendable: every `var`, here and in the subclasses, is accessed only under the scheduler's lock. The lifecycle is atomic.
     // The task that runs the operation also reads without the lock what only that task changes during the run.
     final let core: SchedulerCore
     /// Set when the operation is added, and constant from then on.
     final var id = OperationID.none
-    final var extras: Extras?
+    private(set) final var extras: Extras?
     /// The error that the operation ended with, if any.
     final var failure: (any Error)?
     // The small properties are adjacent and fill eight bytes: padding between them would cost memory in every record.
     final var position = SchedulerState.Position.max
-    final var lifecycle = OperationLifecycle()
+    private final let cell = LifecycleCell()
     private final var flags: Flags
 
     init(options: OperationOptions?, core: SchedulerCore) {
@@ -27,7 +27,13 @@ class OperationRecord: @unchecked Sendable {
         guard !isUsual || serviceContext != nil else { return }
         flags.insert(.hasOptions)
         extras = Extras(options ?? Self.usualOptions(priority), serviceContext)
+        cell.update { $0.hasExtras = true }
     }
+
+    final var lifecycle: OperationLifecycle { cell.value }
+
+    /// Ends `main` without the lock, if only its outcome remains to be decided.
+    final func finishIfUndisturbed() -> Bool { cell.finishIfUndisturbed() }
 
     /// Flags and the priority in one byte, because each would take a byte of its own.
     private struct Flags: OptionSet {
@@ -58,6 +64,8 @@ class OperationRecord: @unchecked Sendable {
     }
 
     // Under the scheduler's lock:
+
+    final func updateLifecycle<Result>(_ change: (inout OperationLifecycle) -> Result) -> Result { cell.update(change) }
 
     final var options: OperationOptions { extras?.options ?? Self.usualOptions(priority) }
     /// The name to show: the name in the options, or the operation's type.
@@ -155,6 +163,7 @@ class OperationRecord: @unchecked Sendable {
         if let extras { return extras }
         let made = Extras(Self.usualOptions(priority), nil)
         extras = made
+        cell.update { $0.hasExtras = true }
         return made
     }
 }
@@ -164,8 +173,8 @@ class OperationRecord: @unchecked Sendable {
 extension OperationRecord {
     var state: OperationState { core.withBoard { $0.state(of: self) } }
     var progress: OperationProgress { core.withBoard { $0.progress(of: self) } }
-    var isCancellationRequested: Bool { core.withBoard { _ in lifecycle.isCancellationRequested } }
-    var hasEnded: Bool { core.withBoard { _ in lifecycle.finalOutcome != nil } }
+    var isCancellationRequested: Bool { lifecycle.isCancellationRequested }
+    var hasEnded: Bool { lifecycle.finalOutcome != nil }
     /// The error that the operation ended with, once nothing of it runs any more.
     var finalFailure: (any Error)? {
         core.withBoard { _ in lifecycle.finalOutcome == nil ? nil : failure }

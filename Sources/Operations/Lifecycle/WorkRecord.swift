@@ -49,12 +49,11 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     // MARK: The run
 
     override func execute() async {
-        let ending = OperationEnding(self)
         let operation = await CurrentOperation.$record.withValue(self) {
             isObserved ? await performObserved() : await perform()
         }
         if let operation { LiveOperations.remove(operation) }
-        await ending.end()
+        while let directory = core.withBoard({ $0.end(self) }) { await remove(directory) }
         // Its `deinit` is code of its author, which must not run under the lock.
         extendLifetime(operation)
     }
@@ -132,11 +131,15 @@ extension Operation {
     fileprivate func perform(_ attempt: Int, isFirst: Bool, of record: WorkRecord<Self>) async -> Bool {
         let context = OperationContext(record: record, attempt: attempt)
         // An operation that was abandoned before this, which implies that it was cancelled, has no phases.
-        if isFirst, !(Task.isCancelled && record.hasEnded) { await operationDidStart(context) }
+        if isFirst, !record.hasEnded { await operationDidStart(context) }
         var failure: (any Error)?
         do {
-            try Task.checkCancellation()
+            guard !record.isCancellationRequested else { throw CancellationError() }
             record.keep(try await main(context))
+            guard !record.finishIfUndisturbed() else {
+                await callEndingPhase(.completed, record)
+                return false
+            }
         } catch {
             failure = error
         }
@@ -147,11 +150,11 @@ extension Operation {
 
     /// Calls the ending phase, which isn't cancelled even if the operation was.
     fileprivate func end(_ departure: OperationRecord.Departure, of record: WorkRecord<Self>) async {
-        guard Task.isCancelled || departure.isCancelled else { return await end(departure.outcome, record) }
-        await record.shielded { await self.end(departure.outcome, record) }
+        guard departure.isCancelled else { return await callEndingPhase(departure.outcome, record) }
+        await record.shielded { await self.callEndingPhase(departure.outcome, record) }
     }
 
-    private func end(_ outcome: OperationRecord.Departure.Outcome, _ record: WorkRecord<Self>) async {
+    private func callEndingPhase(_ outcome: OperationRecord.Departure.Outcome, _ record: WorkRecord<Self>) async {
         switch outcome {
         case .completed: if let output = record.output { await operationDidComplete(output.value) }
         case .failed(is CancellationError): await operationWasCancelled()

@@ -8,7 +8,7 @@ extension SchedulerBoard {
         if let target = record.extras?.target, record.lifecycle.isWaiting {
             return cancelJoined(record, target, because: cause)
         }
-        switch record.lifecycle.cancel() {
+        switch record.updateLifecycle({ $0.cancel() }) {
         case .nothing: break
         case .withdraw: withdraw(record, cause ?? Self.cancellation)
         case .interrupt:
@@ -36,7 +36,7 @@ extension SchedulerBoard {
         _ target: OperationRecord,
         because cause: OperationError?
     ) {
-        guard record.lifecycle.cancel() != .nothing, let extras = target.extras else { return }
+        guard record.updateLifecycle({ $0.cancel() }) != .nothing, let extras = target.extras else { return }
         extras.joinedCount -= 1
         if extras.joinedCount == 0 {
             // Not as a later effect, because until then another handle could join the operation.
@@ -53,7 +53,7 @@ extension SchedulerBoard {
         guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return }
         record.failure = error
         let outcome = OperationLifecycle.Outcome(error)
-        record.lifecycle.end(outcome)
+        record.updateLifecycle { $0.end(outcome) }
         finish(record, outcome)
     }
 
@@ -61,7 +61,7 @@ extension SchedulerBoard {
     mutating func mirror(_ record: OperationRecord) {
         guard record.lifecycle.isWaiting else { return }
         let outcome = record.settleAsTarget()
-        record.lifecycle.end(outcome)
+        record.updateLifecycle { $0.end(outcome) }
         finish(record, outcome)
     }
 
@@ -87,7 +87,7 @@ extension SchedulerBoard {
         guard scheduler.contains(record.id, at: record.position), record.lifecycle.finalOutcome == nil else { return }
         // It's about to end with the operation that it joined, or an operation that ignored the shutdown has added it.
         guard !record.lifecycle.isWaiting else { return withdraw(record, Self.cancellation) }
-        let outcome = record.lifecycle.abandon()
+        let outcome = record.updateLifecycle { $0.abandon() }
         if outcome == .failed, record.failure == nil {
             let error = OperationError(
                 .abandoned,

@@ -99,6 +99,8 @@ extension SchedulerBoard {
     }
 
     private func metadata(of record: OperationRecord) -> Logger.Metadata {
-        ["operation.id": "\(record.id)", "operation.name": "\(record.name)"]
+        var metadata: Logger.Metadata = ["operation.id": "\(record.id)", "operation.name": "\(record.name)"]
+        if let client = record.options.clientIdentifier { metadata["operation.client"] = "\(client)" }
+        return metadata
     }
 }

@@ -119,7 +119,7 @@ struct SchedulerBoard {
     }
 
     private mutating func begin(_ record: OperationRecord, _ worker: Worker?) {
-        record.lifecycle.begin()
+        record.updateLifecycle { $0.begin() }
         noteStart(of: record)
         // First, so that listeners know of the start before anything else of the run.
         if let extras = record.extras {
@@ -160,7 +160,7 @@ struct SchedulerBoard {
         defer { emit(.resume(resumption)) }
         // Another of the operation's tasks may have started to wait meanwhile.
         guard extras.pauseCount == 0 else { return scheduler.pause(record.position) }
-        guard record.lifecycle.resume() else { return }
+        guard record.updateLifecycle({ $0.resume() }) else { return }
         extras.pauseReason = nil
         if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .resumed)) }
     }
@@ -175,7 +175,7 @@ struct SchedulerBoard {
         extras.pauseCount += 1
         guard extras.pauseCount == 1, !record.lifecycle.isWaiting, record.lifecycle.finalOutcome == nil else { return }
         scheduler.pause(record.position)
-        if record.lifecycle.pause() {
+        if record.updateLifecycle({ $0.pause() }) {
             extras.pauseReason = reason
             if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .paused(reason))) }
         }

@@ -101,7 +101,7 @@ extension SchedulerBoard {
     mutating func refuse(_ record: OperationRecord, _ error: any Error) {
         record.id = .next()
         record.failure = error
-        record.lifecycle.end(OperationLifecycle.Outcome(error))
+        record.updateLifecycle { $0.end(OperationLifecycle.Outcome(error)) }
         if let extras = record.takeExtras() {
             if let ownTask = extras.ownTask { emit(.dropOwnTask(ownTask)) }
             emit(.drop(extras))
@@ -285,7 +285,7 @@ extension SchedulerBoard {
             // The target was refused, or one of its dependencies had failed.
             record.id = .next()
             let outcome = record.settleAsTarget()
-            record.lifecycle.end(outcome)
+            record.updateLifecycle { $0.end(outcome) }
             return
         }
         target.extras?.joinedCount += 1

@@ -4,7 +4,8 @@ import ThreadSupport
 
 /// The supervisor's data plane: all mutable state, guarded by one lock, and the workers that run operations.
 ///
-/// Every event is decided under the lock, on the ``SchedulerBoard``, and acted on outside it. Further effects that an
+/// Every event but one (see ``LifecycleCell``) is decided under the lock, on the ``SchedulerBoard``, and acted on outside
+/// it. A run takes the lock once, to end the operation and to grant its slot to the next. Further effects that an
 /// effect causes are appended to the list that is being performed. So a chain of any length needs no more stack than
 /// its first link, and no supervisor's lock is ever taken while another's is held.
 final class SchedulerCore: Sendable {

@@ -46,14 +46,18 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
 
     /// The operation's state.
     public let state: OperationState
+    /// The synchronization client on whose behalf the operation works, if its options name one.
+    public let clientIdentifier: String?
     /// What it waits for.
     ///
     /// Empty if it runs, has ended, or is about to start.
     public let reasons: [Reason]
 
-    /// State and reasons in words.
+    /// State, client and reasons in words.
     public var description: String {
-        reasons.isEmpty ? "\(state)" : "\(state): " + reasons.map(\.description).joined(separator: "; ")
+        let client = clientIdentifier.map { " on behalf of client \($0)" } ?? ""
+        let reasons = reasons.isEmpty ? "" : ": " + reasons.map(\.description).joined(separator: "; ")
+        return "\(state)" + client + reasons
     }
 }
 
@@ -75,10 +79,12 @@ extension OperationSupervisor {
 extension SchedulerBoard {
     fileprivate func explain(_ record: OperationRecord) -> OperationExplanation {
         let state = state(of: record)
-        guard !state.isEnded, scheduler.contains(record.id, at: record.position) else {
-            return OperationExplanation(state: state, reasons: [])
-        }
-        return OperationExplanation(state: state, reasons: reasons(record))
+        let isScheduled = !state.isEnded && scheduler.contains(record.id, at: record.position)
+        return OperationExplanation(
+            state: state,
+            clientIdentifier: record.options.clientIdentifier,
+            reasons: isScheduled ? reasons(record) : []
+        )
     }
 
     private func reference(_ position: SchedulerState.Position) -> any OperationReference {

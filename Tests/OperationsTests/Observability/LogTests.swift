@@ -70,6 +70,31 @@ struct LogTests {
         #expect(handler.entries.allSatisfy { $0.level == .debug })
     }
 
+    @Test("P25: messages about an operation, and those of the operation itself, carry the client's identifier")
+    func client() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(configuration(simulation))
+            let options = OperationOptions(clientIdentifier: "phone")
+            try await supervisor.add(Probe { $0.logger.info("copying") }, options: options).value
+        }
+        for message in ["operation started", "copying", "operation ended"] {
+            #expect(entries(message).map { $0.metadata["operation.client"] } == ["phone"], "\(message)")
+        }
+    }
+
+    @Test("P25: the explanation of an operation names the client")
+    func clientInExplanation() {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        let handle = supervisor.add(Probe { _ in }, options: OperationOptions(clientIdentifier: "phone"))
+        #expect(handle.explain().clientIdentifier == "phone")
+        #expect("\(handle.explain())" == "ready on behalf of client phone: the supervisor is suspended")
+        handle.cancel()
+        #expect("\(handle.explain())" == "cancelled on behalf of client phone")
+        let other = supervisor.add(Probe { _ in })
+        #expect(other.explain().clientIdentifier == nil)
+        #expect("\(other.explain())" == "ready: the supervisor is suspended")
+    }
+
     @Test("an operation that several handles share is logged once")
     func joined() async throws {
         try await Simulation.run(seed: 1) { simulation in
