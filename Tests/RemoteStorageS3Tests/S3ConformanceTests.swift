@@ -10,16 +10,16 @@ extension S3Tests {
     @Suite("A bucket keeps the promises of every backend")
     struct ConformanceTests {
         @Test("on SeaweedFS", .enabled(if: S3ServerKind.seaweedFS.isInstalled), arguments: BackendCheck.all)
-        func seaweedFS(check: BackendCheck) async throws {
+        func onSeaweedFS(check: BackendCheck) async throws {
             // More files than a page of a list holds.
             try await run(check, on: .seaweedFS, listedFiles: 1100)
         }
 
-        private static let otherKinds =
+        private static let otherKinds: [S3ServerKind] =
             [S3ServerKind.moto].filter(\.isInstalled) + (S3ServerKind.triesSwift ? [.swift] : [])
 
         @Test("on other servers", arguments: otherKinds, BackendCheck.all)
-        func others(kind: S3ServerKind, check: BackendCheck) async throws {
+        func onOtherServers(kind: S3ServerKind, check: BackendCheck) async throws {
             try await run(check, on: kind, listedFiles: TestDepth.choose(quick: 100, ci: 1100, deep: 1100))
         }
 
