@@ -7,3 +7,7 @@ int statx(int directory, const char *path, int flags, unsigned int mask, struct 
 static inline int extendedStatus(int directory, const char *path, int flags, unsigned int mask, struct statx *status) {
     return statx(directory, path, flags, mask, status);
 }
+
+// So is this call. The constant is a macro of <linux/fs.h>, which can't be included beside Glibc.
+int renameat2(int directory, const char *name, int otherDirectory, const char *newName, unsigned int flags);
+enum { RENAME_NOREPLACE = 1 };
