@@ -60,6 +60,7 @@ let package = Package(
             name: "StoreSyncCommand",
             dependencies: [
                 "StoreSync", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
+                .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .target(name: "RemoteStorageS3", condition: .when(traits: ["S3"])),
                 .target(name: "RemoteStorageWebDAV", condition: .when(traits: ["WebDAV"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),

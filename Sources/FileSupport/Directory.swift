@@ -140,7 +140,7 @@ package struct Directory: Sendable {
         #if canImport(Darwin)
         try retrying { renameatx_np(source, name, destination, newName, UInt32(RENAME_EXCL)) }
         #else
-        try retrying { renameat2(source, name, destination, newName, UInt32(RENAME_NOREPLACE)) }
+        try retrying { renameat2(source, name, destination, newName, RENAME_NOREPLACE) }
         #endif
     }
 
