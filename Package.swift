@@ -60,6 +60,7 @@ let package = Package(
             name: "StoreSyncCommand",
             dependencies: [
                 "StoreSync", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
+                .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .target(name: "RemoteStorageS3", condition: .when(traits: ["S3"])),
                 .target(name: "RemoteStorageWebDAV", condition: .when(traits: ["WebDAV"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -71,11 +72,13 @@ let package = Package(
         .target(
             name: "StoreSync",
             dependencies: [
-                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "ByteCoding", "ThreadSupport",
+                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "FileSupport", "ByteCoding",
+                "ThreadSupport",
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: settings
         ),
@@ -122,8 +125,9 @@ let package = Package(
         .target(
             name: "Keychain",
             dependencies: [
-                "SyncCryptography", "ByteCoding", "ThreadSupport",
+                "SyncCryptography", "FileSupport", "ByteCoding", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: settings
         ),
@@ -135,7 +139,7 @@ let package = Package(
         .target(
             name: "RemoteStorage",
             dependencies: [
-                "ThreadSupport",
+                "FileSupport", "ThreadSupport",
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: settings
@@ -167,6 +171,14 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(
+            name: "FileSupport",
+            dependencies: [
+                .target(name: "CLinux", condition: .when(platforms: [.linux])),
+                .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            swiftSettings: settings
+        ),
         .target(name: "ThreadSupport", swiftSettings: settings),
         .target(name: "ByteCoding", swiftSettings: settings),
         // Functions of Glibc that Swift's Glibc module doesn't export.
@@ -185,6 +197,11 @@ let package = Package(
         // How thorough the tests are, and what several test targets need.
         .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DocumentationTests", swiftSettings: settings),
+        .testTarget(
+            name: "FileSupportTests",
+            dependencies: ["FileSupport", .product(name: "SystemPackage", package: "swift-system")],
+            swiftSettings: settings
+        ),
         .testTarget(name: "ByteCodingTests", dependencies: ["ByteCoding"], swiftSettings: settings),
         .testTarget(name: "ThreadSupportTests", dependencies: ["ThreadSupport"], swiftSettings: settings),
         .testTarget(
@@ -224,7 +241,7 @@ let package = Package(
         ),
         .testTarget(
             name: "RemoteStorageTests",
-            dependencies: ["RemoteStorage", "RemoteStorageTesting", "ThreadSupport"],
+            dependencies: ["RemoteStorage", "RemoteStorageTesting", "FileSupport", "ThreadSupport"],
             swiftSettings: settings
         ),
         .testTarget(

@@ -1,3 +1,4 @@
+import FileSupport
 public import Foundation
 import SystemPackage
 import ThreadSupport

@@ -1,3 +1,4 @@
+import FileSupport
 public import Foundation
 import SystemPackage
 import ThreadSupport
@@ -28,7 +29,7 @@ extension RemoteContent {
         let path = url.path(percentEncoded: false)
         return try await runBlocking(on: executor) {
             do throws(Errno) {
-                let file = try OpenFile { open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) }
+                let file = try OpenFile(path: path, O_RDONLY | O_NONBLOCK)
                 let status = try file.status()
                 guard status.type == .regular else {
                     throw status.type == .directory ? .isDirectory : .noSuchAddressOrDevice
@@ -50,9 +51,9 @@ extension RemoteContent {
                 let count = Int(Swift.min(Int64(chunkSize), range.upperBound - offset))
                 guard count > 0 else { return nil }
                 let chunk = try await runBlocking(on: executor) { [offset] in
-                    do {
+                    do throws(Errno) {
                         return try file.read(at: offset, upTo: count)
-                    } catch let error as Errno {
+                    } catch {
                         throw RemoteError(.unavailable, "Reading a file failed: \(error).", cause: error)
                     }
                 }

@@ -68,12 +68,12 @@ struct Demo: AsyncParsableCommand {
         defer { try? open.close() }
         let upload = try await interruption.value(of: laptop.document.upload(storeAt: setup.laptopStore))
         report.step(
-            "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, sealed by a password; \(ByteCount(upload.bytes)) are stored as \(ByteCount(upload.storedBytes))."
+            "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, sealed by a password; \(upload.bytes.byteCount) are stored as \(upload.storedBytes.byteCount)."
         )
         let request = WholeStoreDownloadRequest(url: setup.desktopStore)
         let download = try await interruption.value(of: desktop.document.download(request))
         report.step(
-            "4. The desktop gave the password and pulled it: generation \(download.generation), opened and verified, \(ByteCount(download.bytes))."
+            "4. The desktop gave the password and pulled it: generation \(download.generation), opened and verified, \(download.bytes.byteCount)."
         )
         let equal = try setup.storesAreEqual()
         guard equal else {

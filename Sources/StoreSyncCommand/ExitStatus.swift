@@ -6,30 +6,21 @@ import StoreSync
 
 /// The exit statuses of sysexits.h, by error code.
 enum ExitStatus {
-    static let usage: Int32 = 64
-    static let data: Int32 = 65
-    static let noInput: Int32 = 66
-    static let unavailable: Int32 = 69
-    static let software: Int32 = 70
-    static let cannotCreate: Int32 = 73
-    static let tryAgain: Int32 = 75
-    static let notPermitted: Int32 = 77
-
     static func status(for code: StoreSyncError.Code) -> Int32 {
         switch code {
-        case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword: usage
+        case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword: EX_USAGE
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
             .localChanges, .documentReplaced, .unrelatedStore:
-            data
+            EX_DATAERR
         case .storeNotFound, .applicationMissing, .clientNotFound, .documentNotFound, .documentDeleted,
             .documentMissing, .noUploadedStore:
-            noInput
-        case .remoteUnavailable, .unsupportedStorage: unavailable
-        case .cannotWrite: cannotCreate
-        case .busy, .storeChanged, .applicationChanged, .applicationIncomplete, .notExpected: tryAgain
+            EX_NOINPUT
+        case .remoteUnavailable, .unsupportedStorage: EX_UNAVAILABLE
+        case .cannotWrite: EX_CANTCREAT
+        case .busy, .storeChanged, .applicationChanged, .applicationIncomplete, .notExpected: EX_TEMPFAIL
         case .wrongPassword, .passwordRequired, .remoteUnauthorized, .deregistered, .notEntitled, .keychainLocked:
-            notPermitted
-        default: software
+            EX_NOPERM
+        default: EX_SOFTWARE
         }
     }
 }
@@ -57,9 +48,9 @@ struct Failure {
                 signal: signal
             )
         case let error as UsageError:
-            self.init(code: "usage", message: error.message, status: ExitStatus.usage)
+            self.init(code: "usage", message: error.message, status: EX_USAGE)
         case let error as ValidationError:
-            self.init(code: "usage", message: error.message, status: ExitStatus.usage)
+            self.init(code: "usage", message: error.message, status: EX_USAGE)
         case is CancellationError:
             self.init(
                 code: "interrupted",
@@ -70,7 +61,7 @@ struct Failure {
             self.init(
                 code: "unexpected",
                 message: "Something unexpected went wrong: \(error)",
-                status: ExitStatus.software
+                status: EX_SOFTWARE
             )
         }
     }

@@ -35,10 +35,10 @@ struct ProgressBar: Sendable {
         let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: width - filled)
         var parts = [progress.phase ?? "", bar, "\(Int(progress.fractionCompleted * 100)) %"]
         if let done = progress.completedUnitCount, let total = progress.totalUnitCount, total > 0 {
-            parts.append("\(ByteCount(done)) of \(ByteCount(total))")
+            parts.append("\(done.byteCount) of \(total.byteCount)")
             if seconds > 0.5, done > 0 {
                 let rate = Double(done) / seconds
-                parts.append("\(ByteCount(Int64(rate)))/s")
+                parts.append("\(Int64(rate).byteCount)/s")
                 parts.append("\(Int((Double(total - done) / rate).rounded(.up))) s left")
             }
         }
@@ -46,22 +46,7 @@ struct ProgressBar: Sendable {
     }
 }
 
-/// A number of bytes, for people: "20.1 MB".
-struct ByteCount: CustomStringConvertible {
-    private let count: Int64
-
-    init(_ count: Int64) {
-        self.count = count
-    }
-
-    var description: String {
-        let units = ["B", "kB", "MB", "GB", "TB"]
-        var value = Double(count)
-        var unit = 0
-        while value >= 1000, unit < units.count - 1 {
-            value /= 1000
-            unit += 1
-        }
-        return unit == 0 ? "\(count) B" : String(format: "%.1f %@", value, units[unit])
-    }
+extension Int64 {
+    /// A number of bytes, for people: "20.1 MB".
+    var byteCount: String { formatted(.byteCount(style: .file, spellsOutZero: false)) }
 }

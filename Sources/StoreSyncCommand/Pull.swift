@@ -75,7 +75,7 @@ struct Pull: AsyncParsableCommand {
                 lines: [
                     download.isUnchanged
                         ? "\(document) is at generation \(download.generation) already."
-                        : "Pulled \(document), generation \(download.generation) of client \(download.from), \(ByteCount(download.bytes))."
+                        : "Pulled \(document), generation \(download.generation) of client \(download.from), \(download.bytes.byteCount)."
                 ]
             )
         }

@@ -72,7 +72,7 @@ struct Push: AsyncParsableCommand {
                 lines: [
                     upload.isUnchanged
                         ? "\(document) is unchanged since generation \(upload.generation)."
-                        : "Pushed \(document), generation \(upload.generation), \(ByteCount(upload.bytes))."
+                        : "Pushed \(document), generation \(upload.generation), \(upload.bytes.byteCount)."
                 ]
             )
         }

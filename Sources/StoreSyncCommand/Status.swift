@@ -62,7 +62,7 @@ struct Status: AsyncParsableCommand {
             lines.append("document \(document.document)  \(document.description)")
             for store in document.stores {
                 lines.append(
-                    "  generation \(store.generation) of client \(store.client)  \(ByteCount(store.bytes))  "
+                    "  generation \(store.generation) of client \(store.client)  \(store.bytes.byteCount)  "
                         + store.modified.formatted(.iso8601)
                 )
             }

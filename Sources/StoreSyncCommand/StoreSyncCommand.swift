@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 
 #if canImport(Glibc)
-import Glibc
+import CLinux
 #endif
 
 /// `storesync`: synchronizes store files between devices, through any storage that holds files.
@@ -45,11 +45,8 @@ struct StoreSyncCommand: AsyncParsableCommand {
     /// clears its pages again. That takes an eighth of the time of a pull.
     private static func keepFreedMemory() {
         #if canImport(Glibc)
-        // Swift's Glibc module exports neither mallopt(3) nor its parameters M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
-        typealias Mallopt = @convention(c) (CInt, CInt) -> CInt
-        guard let mallopt = dlsym(nil, "mallopt").map({ unsafeBitCast($0, to: Mallopt.self) }) else { return }
-        _ = mallopt(-1, 64 << 20)
-        _ = mallopt(-3, 32 << 20)
+        _ = mallopt(M_TRIM_THRESHOLD, 64 << 20)
+        _ = mallopt(M_MMAP_THRESHOLD, 32 << 20)
         #endif
     }
 }

@@ -43,7 +43,7 @@ struct Verify: AsyncParsableCommand {
                 ),
                 lines: lines(report)
             )
-            guard report.problems.isEmpty else { throw ExitCode(ExitStatus.data) }
+            guard report.problems.isEmpty else { throw ExitCode(EX_DATAERR) }
         }
     }
 
@@ -51,6 +51,6 @@ struct Verify: AsyncParsableCommand {
         report.problems.map { "\($0.path): \($0.message) [\($0.code)]" }
             + report.warnings.map { "warning: \($0)" }
             + report.repaired.map { "repaired: \($0)" }
-            + ["\(report.files) files, \(ByteCount(report.bytes)) checked, \(report.problems.count) problems."]
+            + ["\(report.files) files, \(report.bytes.byteCount) checked, \(report.problems.count) problems."]
     }
 }

@@ -1,5 +1,7 @@
+import FileSupport
 import Foundation
 import SyncCryptography
+import SystemPackage
 
 /// 32 random bytes in a file that only its owner can read.
 struct DeviceSecret {
@@ -38,25 +40,27 @@ struct DeviceSecret {
     }
 
     private func readIfPresent() throws(KeychainError) -> SecretBytes? {
-        // O_NONBLOCK in case the path is a pipe. O_NOFOLLOW because another user could point a link elsewhere.
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
-        guard descriptor >= 0 else {
-            guard errno != ENOENT else { return nil }
-            guard errno != ELOOP else { throw unsafe("it's a symbolic link") }
+        let file: OpenFile
+        do throws(Errno) {
+            // O_NONBLOCK in case the path is a pipe. O_NOFOLLOW because another user could point a link elsewhere.
+            file = try OpenFile(path: path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+        } catch {
+            guard error != .noSuchFileOrDirectory else { return nil }
+            guard error != .tooManySymbolicLinkLevels else { throw unsafe("it's a symbolic link") }
             throw KeychainError(
                 .cannotRead,
-                "The device secret \(path) can't be read: \(errorText(errno)). Check its permissions."
+                "The device secret \(path) can't be read: \(error). Check its permissions."
             )
         }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { throw unsafe("it's no file") }
-        guard status.st_uid == geteuid() else { throw unsafe("it belongs to another user") }
-        guard status.st_mode & 0o077 == 0 else { throw unsafe("users other than its owner have permissions on it") }
-        guard status.st_size == Self.byteCount else { throw corrupt }
+        guard let status = try? file.status(), status.type == .regular else { throw unsafe("it's no file") }
+        guard status.userID.rawValue == geteuid() else { throw unsafe("it belongs to another user") }
+        guard status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
+            throw unsafe("users other than its owner have permissions on it")
+        }
+        guard status.size == Self.byteCount else { throw corrupt }
         var count = 0
         let secret = SecretBytes(count: Self.byteCount) { buffer in
-            count = Foundation.read(descriptor, buffer.baseAddress, buffer.count)
+            count = (try? file.descriptor.read(into: buffer)) ?? 0
         }
         guard count == Self.byteCount else { throw corrupt }
         return secret
@@ -64,38 +68,31 @@ struct DeviceSecret {
 
     /// Creates the secret, complete and durable, unless another process creates it first.
     private func make() throws(KeychainError) {
-        let temporary = directory.appending(path: ".\(Self.name)-\(UUID().uuidString).tmp").path
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw cannotWrite(errno) }
-        // Removes the temporary name, whether or not the file got its final name.
-        defer { unlink(temporary) }
-        let written = SecretBytes(randomCount: Self.byteCount).withBytes { write(descriptor, $0.baseAddress, $0.count) }
-        // The umask may have narrowed the mode, but never widened it: the owner must be able to read the file.
-        let isWhole = written == Self.byteCount && fchmod(descriptor, 0o600) == 0 && synchronize(descriptor)
-        let problem = errno
-        guard close(descriptor) == 0, isWhole else { throw cannotWrite(isWhole ? errno : problem) }
-        // Unlike a rename, a link never replaces an existing file.
-        guard link(temporary, path) == 0 || errno == EEXIST else { throw cannotWrite(errno) }
-        try synchronizeDirectory()
+        do throws(Errno) {
+            let directory = try Directory(path: directory.path)
+            let temporary = ".\(Self.name)-\(UUID().uuidString).tmp"
+            let file = try directory.create(temporary, permissions: .ownerReadWrite)
+            // Removes the temporary name, whether or not the file got its final name.
+            defer { try? directory.unlink(temporary) }
+            let secret = SecretBytes(randomCount: Self.byteCount)
+            try secret.withBytes { bytes throws(Errno) in try file.write(bytes) }
+            // The umask may have narrowed the mode, but never widened it: the owner must be able to read the file.
+            try file.setPermissions(.ownerReadWrite)
+            try file.synchronize()
+            // Unlike a rename, a link never replaces an existing file.
+            do { try directory.link(temporary, to: directory, Self.name) } catch  where error == .fileExists {}
+            try directory.synchronize()
+        } catch {
+            throw cannotWrite(error)
+        }
     }
 
     private func synchronizeDirectory() throws(KeychainError) {
-        let descriptor = open(directory.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw cannotWrite(errno) }
-        defer { close(descriptor) }
-        guard synchronize(descriptor) else { throw cannotWrite(errno) }
-    }
-
-    /// Waits until the written data is on the medium, if the file system supports that.
-    private func synchronize(_ descriptor: Int32) -> Bool {
-        #if canImport(Darwin)
-        // On Darwin fsync(2) leaves the data in the drive's cache.
-        if fcntl(descriptor, F_FULLFSYNC) == 0 { return true }
-        #endif
-        while fsync(descriptor) != 0 {
-            guard errno == EINTR else { return [EINVAL, ENOTSUP, EOPNOTSUPP].contains(errno) }
+        do throws(Errno) {
+            try Directory(path: directory.path).synchronize()
+        } catch {
+            throw cannotWrite(error)
         }
-        return true
     }
 
     // MARK: Errors
@@ -114,12 +111,10 @@ struct DeviceSecret {
         )
     }
 
-    private func cannotWrite(_ number: Int32) -> KeychainError {
+    private func cannotWrite(_ error: Errno) -> KeychainError {
         KeychainError(
             .cannotWrite,
-            "The device secret \(path) can't be created: \(errorText(number)). Check the directory's permissions and the free space on the disk."
+            "The device secret \(path) can't be created: \(error). Check the directory's permissions and the free space on the disk."
         )
     }
-
-    private func errorText(_ number: Int32) -> String { String(cString: strerror(number)) }
 }

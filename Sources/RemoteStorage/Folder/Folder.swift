@@ -1,3 +1,4 @@
+import FileSupport
 import SystemPackage
 
 #if canImport(Darwin)

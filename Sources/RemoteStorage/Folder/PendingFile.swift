@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import SystemPackage
 
@@ -102,7 +103,7 @@ extension PendingFile {
             } catch let error where error == .fileNameTooLong {
                 return nil
             }
-            guard open.lock(), let named = try directory.status(file.temporaryName) else { return nil }
+            guard (try? open.lock()) == true, let named = try directory.status(file.temporaryName) else { return nil }
             // Before this lock was taken, another process may have committed the file and created a new one.
             let status = try open.status()
             guard named.inode == status.inode, status.type == .regular else { return nil }

@@ -98,9 +98,7 @@ struct AppliedSetsDirectory: Sendable {
     /// Puts the staged files into use, once their store is in place.
     func commit() throws {
         for file in WholeStoreFile.allCases where access(arrival(file).path, F_OK) == 0 {
-            guard rename(arrival(file).path, location(file).path) == 0 else {
-                throw StoreSyncError(writing: location(file).path, errno: errno)
-            }
+            try LocalFile.rename(arrival(file).path, to: location(file).path)
         }
     }
 }

@@ -1,47 +1,25 @@
+import FileSupport
 import Foundation
+import SystemPackage
 
 /// File operations that Foundation doesn't offer: exclusive, durable, and with an owner.
 enum LocalFile {
-    /// Creates an empty file, or throws if something exists at the path.
-    static func create(_ path: String, mode: mode_t = 0o600) throws {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
-        guard descriptor >= 0 else { throw StoreSyncError(writing: path, errno: errno) }
-        close(descriptor)
+    /// Runs system calls that write `path`, and translates their error.
+    static func writing<Result>(
+        _ path: String,
+        _ body: () throws(Errno) -> Result
+    ) throws(StoreSyncError) -> Result {
+        do throws(Errno) { return try body() } catch { throw StoreSyncError(writing: path, errno: error.rawValue) }
     }
 
-    /// Makes an empty file share another one's blocks, until either is written to.
-    ///
-    /// Returns whether the file system can do that, as Btrfs and XFS can; otherwise the file is still empty. Only Linux
-    /// is supported so far.
-    static func clone(_ source: URL, to target: FileHandle) -> Bool {
-        #if os(Linux)
-        guard let source = try? FileHandle(forReadingFrom: source) else { return false }
-        defer { try? source.close() }
-        // FICLONE, a macro that Swift doesn't import.
-        guard ioctl(target.fileDescriptor, 0x4004_9409, source.fileDescriptor) == 0 else { return false }
-        var (original, clone) = (stat(), stat())
-        guard fstat(source.fileDescriptor, &original) == 0, fstat(target.fileDescriptor, &clone) == 0,
-            original.st_size == clone.st_size
-        else {
-            ftruncate(target.fileDescriptor, 0)
-            return false
-        }
-        return true
-        #else
-        return false
-        #endif
+    /// Creates an empty file, or throws if something exists at the path.
+    static func create(_ path: String, permissions: FilePermissions = .ownerReadWrite) throws {
+        _ = try writing(path) { () throws(Errno) in try OpenFile(creating: path, permissions: permissions) }
     }
 
     /// Makes the content of a file, or the names in a directory, survive a power failure.
     static func synchronize(_ path: String) throws {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw StoreSyncError(writing: path, errno: errno) }
-        defer { close(descriptor) }
-        #if canImport(Darwin)
-        // On Apple platforms fsync leaves the data in the drive's cache. Not every file system supports F_FULLFSYNC.
-        if fcntl(descriptor, F_FULLFSYNC) == 0 { return }
-        #endif
-        guard fsync(descriptor) == 0 else { throw StoreSyncError(writing: path, errno: errno) }
+        try writing(path) { () throws(Errno) in try OpenFile(path: path, O_RDONLY).synchronize() }
     }
 
     /// Writes a file that only this user can access, in one step, and creates its directory.
@@ -56,10 +34,10 @@ enum LocalFile {
                 withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700]
             )
-            try create(new.path)
-            let handle = try FileHandle(forWritingTo: new)
-            defer { try? handle.close() }
-            for piece in pieces { try handle.write(contentsOf: piece) }
+            try writing(new.path) { () throws(Errno) in
+                let file = try OpenFile(creating: new.path)
+                for piece in pieces { try file.write(piece) }
+            }
             try rename(new.path, to: url.path)
         } catch {
             unlink(new.path)
@@ -69,7 +47,7 @@ enum LocalFile {
 
     /// Renames a file, replacing an existing file of the new name.
     static func rename(_ path: String, to newPath: String) throws {
-        guard Foundation.rename(path, newPath) == 0 else { throw StoreSyncError(writing: newPath, errno: errno) }
+        _ = try writing(newPath) { () throws(Errno) in try retrying { Foundation.rename(path, newPath) } }
     }
 
     /// Renames a file; `false` if the new name exists already.
@@ -99,7 +77,7 @@ enum LocalFile {
     /// A probe file shows them: the process's mask can't be read without changing it for all threads.
     static func adoptDefaults(_ path: String) throws {
         let probe = path + "-mode"
-        try create(probe, mode: 0o666)
+        try create(probe, permissions: .defaultOfFiles)
         defer { unlink(probe) }
         var status = stat()
         guard stat(probe, &status) == 0, chmod(path, status.st_mode & 0o7777) == 0 else {

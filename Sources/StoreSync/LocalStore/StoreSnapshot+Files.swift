@@ -1,5 +1,7 @@
+import FileSupport
 import Foundation
 import SyncCryptography
+import SystemPackage
 
 extension StoreSnapshot {
     /// Throws if a file next to the store shows that the store is an unreadable database in use.
@@ -20,14 +22,13 @@ extension StoreSnapshot {
         to destination: URL,
         whileCopying: () throws -> Void = {}
     ) throws -> StoreSnapshot {
-        try LocalFile.create(destination.path)
+        let path = destination.path
+        let target = try LocalFile.writing(path) { () throws(Errno) in try OpenFile(creating: path) }
         do {
-            let target = try writing(destination) { try FileHandle(forWritingTo: destination) }
-            defer { try? target.close() }
             let (byteCount, root) = try atRest(store, whileReading: whileCopying) {
-                if LocalFile.clone(store.url, to: target) { return try digest(store, from: destination) }
+                if target.clone(store.path) { return try digest(store, from: destination) }
                 return try digest(store, from: store.url) { block in
-                    try writing(destination) { try target.write(contentsOf: block) }
+                    try LocalFile.writing(path) { () throws(Errno) in try target.write(block) }
                 }
             }
             return StoreSnapshot(url: destination, byteCount: byteCount, knownRoot: root)
@@ -97,9 +98,5 @@ extension StoreSnapshot {
                 cause: error
             )
         }
-    }
-
-    private static func writing<Result>(_ url: URL, _ body: () throws -> Result) throws -> Result {
-        do { return try body() } catch { throw StoreSyncError(writing: url, error) }
     }
 }

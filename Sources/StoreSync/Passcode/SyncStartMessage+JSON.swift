@@ -15,22 +15,10 @@ extension SyncStartMessage {
 
     /// The message's JSON, which contains the passcode in plaintext.
     public var requestData: String {
-        func quoted(_ text: String) -> String {
-            var quoted = "\""
-            for scalar in text.unicodeScalars {
-                switch scalar {
-                case "\"", "\\": quoted += "\\\(scalar)"
-                case "\0"..<" ":
-                    let digits = String(scalar.value, radix: 16)
-                    quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-                default: quoted.unicodeScalars.append(scalar)
-                }
-            }
-            return quoted + "\""
-        }
-        return """
-            {"\(Key.message)":{"\(Key.action)":"\(action.rawValue)","\(Key.passcode)":\(quoted(writtenPasscode))}}
-            """
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? encoder.encode(requestDict) else { preconditionFailure("strings always encode") }
+        return String(decoding: data, as: UTF8.self)
     }
 
     /// The passcode as it has to be written, since reading drops one line end at its end.
@@ -76,6 +64,8 @@ extension SyncStartMessage {
 }
 
 /// Parses the JSON of a message: an object that contains one object of strings.
+///
+/// It's written by hand because Foundation's decoders accept a repeated field, and keep one of its values.
 private struct MessageParser {
     private var rest: ArraySlice<UInt8>
 

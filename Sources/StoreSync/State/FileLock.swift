@@ -1,4 +1,6 @@
+import FileSupport
 import Foundation
+import SystemPackage
 
 /// A lock between processes, and between instances in one process; it ends with its process at the latest.
 final class FileLock: Sendable {
@@ -41,12 +43,15 @@ final class FileLock: Sendable {
         }
     }
 
-    private let handle: FileHandle
+    private let file: OpenFile
 
     /// Takes the lock, or throws ``StoreSyncError/Code/busy`` at once if another operation holds it.
     init(at url: URL, _ subject: Subject, _ mode: Mode) throws {
-        handle = try Self.open(url)
-        guard try Self.lock(handle, url, (mode == .shared ? LOCK_SH : LOCK_EX) | LOCK_NB) else {
+        file = try Self.open(url)
+        let isTaken = try LocalFile.writing(url.path) { [file] () throws(Errno) in
+            try file.lock(mode == .shared ? .shared : .exclusive)
+        }
+        guard isTaken else {
             throw StoreSyncError(
                 .busy,
                 "\(subject.description) is being used by another operation on this device. Try again when it has ended."
@@ -56,32 +61,20 @@ final class FileLock: Sendable {
 
     /// Waits for a lock that is held for moments only.
     init(waitingAt url: URL) throws {
-        handle = try Self.open(url)
-        _ = try Self.lock(handle, url, LOCK_EX)
+        file = try Self.open(url)
+        _ = try LocalFile.writing(url.path) { [file] () throws(Errno) in try file.lock(waits: true) }
     }
 
-    private static func open(_ url: URL) throws -> FileHandle {
-        let descriptor = Foundation.open(url.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw StoreSyncError(writing: url.path, errno: errno) }
-        return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-    }
-
-    /// Takes the lock; returns `false` if it's held elsewhere and `operation` doesn't wait.
-    private static func lock(_ handle: FileHandle, _ url: URL, _ operation: Int32) throws -> Bool {
-        while flock(handle.fileDescriptor, operation) != 0 {
-            switch errno {
-            case EINTR: continue
-            case EWOULDBLOCK: return false
-            default: throw StoreSyncError(writing: url.path, errno: errno)
-            }
+    private static func open(_ url: URL) throws -> OpenFile {
+        try LocalFile.writing(url.path) { () throws(Errno) in
+            try OpenFile(path: url.path, O_RDWR | O_CREAT | O_NOFOLLOW)
         }
-        return true
     }
 
     /// Releases the lock.
     ///
     /// This also happens when the last reference to this object is released.
     func release() {
-        _ = flock(handle.fileDescriptor, LOCK_UN)
+        file.unlock()
     }
 }

@@ -50,8 +50,12 @@ public final class SecretBytes: @unchecked Sendable, Equatable {
     /// - Parameter body: Reads the bytes; it must not keep a copy, or let the pointer escape.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws.
-    public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
-        try withExtendedLifetime(self) { try body(UnsafeRawBufferPointer(start: memory, count: count)) }
+    public func withBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try withExtendedLifetime(self) { () throws(Failure) in
+            try body(UnsafeRawBufferPointer(start: memory, count: count))
+        }
     }
 
     /// Whether two secrets are equal, compared in a time that depends only on their length.

@@ -1,28 +1,21 @@
-import SystemPackage
+package import SystemPackage
 
 #if canImport(Darwin)
 import Darwin
 #else
+import CLinux
 import Glibc
-#endif
-
-#if !canImport(Darwin)
-// Swift's Glibc module exports neither renameat2(2) nor its flag.
-private typealias RenameAt2 =
-    @convention(c) (CInt, UnsafePointer<CChar>, CInt, UnsafePointer<CChar>, CUnsignedInt) -> CInt
-private let renameat2 = dlsym(nil, "renameat2").map { unsafeBitCast($0, to: RenameAt2.self) }
-private let renameNoReplace: CUnsignedInt = 1
 #endif
 
 /// An open directory, and the system calls on the names in it.
 ///
 /// Each call takes a single path component and doesn't follow symbolic links. So no call leaves the directory, even if
 /// another program replaces names by links at the same time.
-struct Directory: Sendable {
+package struct Directory: Sendable {
     private let file: OpenFile
 
     /// Opens the directory at a path of the file system, following links.
-    init(path: String) throws(Errno) {
+    package init(path: String) throws(Errno) {
         file = try OpenFile { openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
     }
 
@@ -33,7 +26,7 @@ struct Directory: Sendable {
     /// Opens a directory in this one.
     ///
     /// - Throws: `ELOOP` for a symbolic link, where Linux itself reports `ENOTDIR`, as it does for a file.
-    func directory(_ name: UnsafePointer<CChar>) throws(Errno) -> Directory {
+    package func directory(_ name: UnsafePointer<CChar>) throws(Errno) -> Directory {
         do {
             return Directory(try open(name, O_RDONLY | O_DIRECTORY))
         } catch let error where error == .notDirectory {
@@ -43,32 +36,41 @@ struct Directory: Sendable {
     }
 
     /// Opens a file for reading.
-    func openToRead(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
+    package func openToRead(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
         // Without O_NONBLOCK, opening a pipe that another program put here would wait for a writer forever.
         try open(name, O_RDONLY | O_NONBLOCK)
     }
 
     /// Creates a file that mustn't exist, and opens it for writing.
-    func create(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
-        try open(name, O_WRONLY | O_CREAT | O_EXCL)
+    package func create(
+        _ name: UnsafePointer<CChar>,
+        permissions: FilePermissions = .defaultOfFiles
+    ) throws(Errno) -> OpenFile {
+        try open(name, O_WRONLY | O_CREAT | O_EXCL, permissions)
     }
 
     /// Opens a file for appending, and creates it if it doesn't exist.
-    func openToAppend(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
+    package func openToAppend(_ name: UnsafePointer<CChar>) throws(Errno) -> OpenFile {
         try open(name, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK)
     }
 
-    private func open(_ name: UnsafePointer<CChar>, _ flags: CInt) throws(Errno) -> OpenFile {
-        try OpenFile { openat(file.descriptor.rawValue, name, flags | O_NOFOLLOW | O_CLOEXEC, 0o666) }
+    private func open(
+        _ name: UnsafePointer<CChar>,
+        _ flags: CInt,
+        _ permissions: FilePermissions = .defaultOfFiles
+    ) throws(Errno) -> OpenFile {
+        try OpenFile {
+            openat(file.descriptor.rawValue, name, flags | O_NOFOLLOW | O_CLOEXEC, permissions.rawValue)
+        }
     }
 
     /// Returns the status of the directory itself.
-    func status() throws(Errno) -> Stat {
+    package func status() throws(Errno) -> Stat {
         try file.status()
     }
 
     /// Returns the status of the item with this name; `nil` if the name doesn't exist.
-    func status(_ name: UnsafePointer<CChar>) throws(Errno) -> Stat? {
+    package func status(_ name: UnsafePointer<CChar>) throws(Errno) -> Stat? {
         do {
             return try Stat(name, relativeTo: file.descriptor, flags: .symlinkNoFollow)
         } catch let error where error == .noSuchFileOrDirectory {
@@ -77,7 +79,7 @@ struct Directory: Sendable {
     }
 
     /// Returns all names as bytes, because a name needn't be UTF-8.
-    func names() throws(Errno) -> [[CChar]] {
+    package func names() throws(Errno) -> [[CChar]] {
         // A second descriptor, because each call needs its own reading position; closedir closes it.
         let descriptor = try retrying {
             openat(file.descriptor.rawValue, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -105,7 +107,7 @@ struct Directory: Sendable {
     }
 
     /// Creates a directory in this one; an existing directory isn't an error, since another client may create it too.
-    func makeDirectory(_ name: UnsafePointer<CChar>) throws(Errno) {
+    package func makeDirectory(_ name: UnsafePointer<CChar>) throws(Errno) {
         do {
             try retrying { mkdirat(file.descriptor.rawValue, name, 0o777) }
         } catch let error where error == .fileExists {
@@ -114,19 +116,22 @@ struct Directory: Sendable {
     }
 
     /// Gives a file a second name, which mustn't exist.
-    func link(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno) {
+    package func link(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno)
+    {
         try retrying { linkat(file.descriptor.rawValue, name, other.file.descriptor.rawValue, newName, 0) }
     }
 
     /// Gives an item another name, and replaces the item that had that name.
-    func rename(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno) {
+    package func rename(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>)
+        throws(Errno)
+    {
         try retrying { renameat(file.descriptor.rawValue, name, other.file.descriptor.rawValue, newName) }
     }
 
     /// Gives an item another name, which mustn't exist.
     ///
     /// - Throws: `EEXIST`, or an error with ``Errno/isUnsupported`` if the file system can't do that.
-    func renameExclusively(
+    package func renameExclusively(
         _ name: UnsafePointer<CChar>,
         to other: Directory,
         _ newName: UnsafePointer<CChar>
@@ -135,18 +140,17 @@ struct Directory: Sendable {
         #if canImport(Darwin)
         try retrying { renameatx_np(source, name, destination, newName, UInt32(RENAME_EXCL)) }
         #else
-        guard let renameat2 else { throw .noFunction }
-        try retrying { renameat2(source, name, destination, newName, renameNoReplace) }
+        try retrying { renameat2(source, name, destination, newName, RENAME_NOREPLACE) }
         #endif
     }
 
     /// Removes the name of a file or a symbolic link; a missing name isn't an error.
-    func unlink(_ name: UnsafePointer<CChar>) throws(Errno) {
+    package func unlink(_ name: UnsafePointer<CChar>) throws(Errno) {
         try remove(name, flags: 0)
     }
 
     /// Removes an empty directory; a missing directory isn't an error.
-    func removeDirectory(_ name: UnsafePointer<CChar>) throws(Errno) {
+    package func removeDirectory(_ name: UnsafePointer<CChar>) throws(Errno) {
         try remove(name, flags: AT_REMOVEDIR)
     }
 
@@ -159,7 +163,7 @@ struct Directory: Sendable {
     }
 
     /// Waits until the names are on the medium.
-    func synchronize() throws(Errno) {
+    package func synchronize() throws(Errno) {
         try file.synchronize()
     }
 }

@@ -1,8 +1,8 @@
-import SystemPackage
+package import SystemPackage
 
 extension Directory {
     /// Opens a directory in this one; `nil` if it doesn't exist or is a file.
-    func directoryIfPresent(_ name: String) throws(Errno) -> Directory? {
+    package func directoryIfPresent(_ name: String) throws(Errno) -> Directory? {
         do {
             return try directory(name)
         } catch let error where error.isAbsent {
@@ -11,7 +11,7 @@ extension Directory {
     }
 
     /// Opens a directory in this one, and creates it if it doesn't exist.
-    func madeDirectory(_ name: String) throws(Errno) -> Directory {
+    package func madeDirectory(_ name: String) throws(Errno) -> Directory {
         do {
             return try directory(name)
         } catch let error where error == .noSuchFileOrDirectory {
@@ -24,7 +24,7 @@ extension Directory {
     /// Removes the file or directory of this name, with its contents.
     ///
     /// Symbolic links are removed, never followed.
-    func removeTree(_ name: UnsafePointer<CChar>) throws {
+    package func removeTree(_ name: UnsafePointer<CChar>) throws {
         try Task.checkCancellation()
         guard let type = try status(name)?.type else { return }
         guard type == .directory else { return try unlink(name) }
@@ -38,7 +38,8 @@ extension Directory {
     /// Gives a file or directory another name, which mustn't exist.
     ///
     /// - Throws: `EEXIST` or `ENOTEMPTY` if the name exists.
-    func move(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno) {
+    package func move(_ name: UnsafePointer<CChar>, to other: Directory, _ newName: UnsafePointer<CChar>) throws(Errno)
+    {
         do {
             try renameExclusively(name, to: other, newName)
         } catch let error where error.isUnsupported {
@@ -52,7 +53,7 @@ extension Directory {
     ///
     /// A file is never replaced, because `link` refuses, nor a directory with contents, because `rename` refuses. Only an
     /// empty directory that is created between the check and the rename may be replaced.
-    func moveWithoutExclusiveRename(
+    package func moveWithoutExclusiveRename(
         _ name: UnsafePointer<CChar>,
         to other: Directory,
         _ newName: UnsafePointer<CChar>
