@@ -13,6 +13,7 @@ struct DeltaBase: Sendable {
     ///   - catalog: The uploads of its document.
     ///   - trust: What this device knows about the uploads.
     /// - Returns: `nil` if the remote holds something else.
+    /// - Throws: What the hooks throw, except errors of the storage.
     static func find(
         _ blocks: PushedBlocks,
         in catalog: UploadCatalog,
