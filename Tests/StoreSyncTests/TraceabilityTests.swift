@@ -123,6 +123,8 @@ struct TraceabilityTests {
             application: try RemoteIdentifier("org.example.other"),
             clientDescription: "device"
         )
+        // The operation starts when its events are observed, so that none is missed.
+        device.supervisor.isSuspended = true
         let handle = Self.register(device) { _ in
         } answering: { question in
             #expect(question == .newApplication)
@@ -135,6 +137,7 @@ struct TraceabilityTests {
             return .unencrypted
         }
         let events = handle.events
+        device.supervisor.isSuspended = false
         #expect(try await handle.value.didCreateApplication)
         var phases: [OperationEvent] = []
         for await event in events {
