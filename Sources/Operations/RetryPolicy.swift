@@ -1,3 +1,5 @@
+import ThreadSupport
+
 /// When an operation whose `main` failed is retried, and how long it waits before that.
 ///
 /// The wait before attempt *n* + 1 is `initialDelay` · `multiplier`ⁿ⁻¹, at most `maximumDelay`. A random part of it, at
@@ -43,11 +45,12 @@ public struct RetryPolicy: Sendable {
 
     /// The wait after attempt `attempt` (the first is 1) failed; `random` is from 0 up to 1.
     func delay(after attempt: Int, random: Double) -> Duration {
-        var delay = initialDelay / .seconds(1)
-        // A power could overflow. The loop stops at the longest wait.
-        for _ in 1..<max(1, attempt) where delay < maximumDelay / .seconds(1) { delay *= max(1, multiplier) }
-        delay = max(0, min(delay, maximumDelay / .seconds(1)))
-        return .seconds(delay * (1 - min(max(jitter, 0), 1) * random))
+        let backoff = ExponentialBackoff(
+            initialDelay: initialDelay,
+            multiplier: multiplier,
+            maximumDelay: maximumDelay
+        )
+        return backoff.delay(after: attempt) * (1 - min(max(jitter, 0), 1) * random)
     }
 }
 

@@ -1,23 +1,20 @@
 /// A backend that forwards every request to another backend, except the requests that it implements itself.
 ///
 /// ```swift
-/// /// Counts the bytes that leave this device.
-/// actor MeteredBackend: ForwardingBackend {
+/// /// An archive: nothing is removed from it.
+/// actor Archive: ForwardingBackend {
 ///     nonisolated let base: any RemoteBackend
-///     private(set) var bytes: Int64 = 0
 ///
 ///     init(_ base: any RemoteBackend) { self.base = base }
 ///
-///     func write(_ content: RemoteContent, to path: RemotePath, when condition: WriteCondition) async throws -> RemoteItem {
-///         let item = try await base.write(content, to: path, when: condition)
-///         bytes += item.size
-///         return item
+///     func remove(_ path: RemotePath) async throws {
+///         throw RemoteError(.notAllowed, "“\(path)” is in an archive. Keep it there.", path: path)
 ///     }
 /// }
 /// ```
 ///
-/// Requests don't call each other: a type that changes what is written implements both ``RemoteBackend/write(_:to:when:)``
-/// and ``RemoteBackend/resumeWrite(to:when:receipts:_:)``.
+/// Requests don't call each other. A type that changes what is written implements both
+/// ``RemoteBackend/write(_:to:when:)`` and ``RemoteBackend/resumeWrite(to:when:receipts:_:)``.
 public protocol ForwardingBackend: RemoteBackend {
     /// The backend that requests are forwarded to.
     nonisolated var base: any RemoteBackend { get }

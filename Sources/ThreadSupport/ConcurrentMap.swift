@@ -4,13 +4,14 @@ extension Sequence where Element: Sendable {
     /// The transformations start in order. If one throws, the others are cancelled and awaited, and its error is thrown.
     ///
     /// - Parameters:
-    ///   - limit: How many transformations are in progress at a time.
+    ///   - limit: How many transformations are in progress at a time. There is always a limit, because the number of
+    ///     elements often depends on the remote.
     ///   - transform: Transforms an element, in a child task.
     /// - Returns: The results.
     /// - Throws: The first error.
     @discardableResult
     package func concurrentMap<Result: Sendable>(
-        atMost limit: Int = .max,
+        atMost limit: Int = 128,
         _ transform: @escaping @Sendable (Element) async throws -> Result
     ) async throws -> [Result] {
         try await withThrowingTaskGroup(of: (Int, Result).self) { group in

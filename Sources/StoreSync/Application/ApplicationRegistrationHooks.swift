@@ -1,4 +1,5 @@
 public import RemoteStorage
+import ThreadSupport
 
 /// The remote steps of ``ApplicationRegistrationOperation``.
 ///
@@ -112,7 +113,7 @@ extension ApplicationRegistrationHooks {
     /// Creates the innermost directories concurrently.
     public func createApplicationDirectoryStructure(_ hierarchy: ApplicationHierarchy) async throws {
         let backend = backend
-        try await together(hierarchy.directories.innermost) { try await backend.createDirectory(at: $0) }
+        try await hierarchy.directories.innermost.concurrentMap { try await backend.createDirectory(at: $0) }
     }
 
     /// Writes the file unless it exists.

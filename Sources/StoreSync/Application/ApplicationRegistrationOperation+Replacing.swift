@@ -2,6 +2,7 @@ import Foundation
 import Operations
 import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// The application that a new one replaces, as it was when that was decided.
 struct ReplacedApplication: Sendable, Hashable {
@@ -35,7 +36,7 @@ struct AsideApplication: Sendable {
     ) async throws -> [AsideApplication] {
         let names = try await replacement.listNamesAside().compactMap(AsideName.init)
             .filter { $0.application == hierarchy.application }
-        let all = try await together(names) { name in
+        let all = try await names.concurrentMap { name in
             let aside = try hierarchy.staged(as: name.name)
             return AsideApplication(
                 name: name,

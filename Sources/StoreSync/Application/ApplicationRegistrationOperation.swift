@@ -2,6 +2,7 @@ import Foundation
 public import Operations
 public import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// Registers an application, and this device as its client, with the remote.
 ///
@@ -161,7 +162,7 @@ public actor ApplicationRegistrationOperation: Operation {
         guard let missing else { return .nothing }
         if let found = try registered(files, pin) { return found }
         let clients = try await hooks.listClients(hierarchy)
-        let infos = try await together(clients) { [hooks, hierarchy] in
+        let infos = try await clients.concurrentMap { [hooks, hierarchy] in
             try await hooks.fetchDeviceInfo(of: $0, hierarchy)
         }
         // These answers are from different moments, and another device may have created the application in between. It

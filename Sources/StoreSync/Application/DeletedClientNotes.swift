@@ -1,4 +1,5 @@
 import RemoteStorage
+import ThreadSupport
 
 /// The clients that were removed from an application or a document, according to authentic notes.
 struct DeletedClientNotes: Sendable {
@@ -20,13 +21,13 @@ struct DeletedClientNotes: Sendable {
         async let ofApplication = applicationHooks.listDeletedClients(application)
         async let ofDocument = hooks.listDeletedClients(hierarchy)
         var notes = DeletedClientNotes()
-        let removed = try await together(ofApplication.filter(clients.contains)) {
+        let removed = try await ofApplication.filter(clients.contains).concurrentMap {
             ($0, try await applicationHooks.fetchDeletedClientNote($0, application))
         }
         for case (let client, let note?) in removed {
             notes.add(client, seal.warning(ofRemovalNote: note, on: client, application))
         }
-        let excluded = try await together(ofDocument.filter(clients.contains)) {
+        let excluded = try await ofDocument.filter(clients.contains).concurrentMap {
             ($0, try await hooks.fetchDeletedClientNote($0, hierarchy))
         }
         for case (let client, let note?) in excluded {

@@ -1,6 +1,7 @@
 import Foundation
 import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// The files of other epochs in an application that has replaced a former one where directories can't be moved.
 ///
@@ -21,7 +22,7 @@ struct FormerFiles: Sendable {
     /// A client without a file may be registering, so it isn't included.
     func clients() async throws -> [RemoteIdentifier] {
         let clients = try await backend.list(hierarchy.clientDevices).directoryIdentifiers
-        let areFormer = try await together(clients) { client in
+        let areFormer = try await clients.concurrentMap { client in
             try await isFormer(hierarchy.deviceInfo(client)) ?? false
         }
         return zip(clients, areFormer).filter(\.1).map(\.0)

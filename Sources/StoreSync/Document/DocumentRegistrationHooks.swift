@@ -1,4 +1,5 @@
 public import RemoteStorage
+import ThreadSupport
 
 /// The remote steps of ``DocumentRegistrationOperation``.
 public protocol DocumentRegistrationHooks: SyncHooks {
@@ -99,7 +100,7 @@ extension DocumentRegistrationHooks {
     /// Creates the directories concurrently.
     public func createDirectories(_ directories: Set<RemotePath>, _ hierarchy: DocumentHierarchy) async throws {
         let backend = backend
-        try await together(Array(directories).innermost) { try await backend.createDirectory(at: $0) }
+        try await Array(directories).innermost.concurrentMap { try await backend.createDirectory(at: $0) }
     }
 
     /// Lists the directory.
@@ -164,7 +165,7 @@ extension DocumentRegistrationHooks {
     /// Creates both directories concurrently.
     public func createClientDirectories(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws {
         let backend = backend
-        try await together([hierarchy.syncChanges(client), hierarchy.syncCommands(client)]) {
+        try await [hierarchy.syncChanges(client), hierarchy.syncCommands(client)].concurrentMap {
             try await backend.createDirectory(at: $0)
         }
     }
@@ -191,7 +192,7 @@ extension DocumentRegistrationHooks {
     ) async throws -> [(client: RemoteIdentifier, deviceInfo: [UInt8]?)] {
         let backend = backend
         let clients = try await backend.list(application.clientDevices).directoryIdentifiers
-        let infos = try await together(clients) {
+        let infos = try await clients.concurrentMap {
             try await backend.smallFile(at: application.deviceInfo($0), isReplaced: true)
         }
         return zip(clients, infos).map { ($0, $1) }

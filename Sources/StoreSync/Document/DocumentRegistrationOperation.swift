@@ -2,6 +2,7 @@ import Foundation
 public import Operations
 public import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// Registers a document, and this device as its client, with the remote.
 ///
@@ -317,7 +318,7 @@ public actor DocumentRegistrationOperation: Operation {
                 && !remote.clients.contains($0.client)
         }
         let identity = DocumentIdentity(document: request.document, integrityKey: key)
-        try await together(others) { [hooks, hierarchy, application] client, deviceInfo in
+        try await others.concurrentMap { [hooks, hierarchy, application] client, deviceInfo in
             // The client's info moves into the note, and so under the note's seal.
             let path = application.hierarchy.deviceInfo(client)
             let known = deviceInfo.flatMap { try? application.seal.open($0, as: .deviceInfo(client), at: path) }

@@ -2,6 +2,7 @@ import Keychain
 public import Operations
 public import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// The outcome for an application's keychain: the result of ``KeychainSynchronizationOperation``.
 public struct KeychainSynchronization: Sendable, Hashable {
@@ -121,7 +122,7 @@ public actor KeychainSynchronizationOperation: Operation {
     private func read(_ items: [RemoteItem], with key: EpochKey) async throws -> [Reading] {
         let clients = items.filter { $0.kind == .file }
             .compactMap { ApplicationHierarchy.client(ofKeychainNamed: $0.name) }
-        let readings = try await together(clients) { [hooks, hierarchy] client -> Reading? in
+        let readings = try await clients.concurrentMap { [hooks, hierarchy] client -> Reading? in
             do {
                 guard let sealed = try await hooks.fetchKeychainFile(of: client, hierarchy) else { return nil }
                 let file = try KeychainFile(openingFileOf: client, sealed, with: key, in: hierarchy)

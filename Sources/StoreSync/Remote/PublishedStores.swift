@@ -1,5 +1,6 @@
 import Operations
 import RemoteStorage
+import ThreadSupport
 
 /// The uploads of a document, as one listing of the remote found them.
 struct PublishedStores: Sendable {
@@ -12,9 +13,9 @@ struct PublishedStores: Sendable {
     /// Paths without a meaning, left by the software that syncs the folder, for example.
     var strangers: [RemotePath] = []
     /// The manifests that open: only these count.
-    private(set) var manifests: [StoreManifest] = []
+    var manifests: [StoreManifest] = []
     /// The manifests that were read and don't open: they are still arriving, damaged or planted.
-    private(set) var unreadable: [(name: UploadName, error: StoreSyncError)] = []
+    var unreadable: [(name: UploadName, error: StoreSyncError)] = []
 
     /// The maximum number of manifests that are read of each client, the newest first.
     ///
@@ -54,9 +55,9 @@ struct PublishedStores: Sendable {
         _ hierarchy: DocumentHierarchy,
         expecting expected: Set<RemoteIdentifier> = []
     ) async throws -> PublishedStores {
-        async let ofExpected = together(Array(expected)) { ($0, try await hooks.listUploads(of: $0, hierarchy)) }
+        async let ofExpected = expected.concurrentMap { ($0, try await hooks.listUploads(of: $0, hierarchy)) }
         let others = try await hooks.listUploadingClients(hierarchy).filter { !expected.contains($0) }
-        let ofOthers = try await together(others) { ($0, try await hooks.listUploads(of: $0, hierarchy)) }
+        let ofOthers = try await others.concurrentMap { ($0, try await hooks.listUploads(of: $0, hierarchy)) }
         var stores = PublishedStores()
         for (client, items) in try await ofExpected + ofOthers {
             for item in items { stores.add(item, of: client, hierarchy) }
@@ -79,7 +80,4 @@ struct PublishedStores: Sendable {
         let modern = Set(published.map(\.client))
         return fixedNames.filter { $0.value[.store] != nil && !modern.contains($0.key) }.keys.sorted()
     }
-
-    /// Adds the manifests that were read.
-    mutating func add(_ read: ReadManifests) { (manifests, unreadable) = (read.manifests, read.unreadable) }
 }

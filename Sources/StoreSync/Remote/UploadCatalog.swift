@@ -1,4 +1,5 @@
 import RemoteStorage
+import ThreadSupport
 
 /// The manifests of some uploads; missing ones are left out.
 ///
@@ -24,13 +25,13 @@ struct UploadCatalog: Sendable {
     /// - Throws: What the hooks throw.
     func read(expecting expected: Set<RemoteIdentifier> = []) async throws -> PublishedStores {
         var stores = try await PublishedStores.list(hooks, hierarchy, expecting: expected)
-        stores.add(try await manifests(of: stores.considered))
+        (stores.manifests, stores.unreadable) = try await manifests(of: stores.considered)
         return stores
     }
 
     /// Reads manifests, some at a time.
     func manifests(of names: [UploadName]) async throws -> ReadManifests {
-        let results = try await together(names, atMost: Self.manifestsAtATime) {
+        let results = try await names.concurrentMap(atMost: Self.manifestsAtATime) {
             name -> Result<StoreManifest, StoreSyncError>? in
             let path = hierarchy.manifest(name)
             do {
@@ -54,7 +55,7 @@ struct UploadCatalog: Sendable {
 
     /// Lists the files of uploads, with their sizes.
     func files(of names: [UploadName]) async throws -> [UploadName: [RemoteItem]] {
-        let listed = try await together(names) { try await hooks.listFiles(in: hierarchy.upload($0)) ?? [] }
+        let listed = try await names.concurrentMap { try await hooks.listFiles(in: hierarchy.upload($0)) ?? [] }
         return Dictionary(zip(names, listed), uniquingKeysWith: { first, _ in first })
     }
 }

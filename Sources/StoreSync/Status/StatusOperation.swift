@@ -2,6 +2,7 @@ public import Foundation
 public import Operations
 public import RemoteStorage
 public import SyncCryptography
+import ThreadSupport
 
 /// The state of an application on the remote: the result of ``StatusOperation``.
 public struct ApplicationStatus: Sendable, Hashable {
@@ -202,7 +203,7 @@ public actor StatusOperation: Operation {
         _ clients: [RemoteIdentifier],
         _ seal: ApplicationSeal
     ) async throws -> [(client: RemoteIdentifier, info: Reading<DeviceInfo>)] {
-        try await together(clients) { [applicationHooks, hierarchy] client in
+        try await clients.concurrentMap { [applicationHooks, hierarchy] client in
             let path = hierarchy.deviceInfo(client)
             let info = try await Self.read(path) {
                 try await applicationHooks.fetchDeviceInfo(of: client, hierarchy)
@@ -229,7 +230,7 @@ public actor StatusOperation: Operation {
         document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
     )] {
         let hooks = backend.wholeStoreDownloadHooks
-        let listed = try await together(documents) { [documentHooks, hierarchy] document in
+        let listed = try await documents.concurrentMap { [documentHooks, hierarchy] document in
             let hierarchy = hierarchy.document(document)
             let path = hierarchy.documentInfo
             async let info = Self.read(path) {
@@ -287,7 +288,8 @@ public actor StatusOperation: Operation {
                 ($0, try state.integrityKey(for: documentKey($0)) ?? "")
             }
         }
-        let lost = try await together(known) { [documentHooks, hierarchy] document, integrityKey -> RemoteIdentifier? in
+        let lost = try await known.concurrentMap {
+            [documentHooks, hierarchy] document, integrityKey -> RemoteIdentifier? in
             let note = try await documentHooks.fetchDeletedDocumentNote(document, hierarchy)
             return seal.saysDeleted(note, integrityKey, document, hierarchy) ? nil : document
         }
@@ -350,7 +352,7 @@ public actor StatusOperation: Operation {
                 return known.union(listed.published.newest).map { (listed, $0, integrityKey) }
             }
         }
-        let found = try await together(wanted) { [hierarchy] listed, name, integrityKey in
+        let found = try await wanted.concurrentMap { [hierarchy] listed, name, integrityKey in
             let identity = DocumentIdentity(document: listed.document, integrityKey: integrityKey)
             let hierarchy = hierarchy.document(listed.document)
             let catalog = UploadCatalog(hooks: hooks, hierarchy: hierarchy, seal: seal, identity: identity)

@@ -48,7 +48,7 @@ struct UploadTransfer: Sendable {
     }
 
     private func appliedSets() async throws -> [SentFile] {
-        try await together(WholeStoreFile.appliedSets.filter { content.appliedSets[$0] != nil }) { [self] file in
+        try await WholeStoreFile.appliedSets.filter { content.appliedSets[$0] != nil }.concurrentMap { [self] file in
             guard let copy = content.appliedSets[file] else {
                 preconditionFailure("only existing applied sets are sent")
             }

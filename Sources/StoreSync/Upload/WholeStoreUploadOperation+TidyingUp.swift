@@ -1,6 +1,7 @@
 import Operations
 import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// The work after the commit.
 extension WholeStoreUploadOperation {
@@ -59,7 +60,7 @@ extension WholeStoreUploadOperation {
                 from: WholeStoreFile.store.path(in: directory),
                 to: WholeStoreFile.store.path(in: fixed)
             )
-            try await together(WholeStoreFile.appliedSets) { [hooks] file in
+            try await WholeStoreFile.appliedSets.concurrentMap { [hooks] file in
                 try await hooks.refreshFixedName(from: file.path(in: directory), to: file.path(in: fixed))
             }
         } catch {

@@ -89,7 +89,7 @@ public actor WholeStoreUploadOperation: Operation {
             return try await content.taken.limitingHold(by: context.clock, on: context.blockingExecutor) {
                 switch try await decide(on: content, to: target, context) {
                 case .nothing(let name, let manifest, let record):
-                    try await note(record, of: content, context)
+                    try await recordUnchanged(record, of: content, context)
                     return result(name, in: manifest, of: content, target)
                 case .copyFirst:
                     try await context.blocking { try content.taken.release() }
@@ -105,7 +105,11 @@ public actor WholeStoreUploadOperation: Operation {
     }
 
     /// Records that the store equals an upload, even if it was recognized only by its content.
-    private func note(_ record: StoreRecord, of content: UploadContent, _ context: OperationContext) async throws {
+    private func recordUnchanged(
+        _ record: StoreRecord,
+        of content: UploadContent,
+        _ context: OperationContext
+    ) async throws {
         try await context.blocking { [state, key] in
             try content.taken.release()
             if try state.store(at: record.path, document: key) != record { try state.commitPull(record) }
