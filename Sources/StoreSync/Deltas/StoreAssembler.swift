@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
@@ -26,11 +27,11 @@ struct StoreAssembler: Sendable {
     ///   uploaded, and the errors of opening a sealed file; `CancellationError`.
     func assemble(_ chain: StoreChain, at url: URL) async throws -> ContentRoot {
         let whole = try await opening(chain.whole) { try await FileReceiver.receive($0, at: url, on: context) }
-        try check(whole.contentRoot, whole.plainBytes, chain.whole)
+        try check(whole.digests.root, whole.plainBytes, chain.whole)
         for (base, delta) in zip(chain.manifests, chain.deltas) {
             try await apply(delta, to: base, at: url)
         }
-        return chain.deltas.isEmpty ? whole.contentRoot : try await check(chain.head, at: url)
+        return chain.deltas.isEmpty ? whole.digests.root : try await check(chain.head, at: url)
     }
 
     /// Downloads the file of a store, or the rest of it after an interruption.

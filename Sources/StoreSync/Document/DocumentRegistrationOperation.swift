@@ -1,7 +1,7 @@
+import ContentDigests
 import Foundation
 public import Operations
 public import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// Registers a document, and this device as its client, with the remote.

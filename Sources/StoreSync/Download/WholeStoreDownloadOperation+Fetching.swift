@@ -1,7 +1,7 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
-import SyncCryptography
 
 extension WholeStoreDownloadOperation {
     /// Downloads the store, and assembles it if it's not a whole copy.

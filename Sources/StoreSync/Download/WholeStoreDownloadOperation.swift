@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 public import Operations
 public import RemoteStorage
@@ -216,7 +217,7 @@ public actor WholeStoreDownloadOperation: Operation {
                 salt: manifest[file]?.salt,
                 body
             )
-            return (summary.plainBytes, summary.contentRoot)
+            return (summary.plainBytes, summary.digests.root)
         } catch let error as CryptographyError {
             throw StoreSyncError(error, at: file.path(in: source.directory))
         }

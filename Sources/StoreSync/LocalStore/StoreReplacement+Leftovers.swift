@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import GRDB
-import SyncCryptography
 
 /// The files next to a store that belong to its replacement.
 extension StoreReplacement {

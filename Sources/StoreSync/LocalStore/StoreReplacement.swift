@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import GRDB
-import SyncCryptography
 
 /// Replaces a local store with a downloaded one.
 ///

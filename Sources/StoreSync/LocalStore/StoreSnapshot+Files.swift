@@ -1,6 +1,6 @@
+import ContentDigests
 import FileSupport
 import Foundation
-import SyncCryptography
 import SystemPackage
 
 extension StoreSnapshot {

@@ -1,6 +1,7 @@
+import ContentDigests
+import FileSupport
 import Foundation
 import GRDB
-import SyncCryptography
 
 /// A copy of a local store as it was at one moment.
 struct StoreSnapshot: Sendable {

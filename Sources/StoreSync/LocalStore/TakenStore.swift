@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
 import SyncCryptography
@@ -78,11 +79,11 @@ enum TakenStore: Sendable {
         withBlocks: Bool,
         since former: BlockDigests?,
         on executor: (any TaskExecutor)?
-    ) async throws -> ContentSummary {
+    ) async throws -> FileDigests {
         let blockSize = withBlocks ? DeltaPolicy.blockSize(byteCount) : nil
         let content = try await content(on: executor)
         return try await SealingWorkers.withWorkers { workers in
-            try await ContentSummary.of(content, blockSize: blockSize, since: former, on: workers)
+            try await FileDigests.of(content, blockSize: blockSize, since: former, on: workers)
         }
     }
 

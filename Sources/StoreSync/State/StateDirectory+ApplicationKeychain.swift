@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import Keychain
-import SyncCryptography
 import ThreadSupport
 
 /// The keychains of applications: `keychains/<digest>.sqlite`, one for each application on each remote.

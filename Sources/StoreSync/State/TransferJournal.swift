@@ -1,7 +1,7 @@
 import ByteCoding
+import ContentDigests
 import Foundation
 import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// The chunks of a sealed file that have been transferred, so that the next transfer resumes an interrupted one.

@@ -1,6 +1,6 @@
+import ContentDigests
 import Operations
 import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// The work after the commit.

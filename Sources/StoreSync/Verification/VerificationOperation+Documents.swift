@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
@@ -246,7 +247,7 @@ extension VerificationOperation {
         let summary = try await key.pass(over: content.counted(by: progress), as: seal.context(role), salt: salt) {
             for try await _ in $0 { try Task.checkCancellation() }
         }
-        return (summary.contentRoot, summary.sealedBytes)
+        return (summary.digests.root, summary.sealedBytes)
     }
 
     func digest(

@@ -1,3 +1,4 @@
+import ContentDigests
 public import Foundation
 
 extension KeyFile {

@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 public import Foundation
 
 /// `Encryption/test.ticdsync`: the master key, wrapped by a password, and a proof that a device has the master key.
@@ -23,7 +24,7 @@ public struct KeyFile: Sendable, Hashable {
     private let nonce: [UInt8]
 
     /// The size of a key file, in bytes.
-    public static let byteCount = checksumOffset + Blake2b.byteCount
+    public static let byteCount = checksumOffset + Checksum.byteCount
 
     /// The name of the cipher suite that key files and sealed files are written with, for an application's registration.
     public static let suiteName = "argon2id-xchacha20poly1305-blake2b"
@@ -45,10 +46,7 @@ public struct KeyFile: Sendable, Hashable {
     ///   ``CryptographyError/Code/corrupt`` if it's incomplete or damaged, which no password repairs.
     public init(_ bytes: [UInt8]) throws(CryptographyError) {
         try FileMagic.key.check(bytes[...], "The key file", torn: .corruptKeyFile)
-        guard bytes.count == Self.byteCount,
-            Blake2b.digest(of: Array(bytes.prefix(Self.checksumOffset)))
-                == Array(bytes.dropFirst(Self.checksumOffset))
-        else { throw .corruptKeyFile }
+        guard bytes.count == Self.byteCount, Checksum.matches(bytes) else { throw .corruptKeyFile }
         var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
         guard fields.integer(UInt16.self) == Self.suite else {
             throw CryptographyError(
@@ -102,8 +100,7 @@ public struct KeyFile: Sendable, Hashable {
         }
         file += wrapped
         file += Blake2b.digest(of: file, key: masterKey.bytes)
-        file += Blake2b.digest(of: file)
-        bytes = file
+        bytes = Checksum.append(to: file)
     }
 
     /// Unwraps the master key.

@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 
 /// Seals and opens the chunks of one file, each independently of the others.
 struct ChunkCodec: Sendable {

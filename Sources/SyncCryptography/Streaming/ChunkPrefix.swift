@@ -1,21 +1,4 @@
-/// A note on a transferred chunk of 1 MiB, by which an interrupted transfer resumes.
-package struct NotedChunk: Hashable, Sendable {
-    /// The digest of the chunk's plaintext, which is a block of the content root.
-    package let digest: [UInt8]
-    /// The size of the chunk in the sealed file, in bytes.
-    package let sealedBytes: Int
-
-    /// Creates a note.
-    package init(digest: [UInt8], sealedBytes: Int) {
-        self.digest = digest
-        self.sealedBytes = sealedBytes
-    }
-
-    init(_ chunk: ChunkSummary, sealedBytes: Int) {
-        guard let digest = chunk.digest else { preconditionFailure("only chunks of 1 MiB are noted") }
-        self.init(digest: digest, sealedBytes: sealedBytes)
-    }
-}
+package import ContentDigests
 
 /// The beginning of a sealed file that was transferred before, after which a pass resumes.
 package struct ChunkPrefix: Sendable {
@@ -54,10 +37,10 @@ package struct ChunkPrefix: Sendable {
     ) async throws -> ChunkPrefix? where Source.Element == [UInt8] {
         let size = ContentRoot.blockSize
         var content = ByteStream(source.makeAsyncIterator())
-        let window = ChunkWindow<ChunkSummary>(workers)
+        let window = ChunkWindow<ChunkDigests>(workers)
         var tally = ContentTally(blockSize: blockSize)
         tally.add(sealedBytes: startBytes)
-        let digester = tally.digester
+        let pages = tally.pages
         var (submitted, count, sealedBytes) = (0, 0, Int64(startBytes))
         let noted = noted.prefix(max(limit, 0))
         while count < noted.count {
@@ -66,14 +49,14 @@ package struct ChunkPrefix: Sendable {
                 guard block.count == size else { break }
                 window.append(
                     workers.submit { [submitted] _ in
-                        ChunkSummary(of: block, at: submitted, chunkSize: size, digester)
+                        ChunkDigests(of: block, at: submitted, chunkSize: size, by: pages)
                     }
                 )
                 submitted += 1
             }
             let chunk = noted[count]
-            guard let summary = try await window.next(), summary.digest == chunk.digest else { break }
-            tally.add(summary, sealedBytes: chunk.sealedBytes)
+            guard let found = try await window.next(), found.digest == chunk.digest else { break }
+            tally.add(found, sealedBytes: chunk.sealedBytes)
             sealedBytes += Int64(chunk.sealedBytes)
             count += 1
         }

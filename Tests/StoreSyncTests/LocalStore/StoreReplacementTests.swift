@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import GRDB
-import SyncCryptography
 import Testing
 import ThreadSupport
 

@@ -1,6 +1,7 @@
 import ByteCoding
 import Foundation
 
+@testable import ContentDigests
 @testable import SyncCryptography
 
 /// The parsers that `Tests/Fuzz` fuzzes, which shares this file.
