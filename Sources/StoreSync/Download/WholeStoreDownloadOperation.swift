@@ -181,13 +181,12 @@ public actor WholeStoreDownloadOperation: Operation {
         guard let content = try await hooks.downloadFile(at: path, range: nil)?.counted(by: progress) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
+        let receiver = FileReceiver(url: url, context: progress.context)
         let received: (byteCount: Int64, root: ContentRoot)
         if document.application.isEncrypted {
-            received = try await open(content, as: file, of: source) {
-                try await FileReceiver.receive($0, at: url, on: progress.context)
-            }
+            received = try await open(content, as: file, of: source) { try await receiver.receive($0) }
         } else {
-            try await FileReceiver.receive(content, at: url, on: progress.context)
+            try await receiver.receive(content)
             received = try await ContentRoot.of(fileAt: url, on: progress.context.blockingExecutor)
         }
         if let expected = source.manifest?[file] {
@@ -211,12 +210,8 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         let role = ApplicationSeal.Role.file(file, manifest.name, of: document.identity)
         do {
-            let summary = try await key.pass(
-                over: content,
-                as: seal.context(role),
-                salt: manifest[file]?.salt,
-                body
-            )
+            let opening = FileOpening(context: seal.context(role), salt: manifest[file]?.salt)
+            let summary = try await key.pass(over: content, opening, body)
             return (summary.plainBytes, summary.digests.root)
         } catch let error as CryptographyError {
             throw StoreSyncError(error, at: file.path(in: source.directory))

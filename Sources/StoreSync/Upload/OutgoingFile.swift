@@ -41,13 +41,9 @@ struct OutgoingFile: Sendable {
             content = plain
             return
         }
-        var sealed = sealing.key.sealing(
-            plain,
-            as: sealing.context,
-            options: SealingOptions(compression: .adaptive),
-            salt: sealing.salt,
-            on: workers
-        ) { pass in
+        var options = SealingOptions(compression: .adaptive)
+        options.salt = sealing.salt
+        var sealed = sealing.key.sealing(plain, as: sealing.context, options: options, on: workers) { pass in
             summary.withLock { $0 = pass }
         }
         sealed.blockSize = sealing.blockSize

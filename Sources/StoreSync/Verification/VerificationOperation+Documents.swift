@@ -244,7 +244,8 @@ extension VerificationOperation {
             let digest = try await digest(of: content, progress)
             return (digest.root, digest.byteCount)
         }
-        let summary = try await key.pass(over: content.counted(by: progress), as: seal.context(role), salt: salt) {
+        let opening = FileOpening(context: seal.context(role), salt: salt)
+        let summary = try await key.pass(over: content.counted(by: progress), opening) {
             for try await _ in $0 { try Task.checkCancellation() }
         }
         return (summary.digests.root, summary.sealedBytes)

@@ -13,9 +13,9 @@ struct ChunkCodec: Sendable {
     init(
         sealing context: SealedContext,
         with key: EpochKey,
-        options: SealingOptions,
-        salt: [UInt8] = Sodium.randomBytes(SealedHeader.saltBytes)
+        options: SealingOptions
     ) {
+        let salt = options.salt ?? Sodium.randomBytes(SealedHeader.saltBytes)
         header = SealedHeader(options: options, epoch: key.epoch, salt: salt)
         let (fileKey, check) = header.key(key.master, context)
         self.key = fileKey

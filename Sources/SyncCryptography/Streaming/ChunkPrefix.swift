@@ -7,8 +7,8 @@ package struct ChunkPrefix: Sendable {
 
     /// The number of chunks, at least 1.
     package let count: Int
-    /// The file's first bytes, if it's opened.
-    let start: [UInt8]
+    /// The sealed file's first ``startBytes`` bytes, which a pass that opens the file needs.
+    package var start: [UInt8] = []
     /// The tally of the chunks and the bytes before the first chunk.
     let tally: ContentTally
     /// The number of the file's bytes in the chunks.
@@ -20,18 +20,14 @@ package struct ChunkPrefix: Sendable {
     ///
     /// - Parameters:
     ///   - noted: The noted chunks.
-    ///   - limit: The maximum number of chunks to compare.
     ///   - source: The file's content, or its beginning.
-    ///   - start: The sealed file's first ``startBytes`` bytes, if it's to be opened.
     ///   - blockSize: As in ``SealedContent/blockSize``.
     ///   - workers: The workers that digest.
     /// - Returns: The chunks before the first that differs; `nil` if the first chunk differs.
     /// - Throws: What the source throws, or `CancellationError`.
     package static func of<Source: AsyncSequence & Sendable>(
         _ noted: [NotedChunk],
-        upTo limit: Int,
         in source: Source,
-        start: [UInt8] = [],
         blockSize: Int? = nil,
         on workers: SealingWorkers
     ) async throws -> ChunkPrefix? where Source.Element == [UInt8] {
@@ -42,7 +38,6 @@ package struct ChunkPrefix: Sendable {
         tally.add(sealedBytes: startBytes)
         let pages = tally.pages
         var (submitted, count, sealedBytes) = (0, 0, Int64(startBytes))
-        let noted = noted.prefix(max(limit, 0))
         while count < noted.count {
             while !window.isFull, submitted < noted.count {
                 let block = try await content.take(size)
@@ -63,7 +58,6 @@ package struct ChunkPrefix: Sendable {
         guard count > 0 else { return nil }
         return ChunkPrefix(
             count: count,
-            start: start,
             tally: tally,
             plainBytes: Int64(count) * Int64(size),
             sealedBytes: sealedBytes

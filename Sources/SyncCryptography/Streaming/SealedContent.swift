@@ -145,16 +145,4 @@ extension EpochKey {
 
     /// Returns a random salt, for a caller that has to know a file's salt before it seals the file.
     package static func newSalt() -> [UInt8] { Sodium.randomBytes(SealedHeader.saltBytes) }
-
-    /// Seals a file with the salt that it had when its sealing was started.
-    package func sealing<Source: AsyncSequence & Sendable>(
-        _ source: Source,
-        as context: SealedContext,
-        options: SealingOptions = SealingOptions(),
-        salt: [UInt8],
-        on workers: SealingWorkers,
-        onEnd: (@Sendable (ContentSummary) -> Void)? = nil
-    ) -> SealedContent<Source> where Source.Element == [UInt8] {
-        SealedContent(source, ChunkCodec(sealing: context, with: self, options: options, salt: salt), workers, onEnd)
-    }
 }
