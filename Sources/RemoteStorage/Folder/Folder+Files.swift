@@ -42,7 +42,7 @@ extension Folder {
         guard let parent = destination.parent, let name = destination.lastComponent else { throw RemoteError.isRoot() }
         let (sourceParent, sourceName) = try locate(source, kinds: [.file, .directory])
         guard destination == source || !destination.isEqualToOrInside(source) else {
-            throw RemoteError.isInsideItself(source, destination)
+            throw RemoteError.isInsideItself(source, movedTo: destination)
         }
         let newParent = try makeDirectory(at: parent)
         do throws(Errno) {

@@ -53,7 +53,7 @@ extension S3Backend {
         let (item, existing) = try await (sourceStatus, destinationStatus)
         guard let item else { throw RemoteError.notFound(source) }
         guard destination == source || !destination.isEqualToOrInside(source) else {
-            throw RemoteError.isInsideItself(source, destination)
+            throw RemoteError.isInsideItself(source, movedTo: destination)
         }
         guard existing == nil else { throw RemoteError.alreadyExists(destination) }
         if item.kind == .file {

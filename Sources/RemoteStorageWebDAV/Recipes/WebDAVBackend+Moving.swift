@@ -46,7 +46,7 @@ extension WebDAVBackend {
         let (item, existing) = try await (sourceStatus, destinationStatus)
         guard let item else { throw RemoteError.notFound(source) }
         guard destination == source || !destination.isEqualToOrInside(source) else {
-            throw RemoteError.isInsideItself(source, destination)
+            throw RemoteError.isInsideItself(source, movedTo: destination)
         }
         // Checked in advance too: some servers don't refuse an existing directory, but move the file into it.
         guard existing == nil else { throw RemoteError.alreadyExists(destination) }

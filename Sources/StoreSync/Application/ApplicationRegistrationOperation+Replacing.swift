@@ -194,7 +194,8 @@ extension ApplicationRegistrationOperation {
     private func replaceInPlace(_ former: ReplacedApplication, _ creation: Creation) async throws {
         let (new, proof) = (creation.application, creation.proof)
         if let proof { try await replacement.saveSuccessor(proof.bytes, of: proof.epoch, hierarchy) }
-        guard try await replacement.replaceRegistration(former.registration, with: new.registration.bytes, hierarchy) else {
+        guard try await replacement.replaceRegistration(former.registration, with: new.registration.bytes, hierarchy)
+        else {
             if let proof { try await replacement.removeSuccessor(of: proof.epoch, hierarchy) }
             throw changed
         }
