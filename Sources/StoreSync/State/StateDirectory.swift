@@ -19,6 +19,8 @@ public final class StateDirectory: Sendable {
     let hook: WriteHook
     /// The keychain, which is opened at its first use.
     let openKeychain = Locked<FileKeychain?>(nil)
+    /// This device's identifiers in applications, as last read or written.
+    let knownClients = Locked<[ApplicationKey: String]>([:])
     /// The observers to call when an operation detects that this device isn't registered any more.
     let deregistrations = DeregistrationObservers()
 
@@ -51,6 +53,8 @@ public final class StateDirectory: Sendable {
             database = try DatabaseQueue(path: file, configuration: configuration)
             guard chmod(file, 0o600) == 0 else { throw StoreSyncError(writing: file, errno: errno) }
             try StateSchema.migrate(database)
+            let clients = try database.read { try StateSchema.fetchClients($0) }
+            knownClients.withLock { $0 = clients }
         } catch {
             throw StoreSyncError(state: error, at: url)
         }
@@ -143,21 +147,34 @@ public final class StateDirectory: Sendable {
 extension StateDirectory {
     /// This device's identifier in an application, if it has one.
     func peekClientIdentifier(for key: ApplicationKey) throws -> String? {
-        try read { try Self.client($0, key) }
+        let client = try read { try Self.client($0, key) }
+        noteClient(client, of: key)
+        return client
+    }
+
+    /// This device's identifier in an application as this process knows it, for logs; doesn't block.
+    func knownClient(of key: ApplicationKey) -> String? { knownClients.withLock { $0[key] } }
+
+    func noteClient(_ client: String?, of key: ApplicationKey) {
+        knownClients.withLock { $0[key] = client }
     }
 
     /// This device's identifier in an application; if it has none, exactly one process creates it.
     func clientIdentifier(for key: ApplicationKey) throws -> String {
         if let client = try peekClientIdentifier(for: key) { return client }
-        return try write("client identifier") { db in
+        let client = try write("client identifier") { db in
             if let client = try Self.client(db, key) { return client }
             return try Self.makeClient(db, key)
         }
+        noteClient(client, of: key)
+        return client
     }
 
     /// Creates a new identifier in an application; the former one isn't used again.
     func replaceClientIdentifier(for key: ApplicationKey) throws -> String {
-        try write("new client identifier") { try Self.makeClient($0, key) }
+        let client = try write("new client identifier") { try Self.makeClient($0, key) }
+        noteClient(client, of: key)
+        return client
     }
 
     private static func client(_ db: Database, _ key: ApplicationKey) throws -> String? {
