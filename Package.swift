@@ -302,7 +302,7 @@ let package = Package(
         .testTarget(
             name: "KeychainTests",
             dependencies: [
-                "Keychain", "OperationsTesting", "SyncCryptography", "TestSupport", "ThreadSupport",
+                "Keychain", "OperationsTesting", "SyncCryptography", "FileSupport", "TestSupport", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             // Tests read them from the source directory.

@@ -16,8 +16,6 @@ public actor WholeStoreDownloadOperation: Operation {
     let hooks: any WholeStoreDownloadHooks
     let state: StateDirectory
     let key: DocumentKey
-    /// Called at every step of the replacement, so that tests can inspect what a crash would leave.
-    private let faultPoint: StoreReplacement.FaultPoint
 
     /// Creates an operation.
     ///
@@ -32,29 +30,20 @@ public actor WholeStoreDownloadOperation: Operation {
         backend: any RemoteBackend,
         state: StateDirectory
     ) {
-        self.init(request, document: document, backend: backend, state: state, faultPoint: { _ in })
-    }
-
-    init(
-        _ request: WholeStoreDownloadRequest,
-        document: DocumentRegistration,
-        backend: any RemoteBackend,
-        state: StateDirectory,
-        faultPoint: @escaping StoreReplacement.FaultPoint
-    ) {
         self.request = request
         self.document = document
         hierarchy = document.hierarchy
         hooks = backend.wholeStoreDownloadHooks
         self.state = state
         key = document.application.key(backend, document.document)
-        self.faultPoint = faultPoint
     }
 
     /// Downloads the store.
     public func main(_ context: OperationContext) async throws -> WholeStoreDownload {
         try await translatingErrors {
-            let store = try await context.blocking { [request] in try LocalStore(request.url) }
+            let store = try await context.blocking { [request, state] in
+                try LocalStore(request.url, steps: state.steps)
+            }
             let lock = try await context.blocking { [state] in try state.lock(.store(store.path), .exclusive) }
             defer { lock.release() }
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
@@ -132,13 +121,12 @@ public actor WholeStoreDownloadOperation: Operation {
             try await context.blocking { [state] in try state.beginPull(record) }
             try Task.checkCancellation()
             let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
-            try await context.blocking { [mode, faultPoint] in
+            try await context.blocking {
                 try StoreReplacement.replace(
                     plan.store,
                     with: plan.arrival,
                     expecting: local.expectation,
-                    mode: mode,
-                    faultPoint: faultPoint
+                    mode: mode
                 )
             }
         } catch {

@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 
@@ -29,14 +30,14 @@ extension StoreReplacement {
                 }
             }
         }
-        try? faultPoint("after the transaction")
+        try? store.steps.reached("after the transaction")
     }
 
     private func write(_ source: Database, exclusivelyInto destination: Database) throws {
         try destination.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
         try destination.inTransaction(.exclusive) { .commit }
         try check(destination)
-        try faultPoint("before the transaction")
+        try store.steps.reached("before the transaction")
         try DatabaseCopy.run(from: source, to: destination)
         // Under the exclusive lock SQLite empties the journal but keeps its file. A change of the mode removes the
         // file. If it fails, the new content is in the store nevertheless.
@@ -46,7 +47,7 @@ extension StoreReplacement {
 
     private func write(_ source: Database, besideReadersOf destination: Database) throws {
         guard case .unchanged = expectation, let witness = try store.openDatabase(timeout: 2) else {
-            try faultPoint("before the transaction")
+            try store.steps.reached("before the transaction")
             return try DatabaseCopy.run(from: source, to: destination)
         }
         defer { try? witness.close() }
@@ -55,7 +56,7 @@ extension StoreReplacement {
             try check(db)
             return version
         }
-        try faultPoint("before the transaction")
+        try store.steps.reached("before the transaction")
         try DatabaseCopy.run(from: source, to: destination) {
             guard try witness.inDatabase(dataVersion) == version else { throw localChanges }
         }

@@ -20,7 +20,7 @@ enum TakenStore: Sendable {
     ///   - holding: Whether it may be read in place, as ``HeldDatabase`` does; otherwise it's copied at once.
     ///   - copy: Where a copy is created if one is needed.
     /// - Returns: The state as it is now.
-    /// - Throws: What ``StoreSnapshot/take(of:at:whileCopying:)`` throws.
+    /// - Throws: What ``StoreSnapshot/take(of:at:)`` throws.
     static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
         if holding, let held = HeldDatabase(store, copyingTo: copy) { return .held(held) }
         return .copied(try StoreSnapshot.take(of: store, at: copy))

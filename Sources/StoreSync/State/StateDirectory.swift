@@ -1,3 +1,4 @@
+package import FileSupport
 public import Foundation
 import GRDB
 import Keychain
@@ -11,12 +12,11 @@ import ThreadSupport
 /// keys of encrypted applications, which their passwords give back; it never costs data. Methods that aren't `async`
 /// block, so operations call them on an executor for blocking calls.
 public final class StateDirectory: Sendable {
-    /// Called with the name of every change, before and after the commit, so that tests can simulate a crash there.
-    package typealias WriteHook = @Sendable (_ change: String) throws -> Void
-
     let url: URL
     private let database: DatabaseQueue
-    let hook: WriteHook
+    /// Observes this device's changes: each one of the state directory, before and after its commit, and each step in which a
+    /// download replaces a store.
+    let steps: StepObserver
     /// The keychain, which is opened at its first use.
     let openKeychain = Locked<FileKeychain?>(nil)
     /// This device's identifiers in applications, as last read or written.
@@ -29,12 +29,12 @@ public final class StateDirectory: Sendable {
     /// - Parameter url: The directory.
     /// - Throws: ``StoreSyncError`` with code `cannotWrite`, `corrupt`, or `unsupportedFormat` if a newer version wrote it.
     public convenience init(url: URL) throws {
-        try self.init(url: url, hook: { _ in })
+        try self.init(url: url, steps: .none)
     }
 
-    package init(url: URL, hook: @escaping WriteHook) throws {
+    package init(url: URL, steps: StepObserver) throws {
         self.url = url
-        self.hook = hook
+        self.steps = steps
         try Self.makeDirectory(at: url)
         let file = url.appending(path: "state.sqlite").path
         var configuration = Configuration()
@@ -98,7 +98,7 @@ public final class StateDirectory: Sendable {
     /// Changes the database in one transaction, which is on disk when this returns.
     @discardableResult
     func write<Value>(_ change: String, _ body: (Database) throws -> Value) throws -> Value {
-        try hook("before \(change)")
+        try steps.reached("before \(change)")
         let value: Value
         do {
             value = try database.barrierWriteWithoutTransaction { db in
@@ -114,7 +114,7 @@ public final class StateDirectory: Sendable {
         } catch let error as DatabaseError {
             throw StoreSyncError(state: error, at: url)
         }
-        try hook("after \(change)")
+        try steps.reached("after \(change)")
         return value
     }
 
