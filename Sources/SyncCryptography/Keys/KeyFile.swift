@@ -55,9 +55,12 @@ public struct KeyFile: Sendable, Hashable {
     /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it has another format or a newer version;
     ///   ``CryptographyError/Code/corrupt`` if it's incomplete or damaged, which no password repairs.
     public init(_ bytes: [UInt8]) throws(CryptographyError) {
-        try FileMagic.key.check(bytes[...], "The key file", torn: .corruptKeyFile)
-        guard bytes.count == Self.byteCount, Checksum.matches(bytes) else { throw .corruptKeyFile }
-        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
+        var fields = try FileMagic.key.fields(
+            of: bytes,
+            "The key file",
+            byteCount: Self.byteCount,
+            orThrow: .corruptKeyFile
+        )
         guard fields.integer(UInt16.self) == Self.suite else {
             throw CryptographyError(
                 .unsupportedFormat,

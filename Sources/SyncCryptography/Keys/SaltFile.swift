@@ -36,9 +36,7 @@ public struct SaltFile: Sendable, Hashable {
             .corrupt,
             "The salt file is damaged. Wait if it may still be arriving. Otherwise restore it from a backup."
         )
-        try FileMagic.salt.check(bytes[...], "The salt file", torn: corrupt)
-        guard bytes.count == Self.byteCount, Checksum.matches(bytes) else { throw corrupt }
-        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
+        var fields = try FileMagic.salt.fields(of: bytes, "The salt file", byteCount: Self.byteCount, orThrow: corrupt)
         guard fields.integer(UInt16.self) == 0 else { throw corrupt }
         epoch = UUID(bytes: fields.bytes(16))
         salt = fields.bytes(Argon2id.saltBytes)

@@ -48,9 +48,12 @@ public struct SuccessorProof: Sendable, Hashable {
             .corrupt,
             "The proof of the application's successor is damaged. Wait if it may still be arriving."
         )
-        try FileMagic.epoch.check(bytes[...], "The proof of the application's successor", torn: corrupt)
-        guard bytes.count == Self.byteCount, Checksum.matches(bytes) else { throw corrupt }
-        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
+        var fields = try FileMagic.epoch.fields(
+            of: bytes,
+            "The proof of the application's successor",
+            byteCount: Self.byteCount,
+            orThrow: corrupt
+        )
         guard fields.integer(UInt16.self) == Self.suite else {
             throw CryptographyError(
                 .unsupportedFormat,
