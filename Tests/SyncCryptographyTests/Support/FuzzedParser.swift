@@ -1,6 +1,6 @@
-import ByteCoding
 import Foundation
 
+@testable import ByteCoding
 @testable import ContentDigests
 @testable import SyncCryptography
 
