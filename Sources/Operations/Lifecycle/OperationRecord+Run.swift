@@ -30,8 +30,7 @@ extension OperationRecord {
                     await self.pumpProgress()
                 }
             }
-            guard !extras.listeners.isEmpty else { return }
-            board.emit(.tell(extras.listeners, .progress(extras.mailbox.current)))
+            board.tell(extras, .progress(extras.mailbox.current))
         }
     }
 }
@@ -214,7 +213,7 @@ extension SchedulerBoard {
     mutating func end(_ record: OperationRecord) -> TemporaryDirectory? {
         if let directory = record.extras?.temporaryDirectory.take() { return directory }
         // The task that runs the operation holds it, so this doesn't release the last reference.
-        _ = record.clear()
+        record.operation = nil
         guard record.lifecycle.finalOutcome == nil else {
             release(record)
             return nil
