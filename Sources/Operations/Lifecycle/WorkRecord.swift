@@ -133,7 +133,7 @@ extension Operation {
             guard !record.isCancellationRequested else { throw CancellationError() }
             record.keep(try await main(context))
             guard !record.finishIfUndisturbed() else {
-                await callEndingPhase(.completed, record)
+                if let output = record.output { await operationDidComplete(output.value) }
                 return false
             }
         } catch {
