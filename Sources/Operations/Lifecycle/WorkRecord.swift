@@ -34,7 +34,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     /// Returns the progress to deliver, and the operation of the current attempt, which gets it.
     private func takeProgress() -> (OperationProgress, Work)? {
         core.withBoard { _ in
-            guard let operation, let progress = extras?.mailbox.take() else { return nil }
+            guard let progress = extras?.mailbox.take(), let operation else { return nil }
             return (progress, typed(operation))
         }
     }
