@@ -171,7 +171,9 @@ extension OperationRecord {
                 try core.withBoard { board in
                     try check(child)
                     let foreign = board.add(child, after: dependencies, parent: self)
-                    if lifecycle.isCancellationRequested { board.cancelLater(child, because: extras?.cancellationCause) }
+                    if lifecycle.isCancellationRequested {
+                        board.cancelLater(child, because: extras?.cancellationCause)
+                    }
                     board.grantAll()
                     return foreign
                 }
