@@ -69,7 +69,7 @@ extension OperationRecord {
     /// If the wait is cancelled, the cancellation becomes the failure.
     func retries(after failure: inout (any Error)?, nextAttempt: Int) async -> Bool {
         guard let error = failure, !(error is CancellationError) else { return false }
-        countFailure(error)
+        core.withBoard { $0.countFailure() }
         let policy: RetryPolicy? = core.withBoard { _ in
             lifecycle.isCancellationRequested || !lifecycle.isUnderway ? nil : options.retry
         }
@@ -89,12 +89,6 @@ extension OperationRecord {
             failure = cancellation
             return false
         }
-    }
-
-    /// Counts a failed attempt; too many in too short a time suspend the supervisor.
-    func countFailure(_ error: any Error) {
-        guard !(error is CancellationError) else { return }
-        core.withBoard { $0.countFailure() }
     }
 
     /// Waits for the children; the operation releases its slot meanwhile.

@@ -35,7 +35,7 @@ class OperationRecord: @unchecked Sendable {
         let isUsual = options?.saysNothingButPriority ?? true
         guard !isUsual || serviceContext != nil else { return }
         hasOptions = true
-        extras = Extras(options ?? Self.usualOptions(priority), serviceContext)
+        extras = Extras(options ?? OperationOptions(), serviceContext)
         cell.update { $0.hasExtras = true }
     }
 
@@ -44,17 +44,11 @@ class OperationRecord: @unchecked Sendable {
     /// Ends `main` without the lock, if only its outcome remains to be decided.
     final func finishIfUndisturbed() -> Bool { cell.finishIfUndisturbed() }
 
-    private static let usualOptions = OperationPriority.allCases.map { OperationOptions(priority: $0) }
-
-    private static func usualOptions(_ priority: OperationPriority) -> OperationOptions {
-        usualOptions[Int(priority.rawValue)]
-    }
-
     // Under the scheduler's lock:
 
     final func updateLifecycle<Result>(_ change: (inout OperationLifecycle) -> Result) -> Result { cell.update(change) }
 
-    final var options: OperationOptions { extras?.options ?? Self.usualOptions(priority) }
+    final var options: OperationOptions { extras?.options ?? OperationOptions(priority: priority) }
     /// The name to show: the name in the options, or the operation's type.
     final var name: String { extras?.options.name ?? typeName }
     final var progressUnitCount: Int64 { extras?.options.progressUnitCount ?? 1 }
@@ -147,7 +141,7 @@ class OperationRecord: @unchecked Sendable {
     /// The extras, created if there are none.
     final var madeExtras: Extras {
         if let extras { return extras }
-        let made = Extras(Self.usualOptions(priority), nil)
+        let made = Extras(OperationOptions(priority: priority), nil)
         extras = made
         cell.update { $0.hasExtras = true }
         return made

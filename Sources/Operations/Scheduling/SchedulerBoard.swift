@@ -22,6 +22,7 @@ struct SchedulerBoard {
     /// The operations among these callers.
     var promisedRoom: [OperationRecord] = []
     var nextTicket: UInt64 = 0
+    /// Whether all operations are refused from now on.
     var isShutDown = false
     /// Whether the supervisor suspended itself.
     var isSuspendedByFailures = false
@@ -91,7 +92,7 @@ struct SchedulerBoard {
 
     /// Inserts an operation into the scheduler, where it stays until it ends.
     mutating func insert(_ record: OperationRecord, _ addition: SchedulerState.Addition) {
-        resetTallyIfDrained()
+        if hasDrained { (tally, hasDrained) = (ProgressTally(), false) }
         tally.total += record.progressUnitCount
         if addition.traits.contains(.isJoined) { joinedCount += 1 }
         if addition.traits.contains(.mayContinueInBackground) { backgroundWork?.operations.insert(record.id) }
@@ -99,15 +100,6 @@ struct SchedulerBoard {
         record.position = position
         if Int(position) == records.count { records.append(record) } else { records[Int(position)] = record }
     }
-
-    private mutating func resetTallyIfDrained() {
-        guard hasDrained else { return }
-        tally = ProgressTally()
-        hasDrained = false
-    }
-
-    /// Refuses all operations from now on.
-    mutating func shutDown() { isShutDown = true }
 
     // MARK: Granting
 

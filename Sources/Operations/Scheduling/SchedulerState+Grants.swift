@@ -55,7 +55,7 @@ extension SchedulerState {
             case .freshInBackground: allowsFresh
             }
         }
-        let oldest = lines.compactMap { line in queues[line.rawValue].oldest.map { (line, $0) } }
+        let oldest = lines.compactMap { line in queues[line.rawValue].oldest.map { (line, $0.candidate) } }
         return oldest.min { $0.1 < $1.1 }?.0
     }
 
