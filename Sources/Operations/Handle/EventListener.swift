@@ -2,6 +2,11 @@
 struct EventListener: Sendable {
     let ticket: UInt64
     let continuation: AsyncStream<OperationEvent>.Continuation
+
+    func tell(_ event: OperationEvent) {
+        continuation.yield(event)
+        if case .ended = event { continuation.finish() }
+    }
 }
 
 extension OperationRecord {

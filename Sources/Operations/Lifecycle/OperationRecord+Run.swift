@@ -30,8 +30,7 @@ extension OperationRecord {
                     await self.pumpProgress()
                 }
             }
-            guard !extras.listeners.isEmpty else { return }
-            board.emit(.tell(extras.listeners, .progress(extras.mailbox.current)))
+            board.tell(extras, .progress(extras.mailbox.current))
         }
     }
 }
@@ -70,7 +69,7 @@ extension OperationRecord {
     /// If the wait is cancelled, the cancellation becomes the failure.
     func retries(after failure: inout (any Error)?, nextAttempt: Int) async -> Bool {
         guard let error = failure, !(error is CancellationError) else { return false }
-        countFailure(error)
+        core.withBoard { $0.countFailure() }
         let policy: RetryPolicy? = core.withBoard { _ in
             lifecycle.isCancellationRequested || !lifecycle.isUnderway ? nil : options.retry
         }
@@ -90,12 +89,6 @@ extension OperationRecord {
             failure = cancellation
             return false
         }
-    }
-
-    /// Counts a failed attempt; too many in too short a time suspend the supervisor.
-    func countFailure(_ error: any Error) {
-        guard !(error is CancellationError) else { return }
-        core.withBoard { $0.countFailure() }
     }
 
     /// Waits for the children; the operation releases its slot meanwhile.
@@ -214,7 +207,7 @@ extension SchedulerBoard {
     mutating func end(_ record: OperationRecord) -> TemporaryDirectory? {
         if let directory = record.extras?.temporaryDirectory.take() { return directory }
         // The task that runs the operation holds it, so this doesn't release the last reference.
-        _ = record.clear()
+        record.operation = nil
         guard record.lifecycle.finalOutcome == nil else {
             release(record)
             return nil

@@ -57,7 +57,7 @@ extension OperationRecord {
                 .stalled,
                 "\(name) has made no progress for \(timeout). See what it waits for, or let it report progress more often."
             )
-            if let extras, !extras.listeners.isEmpty { board.emit(.tell(extras.listeners, .stalled)) }
+            if let extras { board.tell(extras, .stalled) }
             board.noteStall(of: self, for: timeout)
             return error
         }

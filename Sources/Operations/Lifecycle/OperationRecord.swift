@@ -12,21 +12,30 @@ class OperationRecord: @unchecked Sendable {
     /// Set when the operation is added, and constant from then on.
     final var id = OperationID.none
     private(set) final var extras: Extras?
+    /// The operation, until it has ended; its subclass knows the type.
+    ///
+    /// It isn't typed because the runtime looks up the layout of a generic optional at each use.
+    final var operation: AnyObject?
     /// The error that the operation ended with, if any.
     final var failure: (any Error)?
     // The small properties are adjacent and fill eight bytes: padding between them would cost memory in every record.
     final var position = SchedulerState.Position.max
     private final let cell = LifecycleCell()
-    private final var flags: Flags
+    /// The priority that the operation was added with; its priority in the scheduler may be higher.
+    final let priority: OperationPriority
+    /// Whether the operation was added with more options than a priority, or with a service context.
+    private(set) final var hasOptions = false
+    /// Whether a factory creates the operation.
+    final var hasFactory = false
 
     init(options: OperationOptions?, core: SchedulerCore) {
         self.core = core
-        flags = Flags(options?.priority ?? .normal)
+        priority = options?.priority ?? .normal
         let serviceContext = ServiceContext.current
         let isUsual = options?.saysNothingButPriority ?? true
         guard !isUsual || serviceContext != nil else { return }
-        flags.insert(.hasOptions)
-        extras = Extras(options ?? Self.usualOptions(priority), serviceContext)
+        hasOptions = true
+        extras = Extras(options ?? OperationOptions(), serviceContext)
         cell.update { $0.hasExtras = true }
     }
 
@@ -35,39 +44,11 @@ class OperationRecord: @unchecked Sendable {
     /// Ends `main` without the lock, if only its outcome remains to be decided.
     final func finishIfUndisturbed() -> Bool { cell.finishIfUndisturbed() }
 
-    /// Flags and the priority in one byte, because each would take a byte of its own.
-    private struct Flags: OptionSet {
-        let rawValue: UInt8
-        static let hasOptions = Flags(rawValue: 1 << 3)
-        static let hasFactory = Flags(rawValue: 1 << 4)
-
-        init(rawValue: UInt8) { self.rawValue = rawValue }
-        init(_ priority: OperationPriority) { rawValue = priority.rawValue }
-
-        var priority: OperationPriority { OperationPriority(rawValue: rawValue & 7) ?? .normal }
-    }
-
-    /// The priority that the operation was added with; its priority in the scheduler may be higher.
-    final var priority: OperationPriority { flags.priority }
-
-    /// Whether the operation was added with more options than a priority, or with a service context.
-    final var hasOptions: Bool { flags.contains(.hasOptions) }
-
-    /// Whether a factory creates the operation.
-    final var hasFactory: Bool { flags.contains(.hasFactory) }
-    final func noteFactory() { flags.insert(.hasFactory) }
-
-    private static let usualOptions = OperationPriority.allCases.map { OperationOptions(priority: $0) }
-
-    private static func usualOptions(_ priority: OperationPriority) -> OperationOptions {
-        usualOptions[Int(priority.rawValue)]
-    }
-
     // Under the scheduler's lock:
 
     final func updateLifecycle<Result>(_ change: (inout OperationLifecycle) -> Result) -> Result { cell.update(change) }
 
-    final var options: OperationOptions { extras?.options ?? Self.usualOptions(priority) }
+    final var options: OperationOptions { extras?.options ?? OperationOptions(priority: priority) }
     /// The name to show: the name in the options, or the operation's type.
     final var name: String { extras?.options.name ?? typeName }
     final var progressUnitCount: Int64 { extras?.options.progressUnitCount ?? 1 }
@@ -84,11 +65,10 @@ class OperationRecord: @unchecked Sendable {
 
     /// Copies the failure or the output of the operation that this one joined.
     func settleAsTarget() -> OperationLifecycle.Outcome { preconditionFailure("\(#function) is the subclass's") }
-    /// Returns the operation and drops the reference to it, so that the caller can release it outside the lock.
-    func clear() -> AnyObject? { preconditionFailure("\(#function) is the subclass's") }
 
     /// The data that only few operations have.
-    final class Extras {
+    final class Extras: @unchecked Sendable {
+        // Sendable: as in the record, accessed only under the scheduler's lock.
         /// The options that the operation was added with; the service context is the caller's.
         let options: OperationOptions
         let serviceContext: ServiceContext?
@@ -161,7 +141,7 @@ class OperationRecord: @unchecked Sendable {
     /// The extras, created if there are none.
     final var madeExtras: Extras {
         if let extras { return extras }
-        let made = Extras(Self.usualOptions(priority), nil)
+        let made = Extras(OperationOptions(priority: priority), nil)
         extras = made
         cell.update { $0.hasExtras = true }
         return made

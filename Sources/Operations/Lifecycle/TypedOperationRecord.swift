@@ -67,7 +67,6 @@ final class JoinedOperationRecord<Output: Sendable>: TypedOperationRecord<Output
     }
 
     override var typeName: String { String(describing: Output.self) }
-    override func clear() -> AnyObject? { nil }
 }
 
 extension OperationLifecycle.Outcome {

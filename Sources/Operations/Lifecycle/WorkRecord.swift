@@ -5,8 +5,6 @@ import Tracing
 /// The record of an operation that this supervisor runs.
 final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unchecked Sendable {
     // Sendable: as in the superclass.
-    private var operation: Work?
-
     /// Creates an operation when its turn comes, and again for each attempt.
     final class Factory: Sendable {
         let make: @Sendable () throws -> Work
@@ -15,22 +13,17 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
 
     init(_ operation: Work, options: OperationOptions? = nil, core: SchedulerCore) {
         LiveOperations.insert(operation)
-        self.operation = operation
         super.init(options: options, core: core)
+        self.operation = operation
     }
 
     init(options: OperationOptions?, core: SchedulerCore, make: @escaping @Sendable () throws -> Work) {
         super.init(options: options, core: core)
-        noteFactory()
+        hasFactory = true
         madeExtras.factory = Factory(make)
     }
 
     override var typeName: String { String(describing: Work.self) }
-
-    override func clear() -> AnyObject? {
-        defer { operation = nil }
-        return operation
-    }
 
     override func pumpProgress() async {
         await CurrentOperation.$record.withValue(self) {
@@ -42,19 +35,18 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     private func takeProgress() -> (OperationProgress, Work)? {
         core.withBoard { _ in
             guard let progress = extras?.mailbox.take(), let operation else { return nil }
-            return (progress, operation)
+            return (progress, typed(operation))
         }
     }
 
     // MARK: The run
 
     override func execute() async {
-        let operation = await CurrentOperation.$record.withValue(self) {
-            isObserved ? await performObserved() : await perform()
-        }
+        await CurrentOperation.$record.withValue(self) { isObserved ? await performObserved() : await perform() }
+        // Its `deinit` is code of its author, which must not run under the lock.
+        let operation = operation
         if let operation { LiveOperations.remove(operation) }
         while let directory = core.withBoard({ $0.end(self) }) { await remove(directory) }
-        // Its `deinit` is code of its author, which must not run under the lock.
         extendLifetime(operation)
     }
 
@@ -63,7 +55,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         hasOptions || core.environment.isObserving || WaitRegistry.current != nil
     }
 
-    private func performObserved() async -> Work? {
+    private func performObserved() async {
         let (serviceContext, stallTimeout, name) = core.withBoard { _ in
             (extras?.serviceContext, extras?.options.stallTimeout, self.name)
         }
@@ -74,7 +66,7 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
         }
     }
 
-    private func performInSpan(_ name: String) async -> Work? {
+    private func performInSpan(_ name: String) async {
         guard let tracer = core.environment.tracer else { return await perform() }
         return await tracer.withAnySpan(name) { span in
             span.attributes["operation.id"] = "\(id)"
@@ -85,40 +77,44 @@ final class WorkRecord<Work: Operation>: TypedOperationRecord<Work.Output>, @unc
     }
 
     /// Performs all attempts, and the phases of the run with them.
-    ///
-    /// Returns the operation of the last attempt.
-    private func perform() async -> Work? {
-        // Between the grant and the end only this task changes the operation, so it's read without the lock.
-        var operation = operation
+    private func perform() async {
         var attempt = 1
-        var hasStarted = false
         while true {
             do {
-                let current = try self.operation(replacing: operation)
-                operation = current
-                guard await current.perform(attempt, isFirst: !hasStarted, of: self) else { return current }
-                hasStarted = true
+                let isFirst = try prepare(attempt)
+                guard let operation, await typed(operation).perform(attempt, isFirst: isFirst, of: self) else { return }
             } catch {
                 if let departure = await conclude(attempt, after: error) {
-                    if hasStarted { await operation?.end(departure, of: self) }
-                    return operation
+                    // The operation of a former attempt ends the phases that it began.
+                    if let operation { await typed(operation).end(departure, of: self) }
+                    return
                 }
             }
             attempt += 1
         }
     }
 
-    /// Returns the operation for an attempt; a factory creates a new one for each attempt.
-    private func operation(replacing former: Work?) throws -> Work {
+    /// Creates the operation of an attempt, if there is a factory, which creates a new one for each attempt.
+    ///
+    /// Between the grant and the end, only the task of the run changes the operation, and reads it without the lock.
+    ///
+    /// - Returns: Whether no operation has begun its phases yet.
+    private func prepare(_ attempt: Int) throws -> Bool {
         // An operation that was added as such has no factory.
-        if let former, !hasFactory { return former }
+        guard hasFactory else { return attempt == 1 }
         // An abandoned operation has lost its factory, and is never created.
         guard let factory = core.withBoard({ _ in extras?.factory as? Factory }) else { throw CancellationError() }
         let made = try factory.make()
         LiveOperations.insert(made)
+        let former = operation
         core.withBoard { _ in operation = made }
         if let former { LiveOperations.remove(former) }
-        return made
+        return former == nil
+    }
+
+    private func typed(_ operation: AnyObject) -> Work {
+        // Only the initializer and `prepare` set the operation, both to an instance of this type.
+        unsafeDowncast(operation, to: Work.self)
     }
 }
 
@@ -137,7 +133,7 @@ extension Operation {
             guard !record.isCancellationRequested else { throw CancellationError() }
             record.keep(try await main(context))
             guard !record.finishIfUndisturbed() else {
-                await callEndingPhase(.completed, record)
+                if let output = record.output { await operationDidComplete(output.value) }
                 return false
             }
         } catch {

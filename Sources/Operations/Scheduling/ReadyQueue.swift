@@ -82,16 +82,17 @@ struct ReadyQueue: Sendable {
     }
 
     /// The oldest operation of all lanes.
-    var oldest: QueueEntry? { lanes.compactMap(\.first).min() }
+    var oldest: Head? {
+        let heads = OperationPriority.allCases.compactMap { priority in
+            first(of: priority).map { Head(candidate: $0, priority: priority) }
+        }
+        return heads.min { $0.candidate < $1.candidate }
+    }
 
     /// Removes and returns the head, or the oldest operation.
-    mutating func remove(oldest: Bool) -> QueueEntry {
-        let found =
-            oldest
-            ? OperationPriority.allCases.filter { first(of: $0) != nil }.min { first(of: $0).isBefore(first(of: $1)) }
-            : OperationPriority(rawValue: UInt8(7 - filled.leadingZeroBitCount))
-        guard let found else { preconditionFailure("took from an empty queue") }
-        return removeFirst(of: found)
+    mutating func remove(oldest takesOldest: Bool) -> QueueEntry {
+        guard let found = takesOldest ? oldest : head else { preconditionFailure("took from an empty queue") }
+        return removeFirst(of: found.priority)
     }
 
     @discardableResult
@@ -99,12 +100,5 @@ struct ReadyQueue: Sendable {
         let first = lanes[Int(priority.rawValue)].removeFirst()
         if lanes[Int(priority.rawValue)].first == nil { filled &= ~(1 << priority.rawValue) }
         return first
-    }
-}
-
-extension QueueEntry? {
-    fileprivate func isBefore(_ other: QueueEntry?) -> Bool {
-        guard let self else { return false }
-        return other.map { self < $0 } ?? true
     }
 }

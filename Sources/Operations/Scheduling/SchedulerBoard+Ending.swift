@@ -15,7 +15,7 @@ extension SchedulerBoard {
             if let cause { record.madeExtras.cancellationCause = cause }
             if let worker = worker(of: record) {
                 worker.isPoisoned = true
-                if let task = worker.task { emit(.cancelTask(task)) }
+                if let task = worker.task { emit(.call { task.cancel() }) }
             }
             cancelChildren(of: record, because: cause)
         }
@@ -26,8 +26,13 @@ extension SchedulerBoard {
         because cause: OperationError? = nil
     ) {
         for child in scheduler.relations[record.position]?.children ?? [] {
-            emit(.cancel(self.record(at: child), cause))
+            cancelLater(self.record(at: child), because: cause)
         }
+    }
+
+    /// Cancels an operation as a separate decision, so that a family of any depth needs no more stack than its root.
+    mutating func cancelLater(_ record: OperationRecord, because cause: OperationError?) {
+        emit(.decide(record.core) { $0.cancel(record, because: cause) })
     }
 
     /// Cancels one of several handles of an operation; the last one cancels the operation.
@@ -77,7 +82,7 @@ extension SchedulerBoard {
         let doomed = scheduler.end(record.position, succeeded: outcome == .finished)
         records[Int(record.position)] = nil
         depart(record, doomed, error)
-        if let former = record.clear() { emit(.release(former)) }
+        if let former = record.operation.take() { emit(.release(former)) }
         grantAll(to: worker)
         if let worker, worker.next == nil { workers.remove(worker) }
     }
@@ -120,18 +125,18 @@ extension SchedulerBoard {
         for position in doomed {
             let dependent = self.record(at: position)
             if dependent.extras?.target === record {
-                emit(.mirror(dependent))
+                emit(.decide(dependent.core) { $0.mirror(dependent) })
             } else {
-                emit(.withdraw(dependent, error ?? Self.cancellation))
+                emit(.decide(dependent.core) { $0.withdraw(dependent, error ?? Self.cancellation) })
             }
         }
         if let extras = record.takeExtras() {
             tellAll(extras, record, error)
-            emit(.drop(extras))
+            drop(extras)
         }
         if scheduler.count == 0 {
             hasDrained = true
-            for waiter in drainWaiters.values { emit(.wake(waiter)) }
+            for waiter in drainWaiters.values { emit(.call { waiter.resume() }) }
             drainWaiters = [:]
         }
         admitWaiters()
@@ -143,21 +148,28 @@ extension SchedulerBoard {
         _ error: (any Error)?
     ) {
         notifyOtherSupervisors(extras, record, error)
-        if !extras.listeners.isEmpty {
-            emit(.tell(extras.listeners, .ended(record.lifecycle.publicState(isReady: false))))
-        }
-        for waiter in extras.waiters.values { emit(.wake(waiter)) }
-        for waiter in extras.endWaiters { emit(.resume(waiter)) }
-        for timer in extras.timers { emit(.cancelTask(timer)) }
+        tell(extras, .ended(record.lifecycle.publicState(isReady: false)))
+        for waiter in extras.waiters.values { emit(.call { waiter.resume() }) }
+        for waiter in extras.endWaiters { emit(.call { waiter.resume() }) }
+        for timer in extras.timers { emit(.call { timer.cancel() }) }
         // A task that outlived `main`, or a task of an abandoned operation, may still wait for a slot.
-        if let resumption = extras.resumption.take() { emit(.resume(resumption)) }
-        if let ownTask = extras.ownTask { emit(.dropOwnTask(ownTask)) }
+        if let resumption = extras.resumption.take() { emit(.call { resumption.resume() }) }
         forget(extras.coalescingID, of: record)
         if let parent = extras.parent, scheduler.relations[parent.position]?.children.isEmpty != false,
             let waiter = parent.extras?.childrenWaiter.take()
         {
-            emit(.resume(waiter))
+            emit(.call { waiter.resume() })
         }
+    }
+
+    /// Releases the extras outside the lock, because the last reference may run a `deinit` of the app.
+    mutating func drop(_ extras: OperationRecord.Extras) {
+        emit(
+            .call {
+                extras.ownTask?.drop()
+                extendLifetime(extras)
+            }
+        )
     }
 
     /// Settles the dependents in other supervisors, and unregisters from unfinished dependencies there.
@@ -167,14 +179,14 @@ extension SchedulerBoard {
         _ error: (any Error)?
     ) {
         for dependency in extras.foreignDependencies {
-            emit(.forgetForeign(record, dependency: dependency))
+            emit(.decide(dependency.core) { $0.forgetForeign(record, dependency) })
         }
         guard !extras.foreignDependents.isEmpty else { return }
         // In the order in which they were added.
         for dependent in extras.foreignDependents.values.sorted(by: { $0.record.id < $1.record.id }) {
             for policy in dependent.policies {
                 let error = policy == .mustSucceed ? error : nil
-                emit(.settleForeign(dependent.record, dependency: record, error))
+                emit(.decide(dependent.record.core) { $0.settleForeign(dependent.record, record, error) })
             }
         }
     }
@@ -211,7 +223,9 @@ extension SchedulerBoard {
         for position in scheduler.raised {
             guard let extras = records[Int(position)]?.extras else { continue }
             let priority = scheduler.entries[Int(position)].priority
-            for other in extras.foreignDependencies + extras.awaitedElsewhere { emit(.raise(other, priority)) }
+            for other in extras.foreignDependencies + extras.awaitedElsewhere {
+                emit(.decide(other.core) { $0.raise(other, to: priority) })
+            }
         }
         scheduler.raised = []
     }

@@ -22,6 +22,7 @@ struct SchedulerBoard {
     /// The operations among these callers.
     var promisedRoom: [OperationRecord] = []
     var nextTicket: UInt64 = 0
+    /// Whether all operations are refused from now on.
     var isShutDown = false
     /// Whether the supervisor suspended itself.
     var isSuspendedByFailures = false
@@ -45,6 +46,12 @@ struct SchedulerBoard {
 
     /// Adds an effect of a decision.
     mutating func emit(_ effect: SchedulerEffect) { effects.append(effect) }
+
+    /// Tells an operation's listeners of an event.
+    mutating func tell(_ extras: OperationRecord.Extras, _ event: OperationEvent) {
+        guard !extras.listeners.isEmpty else { return }
+        emit(.call { [listeners = extras.listeners] in for listener in listeners { listener.tell(event) } })
+    }
 
     /// Takes the effects of the decisions, to perform them outside the lock.
     mutating func takeEffects() -> [SchedulerEffect] {
@@ -85,7 +92,7 @@ struct SchedulerBoard {
 
     /// Inserts an operation into the scheduler, where it stays until it ends.
     mutating func insert(_ record: OperationRecord, _ addition: SchedulerState.Addition) {
-        resetTallyIfDrained()
+        if hasDrained { (tally, hasDrained) = (ProgressTally(), false) }
         tally.total += record.progressUnitCount
         if addition.traits.contains(.isJoined) { joinedCount += 1 }
         if addition.traits.contains(.mayContinueInBackground) { backgroundWork?.operations.insert(record.id) }
@@ -93,15 +100,6 @@ struct SchedulerBoard {
         record.position = position
         if Int(position) == records.count { records.append(record) } else { records[Int(position)] = record }
     }
-
-    private mutating func resetTallyIfDrained() {
-        guard hasDrained else { return }
-        tally = ProgressTally()
-        hasDrained = false
-    }
-
-    /// Refuses all operations from now on.
-    mutating func shutDown() { isShutDown = true }
 
     // MARK: Granting
 
@@ -124,7 +122,7 @@ struct SchedulerBoard {
         // First, so that listeners know of the start before anything else of the run.
         if let extras = record.extras {
             forget(extras.coalescingID, of: record)
-            if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .started)) }
+            tell(extras, .started)
         }
         if let worker, !worker.isPoisoned, worker.next == nil, record.extras?.ownTask == nil {
             worker.next = record
@@ -137,7 +135,7 @@ struct SchedulerBoard {
                 worker.task = ownTask.task
                 // The task is for this operation alone.
                 worker.isPoisoned = true
-                emit(.startOwnTask(ownTask))
+                emit(.call { ownTask.run() })
             } else {
                 emit(.start(worker, record))
             }
@@ -157,12 +155,12 @@ struct SchedulerBoard {
             preconditionFailure("operation \(record.id) was granted a slot to resume, but doesn't wait for one")
         }
         // Last, so that listeners know of it before the operation does anything further.
-        defer { emit(.resume(resumption)) }
+        defer { emit(.call { resumption.resume() }) }
         // Another of the operation's tasks may have started to wait meanwhile.
         guard extras.pauseCount == 0 else { return scheduler.pause(record.position) }
         guard record.updateLifecycle({ $0.resume() }) else { return }
         extras.pauseReason = nil
-        if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .resumed)) }
+        tell(extras, .resumed)
     }
 
     // MARK: Pausing
@@ -177,7 +175,7 @@ struct SchedulerBoard {
         scheduler.pause(record.position)
         if record.updateLifecycle({ $0.pause() }) {
             extras.pauseReason = reason
-            if !extras.listeners.isEmpty { emit(.tell(extras.listeners, .paused(reason))) }
+            tell(extras, .paused(reason))
         }
         grantAll()
     }
@@ -214,7 +212,9 @@ struct SchedulerBoard {
         failures = []
         scheduler.isSuspended = true
         isSuspendedByFailures = true
-        for waiter in drainWaiters.values { emit(.fail(waiter, OperationError.suspendedByFailures)) }
+        for waiter in drainWaiters.values {
+            emit(.call { waiter.resume(throwing: OperationError.suspendedByFailures) })
+        }
         drainWaiters = [:]
         noteSuspension(limit)
     }

@@ -103,10 +103,9 @@ extension SchedulerBoard {
         record.failure = error
         record.updateLifecycle { $0.end(OperationLifecycle.Outcome(error)) }
         if let extras = record.takeExtras() {
-            if let ownTask = extras.ownTask { emit(.dropOwnTask(ownTask)) }
-            emit(.drop(extras))
+            drop(extras)
         }
-        if let former = record.clear() { emit(.release(former)) }
+        if let former = record.operation.take() { emit(.release(former)) }
     }
 
     /// Adds an operation.
@@ -172,7 +171,9 @@ extension OperationRecord {
                 try core.withBoard { board in
                     try check(child)
                     let foreign = board.add(child, after: dependencies, parent: self)
-                    if lifecycle.isCancellationRequested { board.emit(.cancel(child, extras?.cancellationCause)) }
+                    if lifecycle.isCancellationRequested {
+                        board.cancelLater(child, because: extras?.cancellationCause)
+                    }
                     board.grantAll()
                     return foreign
                 }

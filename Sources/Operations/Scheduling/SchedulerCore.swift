@@ -18,23 +18,20 @@ final class SchedulerCore: Sendable {
     }
 
     /// Reads or decides under the lock, and performs what follows outside it.
+    ///
+    /// A decision that throws has no effects.
     func withBoard<Answer, Failure: Error>(
         _ body: (inout SchedulerBoard) throws(Failure) -> Answer
     ) throws(Failure) -> Answer {
         // The lock's requirement of `sending` is stricter than needed: everything on the board is Sendable.
-        nonisolated(unsafe) var result: Result<Answer, Failure>?
-        var effects: [SchedulerEffect] = []
-        board.withLock { board in
-            do throws(Failure) {
-                result = .success(try body(&board))
-            } catch {
-                result = .failure(error)
-            }
+        nonisolated(unsafe) var effects: [SchedulerEffect] = []
+        let answer = try board.withLock { board throws(Failure) in
+            nonisolated(unsafe) let answer = try body(&board)
             effects = board.takeEffects()
+            return answer
         }
         perform(effects)
-        guard let result else { preconditionFailure("a decision without a result") }
-        return try result.get()
+        return answer
     }
 
     private func perform(_ effects: [SchedulerEffect]) {
@@ -48,39 +45,16 @@ final class SchedulerCore: Sendable {
     private func perform(_ effect: SchedulerEffect, _ pending: inout Deque<SchedulerEffect>) {
         switch effect {
         case .start(let worker, let record): record.core.start(worker, with: record)
-        case .startOwnTask(let task): task.run()
-        case .dropOwnTask(let task): task.drop()
-        case .resume(let continuation): continuation.resume()
-        case .wake(let continuation): continuation.resume()
-        case .fail(let continuation, let error): continuation.resume(throwing: error)
-        case .tell(let listeners, let event):
-            for listener in listeners {
-                listener.continuation.yield(event)
-                if case .ended = event { listener.continuation.finish() }
-            }
-        case .cancelTask(let task): task.cancel()
-        case .cancel(let record, let cause):
-            record.core.append(to: &pending) { $0.cancel(record, because: cause) }
-        case .withdraw(let record, let error):
-            record.core.append(to: &pending) { $0.withdraw(record, error) }
-        case .mirror(let record):
-            record.core.append(to: &pending) { $0.mirror(record) }
-        case .settleForeign(let record, let dependency, let error):
-            record.core.append(to: &pending) { $0.settleForeign(record, dependency, error) }
-        case .forgetForeign(let record, let dependency):
-            dependency.core.append(to: &pending) { board in board.forgetForeign(record, dependency) }
-        case .raise(let record, let priority):
-            record.core.append(to: &pending) { $0.raise(record, to: priority) }
+        case .decide(let core, let decision): core.decide(decision, &pending)
         case .release(let object): LiveOperations.remove(object)
-        case .drop: break
         case .call(let body): body()
         }
     }
 
-    private func append(to pending: inout Deque<SchedulerEffect>, _ body: (inout SchedulerBoard) -> Void) {
+    private func decide(_ decision: (inout SchedulerBoard) -> Void, _ pending: inout Deque<SchedulerEffect>) {
         nonisolated(unsafe) var effects: [SchedulerEffect] = []
         board.withLock { board in
-            body(&board)
+            decision(&board)
             effects = board.takeEffects()
         }
         pending += effects

@@ -55,7 +55,7 @@ extension SchedulerState {
             case .freshInBackground: allowsFresh
             }
         }
-        let oldest = lines.compactMap { line in queues[line.rawValue].oldest.map { (line, $0) } }
+        let oldest = lines.compactMap { line in queues[line.rawValue].oldest.map { (line, $0.candidate) } }
         return oldest.min { $0.1 < $1.1 }?.0
     }
 
@@ -63,22 +63,23 @@ extension SchedulerState {
         var filled = queues[line.rawValue].filledPriorities
         while filled != 0, let priority = OperationPriority(rawValue: UInt8(filled.trailingZeroBitCount)) {
             filled &= filled - 1
-            while let candidate = queues[line.rawValue].first(of: priority), !isCurrent(candidate, priority, line) {
+            while let candidate = queues[line.rawValue].first(of: priority), !isCurrent(candidate, line) {
                 queues[line.rawValue].removeFirst(of: priority)
             }
         }
     }
 
-    private mutating func isCurrent(_ candidate: QueueEntry, _ priority: OperationPriority, _ line: Line) -> Bool {
+    /// Whether an entry of a queue still counts; an operation whose priority was raised has several.
+    private mutating func isCurrent(_ candidate: QueueEntry, _ line: Line) -> Bool {
         switch line {
         case .fresh, .freshInBackground:
-            return isReady(candidate, priority)
+            return isReady(candidate)
         case .resuming:
             let entry = entries[Int(candidate.position)]
-            return entry.id == candidate.id && entry.phase == .resuming && entry.priority == priority
+            return entry.id == candidate.id && entry.phase == .resuming
                 && relations[candidate.position]?.isOwedKeys != true
         case .children:
-            guard isReady(candidate, priority) else { return false }
+            guard isReady(candidate) else { return false }
             guard isHeldByParent(candidate.position), let parent = relations[candidate.position]?.parent else {
                 return true
             }
@@ -87,9 +88,9 @@ extension SchedulerState {
         }
     }
 
-    func isReady(_ candidate: QueueEntry, _ priority: OperationPriority) -> Bool {
+    private func isReady(_ candidate: QueueEntry) -> Bool {
         let entry = entries[Int(candidate.position)]
-        return entry.id == candidate.id && entry.phase == .ready && entry.priority == priority
+        return entry.id == candidate.id && entry.phase == .ready
     }
 
     func usesParentsKeys(_ position: Position) -> Bool {
@@ -111,9 +112,7 @@ extension SchedulerState {
         runningCount -= 1
         guard let held = relations[position]?.heldChildren, !held.isEmpty else { return }
         relations[position]?.heldChildren = []
-        for candidate in held where isReady(candidate, entries[Int(candidate.position)].priority) {
-            enqueueReady(candidate.position)
-        }
+        for candidate in held where isReady(candidate) { enqueueReady(candidate.position) }
     }
 
     /// Makes a paused operation wait for a slot, which ``grant()`` grants.

@@ -25,7 +25,7 @@ extension SchedulerCore {
     fileprivate func shutDown(grace: Duration) async -> [OperationDependency] {
         let ticket = makeTicket()
         withBoard { board in
-            board.shutDown()
+            board.isShutDown = true
             board.admitWaiters()
         }
         cancelAll()

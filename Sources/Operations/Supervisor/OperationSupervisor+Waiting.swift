@@ -137,7 +137,7 @@ extension SchedulerBoard {
     mutating func admitWaiters() {
         while !hasNoRoom, let waiter = roomWaiters.popFirst() {
             promiseRoom(to: waiter.operation)
-            emit(.wake(waiter.continuation))
+            emit(.call { waiter.continuation.resume() })
         }
     }
 }

@@ -64,6 +64,29 @@ struct ChildOperationTests {
         try await tolerant.value
     }
 
+    @Test("a retry cancels the children of the failed attempt, and waits for their end before the next one")
+    func retry() async throws {
+        let statesAtRetry = Locked<[OperationState]>([])
+        try await Simulation.run(seed: 1) { simulation in
+            let supervisor = OperationSupervisor(.init(simulation))
+            let child = Locked<OperationHandle<Void>?>(nil)
+            try await supervisor.add(
+                Probe { context in
+                    guard context.attempt == 1 else {
+                        return statesAtRetry.withLock { $0 = child.withLock { $0.map { [$0.state] } ?? [] } }
+                    }
+                    let added = try context.addChild(
+                        Probe { context in try await context.clock.sleep(for: .seconds(3600)) }
+                    )
+                    child.withLock { $0 = added }
+                    throw ProbeError()
+                },
+                options: OperationOptions(retry: RetryPolicy(maximumAttempts: 2, initialDelay: .seconds(1)))
+            ).value
+        }
+        #expect(statesAtRetry.withLock { $0 } == [.cancelled])
+    }
+
     @Test("no children are accepted once main has returned")
     func late() async throws {
         let supervisor = OperationSupervisor(width: 1)

@@ -305,4 +305,29 @@ struct OperationSupervisorTests {
         #expect(last?.state == .cancelled)
         #expect(alive.withLock { $0 } == 0)
     }
+
+    @Test(
+        "D6: an operation becomes as urgent as one that begins to await its value, in the same supervisor or another one"
+    )
+    func awaitedPriority() async throws {
+        for isForeign in [false, true] {
+            let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
+            let other = isForeign ? OperationSupervisor(width: 1) : supervisor
+            let journal = Journal()
+            let awaited = supervisor.add(
+                Probe("awaited", journal) { _ in },
+                options: OperationOptions(priority: .veryLow)
+            )
+            supervisor.add(Probe("usual", journal) { _ in })
+            let urgent = other.add(
+                Probe { _ in try await awaited.value },
+                options: OperationOptions(priority: .veryHigh)
+            )
+            // A suspended supervisor starts nothing; the other one's operation awaits at once.
+            if isForeign { for await event in urgent.events { if case .paused = event { break } } }
+            supervisor.isSuspended = false
+            try await supervisor.drain()
+            #expect(journal.all.filter { $0.hasSuffix("main") } == ["awaited main", "usual main"])
+        }
+    }
 }
