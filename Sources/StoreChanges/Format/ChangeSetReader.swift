@@ -191,18 +191,22 @@ package struct ChangeSetReader {
 }
 
 extension OldCell {
-    /// The largest encoded cell that is given itself, in bytes.
-    static let maximumCellLength = 32
+    /// The largest encoded value that is given itself, in bytes.
+    static let maximumValueLength = 32
 
-    /// Describes what a cell held.
+    /// Describes what a cell held: references themselves, because the rows may be merged to which they refer.
     package init(_ cell: Cell) {
         let encoded = cell.encoded
-        self = encoded.count <= Self.maximumCellLength ? .cell(cell) : .digest(SetDigest(of: encoded))
+        self =
+            switch cell {
+            case .value where encoded.count > Self.maximumValueLength: .digest(SetDigest(of: encoded))
+            case .value, .row: .cell(cell)
+            }
     }
 
     fileprivate var isCanonical: Bool {
         guard case .cell(let cell) = self else { return true }
-        return cell.encoded.count <= Self.maximumCellLength
+        return OldCell(cell) == self
     }
 }
 

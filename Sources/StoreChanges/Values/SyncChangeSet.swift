@@ -165,9 +165,9 @@ public struct UpdatedCell: Hashable, Sendable {
 
 /// What a cell held before: what is large is given by its digest, because it's only compared.
 public enum OldCell: Hashable, Sendable {
-    /// A cell whose encoded form has at most 32 bytes.
+    /// A reference, or a value whose encoded form has at most 32 bytes.
     case cell(Cell)
-    /// BLAKE2b-256 of the encoded form of a larger cell.
+    /// BLAKE2b-256 of the encoded form of a larger value.
     case digest(SetDigest)
 }
 
