@@ -59,7 +59,7 @@ let package = Package(
         .executableTarget(
             name: "StoreSyncCommand",
             dependencies: [
-                "StoreSync", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
+                "StoreSync", "StoreChanges", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .target(name: "RemoteStorageS3", condition: .when(traits: ["S3"])),
                 .target(name: "RemoteStorageWebDAV", condition: .when(traits: ["WebDAV"])),

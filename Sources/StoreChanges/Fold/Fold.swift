@@ -88,6 +88,7 @@ struct SetFold {
     ///   - row: The row.
     ///   - state: Its new state.
     ///   - columns: The columns that change; all of them if the row is new.
+    /// - Throws: What the state throws.
     mutating func put(_ row: RowReference, _ state: RowState, writing columns: Set<String>) throws {
         try trace(row)
         let isNew = try work.row(row) == nil

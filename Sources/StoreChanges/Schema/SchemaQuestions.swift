@@ -74,6 +74,7 @@ struct SchemaQuestions {
     /// The questions that the table's rows raise.
     ///
     /// - Parameter db: A connection to the store.
+    /// - Returns: The questions.
     /// - Throws: `DatabaseError`.
     func about(rowsIn db: Database) throws -> [String] { try meaning(of: db) + nullKeys(in: db) }
 

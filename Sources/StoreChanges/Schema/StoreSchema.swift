@@ -46,8 +46,8 @@ public struct StoreSchema: Hashable, Sendable {
 public struct TableReport: Hashable, Sendable {
     /// The table's name.
     public var table: String
-    /// How its rows are named: the key's columns, or that there is none.
-    public var key: String?
+    /// How its rows are named; `nil` if it doesn't synchronize.
+    public var key: TableKey?
     /// Whether the table synchronizes.
     public var synchronizes: Bool
     /// Why it doesn't.
@@ -66,12 +66,6 @@ public struct TableReport: Hashable, Sendable {
         self.table = table.name
         self.synchronizes = true
         self.questions = questions
-        key =
-            switch table.key {
-            case .integer(let column): "\(column), an integer that every device assigns by itself"
-            case .meaningful(let column): "\(column), an integer with a meaning"
-            case .natural(let columns): columns.joined(separator: ", ")
-            case .none: nil
-            }
+        self.key = table.key
     }
 }

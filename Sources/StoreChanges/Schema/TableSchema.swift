@@ -48,6 +48,18 @@ public enum TableKey: Hashable, Sendable {
     }
 }
 
+extension TableKey: CustomStringConvertible {
+    /// How rows are named, for people.
+    public var description: String {
+        switch self {
+        case .integer(let column): "by \(column), which every device numbers by itself"
+        case .meaningful(let column): "by \(column), a number with a meaning"
+        case .natural(let columns): "by \(columns.joined(separator: ", "))"
+        case .none: "without a key, equal rows are counted"
+        }
+    }
+}
+
 /// A stored column.
 public struct ColumnSchema: Hashable, Sendable {
     /// The column's name.
