@@ -17,6 +17,8 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let cannotWrite = Code("cannotWrite")
         /// A file's content isn't what was written.
         public static let corrupt = Code("corrupt")
+        /// More than half of a table's rows are gone, which may be a mistake.
+        public static let massDeletion = Code("massDeletion")
         /// The store doesn't exist, or isn't a SQLite database that can be read.
         public static let storeNotFound = Code("storeNotFound")
         /// A file was written by a program, or a version of it, that this program doesn't know.

@@ -105,25 +105,30 @@ package struct ChangeSetReader {
         let name = try parser.text("the name of a table")
         guard lastTable.map({ $0.precedes(name) }) ?? true else { throw parser.malformed("the tables aren't in order") }
         lastTable = name
+        return (name, try columnNames("the number of columns"))
+    }
+
+    private mutating func columnNames(_ what: String) throws -> [String] {
         var columns: [String] = []
-        for _ in 0..<(try parser.count("the number of columns", atMost: Self.maximumColumns)) {
+        for _ in 0..<(try parser.count(what, atMost: Self.maximumColumns)) {
             let column = try parser.text("the name of a column")
             guard columns.last.map({ $0.precedes(column) }) ?? true else {
                 throw parser.malformed("the columns aren't in order")
             }
             columns.append(column)
         }
-        return (name, columns)
+        return columns
     }
 
     private mutating func change(_ kind: UInt8, _ table: (name: String, columns: [String])) throws -> Change {
-        guard (1...3).contains(kind) else { throw parser.malformed("a change is of the unknown kind \(kind)") }
+        guard (1...4).contains(kind) else { throw parser.malformed("a change is of the unknown kind \(kind)") }
         let name = try parser.name("the name of a row")
         let edit: Edit =
             switch kind {
             case 1: .insert(try insertedRow(table.columns))
             case 2: .update(try updatedCells(table.columns))
-            default: .delete(try deletedRow())
+            case 3: .delete(try deletedRow())
+            default: .insert(try insertedRow([]))
             }
         return Change(table.name, name, edit)
     }
@@ -132,18 +137,10 @@ package struct ChangeSetReader {
         let flags = try parser.byte("the flags of a row")
         guard flags <= 1 else { throw parser.malformed("a row has the unknown flags \(flags)") }
         let wish = flags == 1 ? try parser.signed("the number of a row") : nil
-        let dangling = try indices("the number of dangling references", columns).map { columns[$0] }
+        let dangling = try columnNames("the number of dangling references")
         var cells: [String: Cell] = [:]
         for column in columns { cells[column] = try parser.cell("a cell") }
         return InsertedRow(cells: cells, wish: wish, dangling: Set(dangling))
-    }
-
-    private mutating func indices(_ what: String, _ columns: [String]) throws -> [Int] {
-        var indices: [Int] = []
-        for _ in 0..<(try parser.count(what, atMost: columns.count)) {
-            indices.append(try index(after: indices.last, columns))
-        }
-        return indices
     }
 
     private mutating func index(after last: Int?, _ columns: [String]) throws -> Int {

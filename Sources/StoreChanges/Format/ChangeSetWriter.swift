@@ -39,7 +39,8 @@ package struct ChangeSetWriter {
     ///
     /// - Parameters:
     ///   - name: The table's name, greater than the last table's.
-    ///   - columns: The names of the columns outside the key, in ascending order: every inserted row has them all.
+    ///   - columns: The names of the columns outside the key, in ascending order. An inserted row has them all, or none of
+    ///     them if it has no key.
     package mutating func beginTable(_ name: String, columns: [String]) {
         precondition(table.map { $0.name.precedes(name) } ?? true, "tables are written in the order of their names")
         endTable()
@@ -59,9 +60,9 @@ package struct ChangeSetWriter {
         guard let table else { preconditionFailure("a change outside a table") }
         switch edit {
         case .insert(let row):
-            writer.byte(1)
+            writer.byte(row.cells.isEmpty && !table.columns.isEmpty ? 4 : 1)
             writer.name(name)
-            append(row, table.columns)
+            append(row, row.cells.isEmpty ? [] : table.columns)
         case .update(let cells):
             writer.byte(2)
             writer.name(name)
@@ -76,9 +77,8 @@ package struct ChangeSetWriter {
     private mutating func append(_ row: InsertedRow, _ columns: [String]) {
         writer.byte(row.wish == nil ? 0 : 1)
         if let wish = row.wish { writer.signed(wish) }
-        let dangling = columns.indices.filter { row.dangling.contains(columns[$0]) }
-        writer.count(dangling.count)
-        for index in dangling { writer.count(index) }
+        writer.count(row.dangling.count)
+        for column in row.dangling.sorted(by: { $0.precedes($1) }) { writer.text(column) }
         for column in columns {
             guard let cell = row.cells[column] else { preconditionFailure("an inserted row without column \(column)") }
             writer.cell(cell)
