@@ -24,13 +24,17 @@ struct Capture {
 
     /// Returns the changes, and records the store as it is as the new base.
     mutating func run(allowsDeletions: Bool = false) throws -> [Change] {
-        let tables = try state.schema.tables.keys.sorted { $0.precedes($1) }.map { try StoreTable($0, in: store, state) }
+        let tables = try state.schema.tables.keys.sorted { $0.precedes($1) }.map {
+            try StoreTable($0, in: store, state)
+        }
         // First, so that references to new rows find their names.
         for table in tables { try nameRows(of: table) }
         for table in tables { try compare(table, allowsDeletions) }
         for (row, cells) in deleted {
             let image = state.schema.imageDigest(of: row, RowState(cells: cells, inserters: []))
-            changes.append(Change(row.table, row.row, .delete(DeletedRow(image: image, parents: try parents(row, cells)))))
+            changes.append(
+                Change(row.table, row.row, .delete(DeletedRow(image: image, parents: try parents(row, cells))))
+            )
             try pending.setBase(row, nil)
         }
         return changes

@@ -48,7 +48,9 @@ struct StoreTable {
 
     /// All rows, in the order of the table's key.
     func forEachRow(_ body: (Row) throws -> Void) throws {
-        let order = table.schema.key.columns.isEmpty ? "" : " ORDER BY \(table.schema.key.columns.map(\.quotedName).joined(separator: ", "))"
+        let order =
+            table.schema.key.columns.isEmpty
+            ? "" : " ORDER BY \(table.schema.key.columns.map(\.quotedName).joined(separator: ", "))"
         try store.forEach("SELECT \(columnList) FROM \(name.quotedName)\(order)") { values in
             if let row = try row(values) { try body(row) }
         }
@@ -83,7 +85,8 @@ struct StoreTable {
         for (column, value) in zip(columns, values) { cells[column] = try cell(value, of: column) }
         switch table.schema.key {
         case .integer(let column):
-            guard case .value(.integer(let number)) = cells[column], let row = try numbers.name(of: number, in: name) else {
+            guard case .value(.integer(let number)) = cells[column], let row = try numbers.name(of: number, in: name)
+            else {
                 return nil
             }
             cells[column] = nil
@@ -103,10 +106,12 @@ struct StoreTable {
     ///
     /// Numbers of 0 or less, and those of no row, stay as they are.
     private func cell(_ value: StoredValue, of column: String) throws -> Cell {
-        guard case .integer(let number) = value, number > 0, let parent = state.schema.rowTable(of: column, in: name) else {
+        guard case .integer(let number) = value, number > 0, let parent = state.schema.rowTable(of: column, in: name)
+        else {
             return .value(value)
         }
-        guard try StoreTable(parent, in: store, state).exists(number), let row = try numbers.name(of: number, in: parent)
+        guard try StoreTable(parent, in: store, state).exists(number),
+            let row = try numbers.name(of: number, in: parent)
         else { return .value(value) }
         return .row(row)
     }

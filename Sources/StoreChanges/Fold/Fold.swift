@@ -2,7 +2,7 @@
 ///
 /// The state that results is the same on every device, whatever the order in which the sets arrived: a set that belongs
 /// further back is applied after the later ones were undone.
-package struct Fold: Sendable {
+package struct Fold {
     private let schema: FoldSchema
 
     package init(_ schema: FoldSchema) { self.schema = schema }

@@ -1,5 +1,5 @@
 /// The schema as the fold uses it: which rows can clash, and which columns refer to which rows.
-package struct FoldSchema: Sendable {
+package struct FoldSchema {
     /// A table, and how other tables refer to it.
     struct Table: Sendable {
         let schema: TableSchema

@@ -102,7 +102,8 @@ package final class Replica {
     /// Everything that merging overwrote or left out, the oldest first.
     package func conflicts() throws -> [Conflict] {
         try db.all("SELECT rule, tbl, name, lost, kept, client, sequence FROM conflicts ORDER BY number").compactMap {
-            guard let rule = $0.text(0).flatMap(Conflict.Rule.init), let client = $0.text(5), let sequence = $0.integer(6)
+            guard let rule = $0.text(0).flatMap(Conflict.Rule.init), let client = $0.text(5),
+                let sequence = $0.integer(6)
             else { return nil }
             return Conflict(
                 rule,

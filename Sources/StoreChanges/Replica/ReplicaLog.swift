@@ -54,7 +54,9 @@ struct ReplicaLog {
             for (index, set) in waiting.enumerated().reversed() {
                 let header = set.header
                 guard vector[header.id.client, default: 0] + 1 == header.id.sequence,
-                    header.seen.allSatisfy({ $0.key == header.id.client || vector[$0.key, default: 0] >= $0.value.sequence })
+                    header.seen.allSatisfy({
+                        $0.key == header.id.client || vector[$0.key, default: 0] >= $0.value.sequence
+                    })
                 else { continue }
                 vector[header.id.client] = header.id.sequence
                 ready.append(waiting.remove(at: index))
@@ -149,7 +151,8 @@ struct ReplicaLog {
         try db.execute(
             "INSERT INTO conflicts (client, sequence, rule, tbl, name, lost, kept) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)), .text(conflict.rule.rawValue),
+                .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
+                .text(conflict.rule.rawValue),
                 try state.table(conflict.row.table), .blob(conflict.row.row.encoded), .blob(conflict.lost.encoded),
                 .blob(conflict.kept.encoded),
             ]

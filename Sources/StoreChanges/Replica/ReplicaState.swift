@@ -85,8 +85,12 @@ final class ReplicaState: StateReader {
     /// Writes or removes a row, with the keys by which it's found.
     func write(_ row: RowReference, _ state: RowState?) throws {
         let former = try self.row(row)
-        try index(row, "lookups", from: try former.map { try schema.lookupKeys(of: row, $0) },
-            to: try state.map { try schema.lookupKeys(of: row, $0) })
+        try index(
+            row,
+            "lookups",
+            from: try former.map { try schema.lookupKeys(of: row, $0) },
+            to: try state.map { try schema.lookupKeys(of: row, $0) }
+        )
         guard let state else { return try db.execute("DELETE FROM rows WHERE tbl = ? AND name = ?", try key(row)) }
         try db.execute(
             "INSERT OR REPLACE INTO rows (tbl, name, image, inserters) VALUES (?, ?, ?, ?)",
@@ -94,7 +98,9 @@ final class ReplicaState: StateReader {
         )
     }
 
-    private func index(_ row: RowReference, _ lookups: String, from former: [LookupKey]?, to present: [LookupKey]?) throws {
+    private func index(_ row: RowReference, _ lookups: String, from former: [LookupKey]?, to present: [LookupKey]?)
+        throws
+    {
         let (former, present) = (Set(former ?? []), Set(present ?? []))
         let name = StoredValue.blob(row.row.encoded)
         for key in former.subtracting(present) {
@@ -109,8 +115,12 @@ final class ReplicaState: StateReader {
 
     func write(_ row: RowReference, tomb: Tomb?) throws {
         let former = try self.tomb(row)
-        try index(row, "tomb_lookups", from: former.map { schema.parentKeys(of: row, $0.row) },
-            to: tomb.map { schema.parentKeys(of: row, $0.row) })
+        try index(
+            row,
+            "tomb_lookups",
+            from: former.map { schema.parentKeys(of: row, $0.row) },
+            to: tomb.map { schema.parentKeys(of: row, $0.row) }
+        )
         guard let tomb else { return try db.execute("DELETE FROM tombs WHERE tbl = ? AND name = ?", try key(row)) }
         try db.execute(
             "INSERT OR REPLACE INTO tombs (tbl, name, image, inserters, deleters) VALUES (?, ?, ?, ?, ?)",

@@ -114,6 +114,7 @@ struct SchemaReader {
             uniques: [],
             references: try references(of: listed.name),
             checks: Self.checks(in: tokens, of: columns.map(\.name)),
+            statement: statements[listed.name] ?? "",
             isWithoutRowID: listed.isWithoutRowID,
             replacesOnConflict: Self.replacesOnConflict(tokens)
         )

@@ -12,6 +12,8 @@ public struct TableSchema: Hashable, Sendable {
     public var references: [ForeignKey]
     /// For each `CHECK` constraint the columns that it names.
     public var checks: [Set<String>]
+    /// The statement that creates the table.
+    public var statement: String
     /// Whether the table has no rowid, so that its rows are in the order of its primary key.
     public var isWithoutRowID: Bool
     /// Whether a constraint replaces rows that are in the way, by `ON CONFLICT REPLACE`.

@@ -55,7 +55,9 @@ struct StoreWriter {
             return try numbers.setNumber(wish, of: row)
         }
         var greatest = try numbers.greatest(in: row.table)
-        let sequence = try? store.first("SELECT seq FROM sqlite_sequence WHERE name = ?", [.text(row.table)])?.integer(0)
+        let sequence = try? store.first("SELECT seq FROM sqlite_sequence WHERE name = ?", [.text(row.table)])?.integer(
+            0
+        )
         greatest = max(greatest, sequence.flatMap { $0 } ?? 0)
         try numbers.setNumber(max(greatest, 0) + 1, of: row)
     }

@@ -1,7 +1,7 @@
 import OperationsTesting
 import StoreChanges
-import Testing
 import TestSupport
+import Testing
 
 @Suite("Devices that edit at once", .timeLimit(.minutes(10)))
 struct ConvergenceTests {
@@ -21,15 +21,15 @@ struct ConvergenceTests {
         }
 
         mutating func run() throws {
-            for _ in 0..<Int.random(in: 5...25, using: &random) {
+            for _ in 0..<Int.random(in: 10...80, using: &random) {
                 let index = Int.random(in: 0..<devices.count, using: &random)
                 let device = devices[index]
-                switch Int.random(in: 0..<10, using: &random) {
-                case 0..<6:
+                switch Int.random(in: 0..<20, using: &random) {
+                case 0..<15:
                     let statement = RandomEdits(device.schema).statement(using: &random)
                     if try device.edit(statement) { log.append("\(device.client): \(statement)") }
-                case 6: try capture(device)
-                case 7: try receive(device)
+                case 15: try capture(device)
+                case 16: try receive(device)
                 default: try synchronize(device)
                 }
             }
@@ -43,7 +43,9 @@ struct ConvergenceTests {
             time += 1
             // Clocks may be wrong by a lot.
             let clock = random.chance(20) ? UInt64.random(in: 0...100, using: &random) : time
-            if let set = try device.capture(at: clock) { log.append("\(device.client) captures \(set.header.id.sequence)") }
+            if let set = try device.capture(at: clock) {
+                log.append("\(device.client) captures \(set.header.id.sequence)")
+            }
         }
 
         private mutating func receive(_ device: SimulatedDevice) throws {
@@ -89,5 +91,16 @@ struct ConvergenceTests {
             let echo = try device.capture(at: 1_000)
             #expect(echo == nil, "\(device.client)\n\(history.log.joined(separator: "\n"))")
         }
+    }
+
+    @Test("Random histories reach every rule")
+    func coverage() throws {
+        var counts: [Conflict.Rule: Int] = [:]
+        for seed in UInt64(0)..<340 {
+            var history = try History(seed: seed)
+            try history.run()
+            for conflict in try history.devices[0].conflicts() { counts[conflict.rule, default: 0] += 1 }
+        }
+        for rule in Conflict.Rule.allCases { print(rule, counts[rule] ?? 0) }
     }
 }

@@ -13,14 +13,15 @@ struct RandomEdits {
         guard let table = schema.tables.randomElement(using: &random) else { return "" }
         let name = "\"\(table.name)\""
         switch Int.random(in: 0..<10, using: &random) {
-        case 0..<4:
+        case 0..<3:
             let columns = table.columns.filter { !isIntegerKey($0.name, table) || random.chance(20) }
             let names = columns.map { "\"\($0.name)\"" }.joined(separator: ", ")
             let values = columns.map { value(of: $0, table, using: &random) }.joined(separator: ", ")
             let verb = random.chance(15) ? "INSERT OR REPLACE" : "INSERT"
             return "\(verb) INTO \(name) (\(names)) VALUES (\(values))"
-        case 4..<8:
-            guard let column = table.columns.randomElement(using: &random) else { return "" }
+        case 3..<8:
+            let columns = table.columns.filter { !isIntegerKey($0.name, table) || random.chance(10) }
+            guard let column = columns.randomElement(using: &random) else { return "" }
             let value = value(of: column, table, using: &random)
             return "UPDATE \(name) SET \"\(column.name)\" = \(value) WHERE \(condition(table, using: &random))"
         default:
@@ -55,7 +56,10 @@ struct RandomEdits {
         case .integer: return "\(Int.random(in: 1...4, using: &random))"
         case .real: return ["1.5", "2", "-0.5"].randomElement(using: &random) ?? "0"
         case .numeric, .blob: return ["1", "1.0", "'a'", "x'00'", "2"].randomElement(using: &random) ?? "0"
-        case .text: return ["'a'", "'b'", "'A'", "'c '", "'long text that is longer than any name here'"].randomElement(using: &random) ?? "''"
+        case .text:
+            return ["'a'", "'b'", "'A'", "'c '", "'long text that is longer than any name here'"].randomElement(
+                using: &random
+            ) ?? "''"
         }
     }
 }

@@ -24,7 +24,7 @@ final class SimulatedDevice {
         let schema = try store.read { try StoreSchema($0) }
         self.schema = schema
         replica = try replicaDatabase.write { [client] db in
-            try Replica(db, FoldSchema(schema), client: client)
+            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client)
         }
     }
 

@@ -56,6 +56,24 @@ enum SimulatedSchemas {
             id INTEGER PRIMARY KEY, x INT, y INT, FOREIGN KEY (x, y) REFERENCES parent ON DELETE CASCADE ON UPDATE CASCADE
         );
         """,
+        """
+        CREATE TABLE task (id INTEGER PRIMARY KEY, list INT REFERENCES list ON DELETE SET NULL, rank INT, done INT, title TEXT);
+        CREATE TABLE list (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE UNIQUE INDEX open_title ON task (lower(title), list) WHERE done = 1;
+        """,
+        """
+        CREATE TABLE span (
+            id INTEGER PRIMARY KEY, first INT NOT NULL, last INT NOT NULL, length INT AS (last - first), label TEXT UNIQUE,
+            CHECK (first <= last)
+        );
+        """,
+        """
+        CREATE TABLE shelf (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE book (
+            id INTEGER PRIMARY KEY, shelf INT REFERENCES shelf ON DELETE SET NULL, slot INT CHECK (slot < 7),
+            UNIQUE (shelf, slot)
+        );
+        """,
         "CREATE TABLE pair (a TEXT, b TEXT, c TEXT, PRIMARY KEY (a, b))",
         """
         CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
