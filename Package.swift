@@ -72,8 +72,8 @@ let package = Package(
         .target(
             name: "StoreSync",
             dependencies: [
-                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "FileSupport", "ByteCoding",
-                "ThreadSupport",
+                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "ContentDigests", "FileSupport",
+                "ByteCoding", "ThreadSupport",
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -133,7 +133,13 @@ let package = Package(
         ),
         .target(
             name: "SyncCryptography",
-            dependencies: ["CSodium", "CZstd", "ByteCoding", "ThreadSupport"],
+            dependencies: ["ContentDigests", "CSodium", "CZstd", "ByteCoding", "ThreadSupport"],
+            swiftSettings: settings
+        ),
+        // How two states of a file are compared, without keys.
+        .target(
+            name: "ContentDigests",
+            dependencies: ["CSodium", "FileSupport", "ByteCoding"],
             swiftSettings: settings
         ),
         .target(
@@ -296,7 +302,7 @@ let package = Package(
         .testTarget(
             name: "KeychainTests",
             dependencies: [
-                "Keychain", "OperationsTesting", "SyncCryptography", "TestSupport", "ThreadSupport",
+                "Keychain", "OperationsTesting", "SyncCryptography", "FileSupport", "TestSupport", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             // Tests read them from the source directory.
@@ -304,8 +310,15 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "ContentDigestsTests",
+            dependencies: ["ContentDigests", "OperationsTesting", "TestSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "SyncCryptographyTests",
-            dependencies: ["SyncCryptography", "ByteCoding", "OperationsTesting", "TestSupport", "ThreadSupport"],
+            dependencies: [
+                "SyncCryptography", "ContentDigests", "ByteCoding", "OperationsTesting", "TestSupport", "ThreadSupport",
+            ],
             // Tests read them from the source directory, as does a program in another language.
             exclude: ["Resources"],
             swiftSettings: settings
@@ -314,8 +327,9 @@ let package = Package(
             name: "StoreSyncTests",
             dependencies: [
                 "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorage",
-                "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography", "ByteCoding",
-                "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport",
+                "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
+                "ContentDigests",
+                "ByteCoding", "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport",
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),

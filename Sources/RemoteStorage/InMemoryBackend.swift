@@ -173,9 +173,7 @@ public actor InMemoryBackend: RemoteBackend {
         try Task.checkCancellation()
         guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
         guard var node = self[source] else { throw RemoteError.notFound(source) }
-        guard destination == source || !destination.isEqualToOrInside(source) else {
-            throw RemoteError.isInsideItself(source, destination)
-        }
+        try source.refuseMoveInside(destination)
         guard self[destination] == nil else { throw RemoteError.alreadyExists(destination) }
         try makeDirectories(to: parent)
         node.item.name = destination.lastComponent ?? ""

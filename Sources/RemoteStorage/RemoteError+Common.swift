@@ -68,7 +68,7 @@ extension RemoteError {
     }
 
     /// The error for a request that would move a directory into itself.
-    public static func isInsideItself(_ source: RemotePath, _ destination: RemotePath) -> RemoteError {
+    public static func isInsideItself(_ source: RemotePath, movedTo destination: RemotePath) -> RemoteError {
         RemoteError(
             .invalidPath,
             "“\(source)” can't be moved to “\(destination)”, which is inside it. Choose a destination outside.",

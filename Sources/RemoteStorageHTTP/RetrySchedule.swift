@@ -52,13 +52,13 @@ package struct HTTPDate: Sendable {
         else { return nil }
         date = Date(
             timeIntervalSince1970: TimeInterval(
-                Self.days(year, month + 1, day) * 86_400 + hour * 3600 + minute * 60 + second
+                Self.days(year: year, month: month + 1, day: day) * 86_400 + hour * 3600 + minute * 60 + second
             )
         )
     }
 
     /// Days since 1970-01-01 in the proleptic Gregorian calendar.
-    package static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
+    package static func days(year: Int, month: Int, day: Int) -> Int {
         // Counts years from March, so that the leap day is the last day of a year.
         let (year, month) = month > 2 ? (year, month - 3) : (year - 1, month + 9)
         return 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468

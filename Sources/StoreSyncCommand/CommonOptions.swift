@@ -92,18 +92,18 @@ struct EncryptionOptions: ParsableArguments {
 
 extension CommonOptions {
     /// The value of an option, or of its environment variable.
-    private func value(_ option: String?, _ variable: String, _ name: String) throws -> String {
+    private func value(_ option: String?, orOf variable: String, option name: String) throws -> String {
         if let option { return option }
         if let value = ProcessInfo.processInfo.environment[variable], !value.isEmpty { return value }
         throw ValidationError("Missing \(name): give it as an option or in \(variable).")
     }
 
     func application() throws -> RemoteIdentifier {
-        try RemoteIdentifier(value(app, "STORESYNC_APP", "--app"))
+        try RemoteIdentifier(value(app, orOf: "STORESYNC_APP", option: "--app"))
     }
 
     func backend() throws -> any RemoteBackend {
-        try RemoteLocation(value(remote, "STORESYNC_REMOTE", "--remote")).backend(
+        try RemoteLocation(value(remote, orOf: "STORESYNC_REMOTE", option: "--remote")).backend(
             RemoteLocation.Access(
                 endpoint: endpoint,
                 region: region,

@@ -56,20 +56,8 @@ struct Pull: AsyncParsableCommand {
             let keychain = session.manager.synchronizeKeychain(after: registration)
             let download = try await session.value(of: handle)
             await session.finish(keychain)
-            for warning in download.warnings { session.report.warning(warning) }
-            let result = TransferResult(
-                command: "pull",
-                application: session.manager.application.rawValue,
-                client: download.client.rawValue,
-                document: document.rawValue,
-                from: download.from.rawValue,
-                generation: download.generation,
-                bytes: download.bytes,
-                storedBytes: download.storedBytes,
-                encrypted: download.isEncrypted,
-                seconds: (ContinuousClock.now - start) / .seconds(1),
-                unchanged: download.isUnchanged ? true : nil
-            )
+            var result = session.result(of: download, command: "pull", document: document, since: start)
+            result.from = download.from.rawValue
             session.report.result(
                 result,
                 lines: [

@@ -53,20 +53,7 @@ struct Push: AsyncParsableCommand {
             let keychain = session.manager.synchronizeKeychain(after: registration)
             let upload = try await session.value(of: handle)
             await session.finish(keychain)
-            for warning in upload.warnings { session.report.warning(warning) }
-            let result = TransferResult(
-                command: "push",
-                application: session.manager.application.rawValue,
-                client: upload.client.rawValue,
-                document: document.rawValue,
-                from: nil,
-                generation: upload.generation,
-                bytes: upload.bytes,
-                storedBytes: upload.storedBytes,
-                encrypted: upload.isEncrypted,
-                seconds: (ContinuousClock.now - start) / .seconds(1),
-                unchanged: upload.isUnchanged ? true : nil
-            )
+            let result = session.result(of: upload, command: "push", document: document, since: start)
             session.report.result(
                 result,
                 lines: [
@@ -77,19 +64,4 @@ struct Push: AsyncParsableCommand {
             )
         }
     }
-}
-
-/// The result that push and pull print.
-struct TransferResult: Encodable {
-    let command: String
-    let application: String
-    let client: String
-    let document: String
-    let from: String?
-    let generation: Int
-    let bytes: Int64
-    let storedBytes: Int64
-    let encrypted: Bool
-    let seconds: Double
-    let unchanged: Bool?
 }

@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 import SyncCryptography
@@ -64,7 +65,7 @@ struct ConcurrencyTests {
 
     @Test("A keychain that another program has locked throws busy with a remedy, and works afterwards")
     func busy() async throws {
-        let keychain = try await fixture.open(busyTimeout: 0.01)
+        let keychain = try await fixture.open(options: .init(busyTimeout: 0.01))
         let item = KeychainItem(service: "s", account: "a")
         try await keychain.add(SecretBytes("1"), as: item)
         var configuration = Configuration()
@@ -73,7 +74,7 @@ struct ConcurrencyTests {
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
         await expect(.busy, "Try again") { try await keychain.update(KeychainQuery(item), to: SecretBytes("2")) }
         await expect(.busy) { _ = try await keychain.copyMatching(.everything) }
-        await expect(.busy) { _ = try await fixture.open(busyTimeout: 0.01) }
+        await expect(.busy) { _ = try await fixture.open(options: .init(busyTimeout: 0.01)) }
         try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
         try await keychain.update(KeychainQuery(item), to: SecretBytes("2"))
         #expect(try await keychain.secret(matching: KeychainQuery(item)).text == "2")
@@ -83,7 +84,9 @@ struct ConcurrencyTests {
     func interruption() async throws {
         struct Crash: Error {}
         let crashes = Locked(false)
-        let keychain = try await fixture.open(beforeCommit: { if crashes.withLock({ $0 }) { throw Crash() } })
+        let keychain = try await fixture.open(
+            options: .init(steps: StepObserver { _ in if crashes.withLock({ $0 }) { throw Crash() } })
+        )
         let items = ["a", "b"].map { KeychainItem(service: "s", account: $0, isSynchronizable: true) }
         for item in items { try await keychain.add(SecretBytes(item.account), as: item) }
         crashes.withLock { $0 = true }

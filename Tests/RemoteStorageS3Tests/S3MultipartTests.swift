@@ -233,7 +233,7 @@ extension S3Tests {
             }
             #expect(try await Self.holds(Self.pieces(0..<1), backend, forgotten))
             #expect(try await Self.uploads(server, prefix) == ["\(prefix)/forgotten"])
-            await backend.abort(identifier, "\(prefix)/forgotten")
+            await backend.abort(identifier, of: "\(prefix)/forgotten")
             #expect(try await Self.uploads(server, prefix) == [])
             // A cancelled write aborts its upload.
             await #expect(throws: CancellationError.self) {
@@ -309,7 +309,7 @@ extension S3Tests {
                 #expect(S3Failure(response)?.code == "BadDigest")
             }
             #expect(try await backend.status(of: RemotePath("file")) == nil)
-            await backend.abort(identifier, key)
+            await backend.abort(identifier, of: key)
         }
 
         @Test(

@@ -48,8 +48,8 @@ struct SignatureTests {
         #expect(date.time == "20130524T000000Z")
         for example in Self.examples {
             let header = SignatureV4(credentials: credentials, region: "us-east-1").authorization(
-                example.method,
-                example.target,
+                method: example.method,
+                target: example.target,
                 headers: example.headers + [
                     ("Host", "examplebucket.s3.amazonaws.com"), ("x-amz-date", date.time),
                     ("x-amz-content-sha256", example.payload),
@@ -93,8 +93,8 @@ struct SignatureTests {
         #expect(date.time == "20150830T123600Z")
         for example in Self.suite {
             let header = SignatureV4(credentials: credentials, region: "us-east-1", service: "service").authorization(
-                example.method,
-                example.target,
+                method: example.method,
+                target: example.target,
                 headers: example.headers + [("Host", "example.amazonaws.com"), ("X-Amz-Date", date.time)],
                 payload: example.payload,
                 date: date

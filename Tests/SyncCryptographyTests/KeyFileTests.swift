@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Testing
 
@@ -23,11 +24,13 @@ struct KeyFileTests {
         KeyFile(
             wrapping: MasterKey(),
             with: SecretBytes(randomCount: 32),
-            epoch: Fixture.epoch,
-            registrationDigest: [UInt8](repeating: 0, count: 32),
-            passwordVersion: 1,
-            parameters: PasswordParameters(passes: passes, memoryKibibytes: memory),
-            salt: [UInt8](repeating: 0, count: 16)
+            KeyFile.Fields(
+                epoch: Fixture.epoch,
+                registrationDigest: [UInt8](repeating: 0, count: 32),
+                passwordVersion: 1,
+                parameters: PasswordParameters(passes: passes, memoryKibibytes: memory),
+                salt: [UInt8](repeating: 0, count: 16)
+            )
         )
     }
 

@@ -1,3 +1,4 @@
+import ContentDigests
 import OperationsTesting
 import Testing
 import ThreadSupport
@@ -43,7 +44,7 @@ struct StreamingTests {
             let root = hasher.finalize()
             for summary in ends.withLock({ $0 }) {
                 #expect(summary.plainBytes == count && summary.sealedBytes == sealed.count)
-                #expect(summary.contentRoot == root)
+                #expect(summary.digests.root == root)
             }
             #expect(ends.withLock { $0.count } == 3)
         }
@@ -139,10 +140,10 @@ struct StreamingTests {
             let root = hasher.finalize()
             try await SealingWorkers.withWorkers { workers in
                 let source = Pieces(bytes: content, sizes: [1 << 20])
-                let seal = key.sealing(source, as: Fixture.context, on: workers) { #expect($0.contentRoot == root) }
+                let seal = key.sealing(source, as: Fixture.context, on: workers) { #expect($0.digests.root == root) }
                 let sealed = try await collect(seal)
                 let open = key.opening(Pieces(bytes: sealed, sizes: [65_536]), as: Fixture.context, on: workers) {
-                    #expect($0.contentRoot == root)
+                    #expect($0.digests.root == root)
                 }
                 #expect(try await collect(open) == content)
             }

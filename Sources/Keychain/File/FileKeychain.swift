@@ -1,3 +1,4 @@
+package import FileSupport
 public import Foundation
 public import SyncCryptography
 import ThreadSupport
@@ -32,29 +33,33 @@ public actor FileKeychain: KeychainServices {
     ///   - executor: The executor for blocking files and hashes; dedicated threads if it's `nil`.
     /// - Throws: ``KeychainError`` with code `cannotWrite`, `busy`, `corrupt` or `unsupportedFormat`.
     public init(at url: URL, entitlements: Entitlements, executor: (any TaskExecutor)? = nil) async throws {
-        try await self.init(at: url, entitlements: entitlements, executor: executor, busyTimeout: 10)
+        try await self.init(at: url, entitlements: entitlements, executor: executor, options: Options())
     }
 
-    /// Opens a keychain's file, with parameters for tests.
-    ///
-    /// - Parameters:
-    ///   - url: The file.
-    ///   - entitlements: The caller's entitlements.
-    ///   - executor: The executor for blocking files and hashes.
-    ///   - busyTimeout: How many seconds to wait for another process.
-    ///   - beforeCommit: Called before each commit; an error that it throws simulates a crash.
-    /// - Throws: ``KeychainError``.
+    /// How a keychain's file is used.
+    package struct Options: Sendable {
+        /// How many seconds to wait for another process.
+        package var busyTimeout: TimeInterval
+        /// Observes the commits.
+        package var steps: StepObserver
+
+        package init(busyTimeout: TimeInterval = 10, steps: StepObserver = .none) {
+            self.busyTimeout = busyTimeout
+            self.steps = steps
+        }
+    }
+
+    /// Opens a keychain's file as ``init(at:entitlements:executor:)`` does, with options.
     package init(
         at url: URL,
         entitlements: Entitlements,
         executor: (any TaskExecutor)? = nil,
-        busyTimeout: TimeInterval,
-        beforeCommit: @escaping @Sendable () throws -> Void = {}
+        options: Options
     ) async throws {
         self.entitlements = entitlements
         self.executor = executor
         database = try await runBlocking(on: executor) {
-            try KeychainDatabase(url: url, busyTimeout: busyTimeout, beforeCommit: beforeCommit)
+            try KeychainDatabase(url: url, options)
         }
     }
 

@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 import SyncCryptography
@@ -14,13 +15,13 @@ final class KeychainDatabase: Sendable {
     private let url: URL
     private let queue: DatabaseQueue
     private let key = Locked<EpochKey?>(nil)
-    private let beforeCommit: @Sendable () throws -> Void
+    private let steps: StepObserver
 
-    init(url: URL, busyTimeout: TimeInterval, beforeCommit: @escaping @Sendable () throws -> Void) throws {
+    init(url: URL, _ options: FileKeychain.Options) throws {
         self.url = url
-        self.beforeCommit = beforeCommit
+        steps = options.steps
         var configuration = Configuration()
-        configuration.busyMode = .timeout(busyTimeout)
+        configuration.busyMode = .timeout(options.busyTimeout)
         configuration.prepareDatabase { db in
             // The rollback journal is truncated, since a power cut may undo its deletion, and the commit with it.
             // Deleted content is overwritten: a former key must not open what was sealed with it.
@@ -164,7 +165,7 @@ final class KeychainDatabase: Sendable {
             // Immediate, so that two processes that read and then write wait for each other from the start of the transaction.
             try queue.inTransaction(.immediate) { db in
                 result = try body(db)
-                try beforeCommit()
+                try steps.reached("before a commit of the keychain")
                 return .commit
             }
             guard let result else { preconditionFailure("a transaction that committed has a result") }

@@ -41,9 +41,7 @@ extension Folder {
     func move(_ source: RemotePath, to destination: RemotePath) throws {
         guard let parent = destination.parent, let name = destination.lastComponent else { throw RemoteError.isRoot() }
         let (sourceParent, sourceName) = try locate(source, kinds: [.file, .directory])
-        guard destination == source || !destination.isEqualToOrInside(source) else {
-            throw RemoteError.isInsideItself(source, destination)
-        }
+        try source.refuseMoveInside(destination)
         let newParent = try makeDirectory(at: parent)
         do throws(Errno) {
             try sourceParent.move(sourceName, to: newParent, name)

@@ -48,14 +48,7 @@ extension S3Backend {
         try Task.checkCancellation()
         guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
         try checkName(destination)
-        async let sourceStatus = status(of: source)
-        async let destinationStatus = status(of: destination)
-        let (item, existing) = try await (sourceStatus, destinationStatus)
-        guard let item else { throw RemoteError.notFound(source) }
-        guard destination == source || !destination.isEqualToOrInside(source) else {
-            throw RemoteError.isInsideItself(source, destination)
-        }
-        guard existing == nil else { throw RemoteError.alreadyExists(destination) }
+        let item = try await itemToMove(source, to: destination)
         if item.kind == .file {
             try await copy(source, to: destination, when: .always)
         } else {

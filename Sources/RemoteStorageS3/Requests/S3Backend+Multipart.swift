@@ -31,7 +31,7 @@ extension S3Backend {
             if upload.isOfUse(after: error) {
                 unfinishedUploads[write.path] = upload
             } else {
-                await abort(upload.identifier, location.key(write.path))
+                await abort(upload.identifier, of: location.key(write.path))
             }
             throw error
         }
@@ -58,7 +58,7 @@ extension S3Backend {
         if let former = unfinishedUploads.removeValue(forKey: write.path) {
             // With another part size, no part is identical.
             if former.partSize == partSize { return former.continued(by: write) }
-            await abort(former.identifier, location.key(write.path))
+            await abort(former.identifier, of: location.key(write.path))
         }
         return try await begin(write, partSize: partSize, nil)
     }
@@ -223,7 +223,7 @@ extension S3Backend {
             payload: S3Payload(upload.completion(count))
         )
         // The server can't combine these parts, so resuming the upload would fail again.
-        if upload.isKept, response.status == 400 { await abort(upload.identifier, location.key(write.path)) }
+        if upload.isKept, response.status == 400 { await abort(upload.identifier, of: location.key(write.path)) }
         var headers = try await outcome(of: response, write)
         // Servers name the root element differently.
         if !headers.contains(name: "ETag"), let tag = try? S3Element(response.bytes, named: nil)["ETag"] {
@@ -237,7 +237,7 @@ extension S3Backend {
     /// Aborts an upload whose parts aren't needed, even if the task is cancelled.
     ///
     /// If the request fails, the upload is left to a later sweep.
-    func abort(_ identifier: String, _ key: String) async {
+    func abort(_ identifier: String, of key: String) async {
         await discard(location.target(key, ["uploadId": identifier]))
     }
 
@@ -264,7 +264,7 @@ extension S3Backend {
                 !unfinishedUploads.values.contains(where: { $0.identifier == identifier }),
                 let begun = upload["Initiated"].flatMap({ ObjectList.date($0) }), begun < limit
             else { continue }
-            await abort(identifier, key)
+            await abort(identifier, of: key)
         }
     }
 }

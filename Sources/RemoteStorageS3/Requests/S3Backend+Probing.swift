@@ -45,7 +45,7 @@ extension S3Backend {
             headers: header,
             payload: S3Payload(parted.completion(1))
         )
-        await abort(identifier, location.key(path))
+        await abort(identifier, of: location.key(path))
         return sent.isSuccess && completed.status == 412
     }
 

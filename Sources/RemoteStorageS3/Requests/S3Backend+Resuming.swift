@@ -28,7 +28,7 @@ extension S3Backend {
             precondition(following.offset >= 0, "the rest of a file can't begin at a negative offset")
             upload = kept.prefix(of: following.offset)
             // None of the kept parts matches the new content.
-            if upload == nil { await abort(kept.identifier, location.key(path)) }
+            if upload == nil { await abort(kept.identifier, of: location.key(path)) }
             following = try await rest(upload?.byteCount ?? 0)
         }
         precondition(following.offset == upload?.byteCount ?? 0, "the rest of a file can't begin after the kept bytes")
@@ -49,7 +49,7 @@ extension S3Backend {
             let headers = try await finish(&parted, next, rest: &parts, after: parted.parts.count)
             return written(write, size: former + parts.count, headers, missing)
         } catch {
-            if !parted.isOfUse(after: error) { await abort(parted.identifier, location.key(path)) }
+            if !parted.isOfUse(after: error) { await abort(parted.identifier, of: location.key(path)) }
             throw error
         }
     }
@@ -88,7 +88,7 @@ extension S3Backend {
         )
         upload.parts = noted.keptParts(listed, minimumSize: configuration.minimumPartSize)
         guard upload.parts.isEmpty else { return upload }
-        await abort(noted.identifier, key)
+        await abort(noted.identifier, of: key)
         return nil
     }
 

@@ -15,8 +15,8 @@ struct S3Authentication: HTTPAuthentication {
         if payload == nil { added.append((S3Payload.header, SignatureV4.emptyPayload)) }
         if let token = signature.credentials.sessionToken { added.append(("X-Amz-Security-Token", token)) }
         let authorization = signature.authorization(
-            request.method.rawValue,
-            request.target,
+            method: request.method.rawValue,
+            target: request.target,
             headers: request.headers + added + [("Host", host)],
             payload: payload ?? SignatureV4.emptyPayload,
             date: date

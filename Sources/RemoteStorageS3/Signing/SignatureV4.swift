@@ -22,8 +22,8 @@ struct SignatureV4: Sendable {
     ///   - date: The time of the request.
     /// - Returns: The value of the `Authorization` header.
     func authorization(
-        _ method: String,
-        _ target: String,
+        method: String,
+        target: String,
         headers: [(name: String, value: String)],
         payload: String,
         date: SigningDate

@@ -22,7 +22,7 @@ extension BackendCheck {
         let sizes = [0] + boundaries.flatMap { [$0 - 1, $0, $0 + 1] } + [2 * RemoteContent.chunkSize + 3]
         for size in Set(sizes).sorted() {
             let path = try RemotePath("a/b/\(size)")
-            let bytes = pattern(size, size)
+            let bytes = pattern(size, seed: size)
             let written = try await trial.backend.write(bytes, to: path, when: .always)
             try trial.requireEqual(written.name, "\(size)", "the name of the written item")
             try trial.requireEqual(written.kind, .file, "the kind of the written item")
@@ -178,7 +178,7 @@ extension BackendCheck {
         "A read returns one version of a file, even if the file is replaced or removed in the meantime"
     ) { trial in
         let path = try RemotePath("file")
-        let versions = [pattern(300_000, 1), pattern(300_001, 2)]
+        let versions = [pattern(300_000, seed: 1), pattern(300_001, seed: 2)]
         try await trial.backend.write(versions[0], to: path, when: .always)
         let first = try await trial.backend.read(path)
         try await trial.backend.write(versions[1], to: path, when: .always)

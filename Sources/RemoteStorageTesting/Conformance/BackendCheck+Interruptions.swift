@@ -3,8 +3,8 @@ import ThreadSupport
 
 // Checks of interrupted and concurrent requests: they leave nothing, and block no other request.
 extension BackendCheck {
-    private static let old = pattern(150_000, 1)
-    private static let new = pattern(150_000, 2)
+    private static let old = pattern(150_000, seed: 1)
+    private static let new = pattern(150_000, seed: 2)
 
     /// Checks a file in the middle of a write.
     public static let unfinishedWrites = BackendCheck(

@@ -11,7 +11,7 @@ extension BackendCheck {
         // Several parts of some megabytes; the change is in the second.
         let former = pattern(24_000_000)
         let change = 9_000_000
-        let bytes = former[..<change] + pattern(former.count - change, 1)
+        let bytes = former[..<change] + pattern(former.count - change, seed: 1)
         try await trial.requireContentFailure(of: "a resumable write") {
             try await backend.resumeWrite(to: path, when: .ifAbsent, receipts: receipts) { _ in
                 RemoteContentRest(.cutOff(former), after: 0)

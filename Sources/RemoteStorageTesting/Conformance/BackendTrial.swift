@@ -160,7 +160,7 @@ extension RemoteContent {
 }
 
 /// Returns pseudorandom bytes, which differ between positions and between seeds.
-func pattern(_ count: Int, _ seed: Int = 0) -> [UInt8] {
+func pattern(_ count: Int, seed: Int = 0) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
         var value = UInt32(truncatingIfNeeded: seed &* 2_654_435_761 &+ 12345)
         for index in 0..<count {

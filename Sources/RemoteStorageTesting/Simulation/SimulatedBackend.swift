@@ -106,7 +106,7 @@ public actor SimulatedBackend: RemoteBackend {
         if range == nil, let clock, chance(faults.lateOpening) { return try await openLate(path, clock) }
         guard let content = try await view.read(path, range: range) else { return nil }
         guard chance(faults.abortedStream) else { return content }
-        note("aborted stream", "read of \(path)")
+        note("aborted stream", in: "read of \(path)")
         let bytes = try await content.bytes(upTo: .max)
         let cut = Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)
         return aborted(bytes.prefix(cut), content.length, path)
@@ -119,7 +119,7 @@ public actor SimulatedBackend: RemoteBackend {
         guard let content = try await place.read(path), let size, content.length != size else {
             return try await place.read(path)
         }
-        note("has the former version's length", "read of \(path)")
+        note("has the former version's length", in: "read of \(path)")
         let bytes = try await content.bytes(upTo: .max)
         return bytes.count > size ? RemoteContent(Array(bytes.prefix(Int(size)))) : aborted(bytes[...], size, path)
     }
@@ -162,7 +162,7 @@ public actor SimulatedBackend: RemoteBackend {
             let bytes = try await content.bytes(upTo: .max)
             let part = Array(bytes.prefix(Int.random(in: 0...max(bytes.count - 1, 0), using: &generator)))
             try await place.write(part, to: path, when: .always)
-            throw unavailable("torn write", name)
+            throw unavailable("torn write", in: name)
         }
         let exclusive = server.capabilities.contains(.exclusiveCreate)
         let put = { @Sendable [place] (target: InMemoryBackend, content: RemoteContent) in
@@ -206,7 +206,7 @@ public actor SimulatedBackend: RemoteBackend {
             let copy = try RemotePath(components: destination.components + rest)
             try await place.copy(file, to: copy, when: .always)
         }
-        throw unavailable("half a move", name)
+        throw unavailable("half a move", in: name)
     }
 
     /// Removes a file, or a directory with its contents.
@@ -220,10 +220,10 @@ public actor SimulatedBackend: RemoteBackend {
         probability > 0 && Double.random(in: 0..<1, using: &generator) < probability
     }
 
-    private func note(_ fault: String, _ request: String) { log.append("\(requestCount) \(request): \(fault)") }
+    private func note(_ fault: String, in request: String) { log.append("\(requestCount) \(request): \(fault)") }
 
-    private func unavailable(_ fault: String, _ request: String, cause: (any Error)? = nil) -> RemoteError {
-        note(fault, request)
+    private func unavailable(_ fault: String, in request: String, cause: (any Error)? = nil) -> RemoteError {
+        note(fault, in: request)
         return RemoteError(.unavailable, "The storage can't be reached (\(fault)). Try again.", cause: cause)
     }
 
@@ -238,10 +238,10 @@ public actor SimulatedBackend: RemoteBackend {
         try Task.checkCancellation()
         requestCount += 1
         if let count = requestsUntilDeath {
-            guard count > 0 else { throw unavailable("the device is dead", name) }
+            guard count > 0 else { throw unavailable("the device is dead", in: name) }
             requestsUntilDeath = count - 1
         }
-        if disappearance == .unreachable { throw unavailable("the storage has vanished", name) }
+        if disappearance == .unreachable { throw unavailable("the storage has vanished", in: name) }
         // Draws every random number in every request, so that a change of one probability doesn't affect other faults.
         let delay = Double.random(in: 0..<1, using: &generator)
         let (isLost, isRefused) = (chance(faults.lostRequest), chance(faults.refusal))
@@ -254,9 +254,9 @@ public actor SimulatedBackend: RemoteBackend {
         duplicates.removeAll { $0.requests <= 0 }
         // A late duplicate may be refused. Its error is ignored, because no client waits for its answer.
         for duplicate in due { try? await duplicate.change(place) }
-        if isLost { throw unavailable("the request was lost", name) }
+        if isLost { throw unavailable("the request was lost", in: name) }
         if isRefused, let refusal = faults.refusals.randomElement(using: &generator) {
-            throw unavailable("\(refusal)", name, cause: refusal)
+            throw unavailable("\(refusal)", in: name, cause: refusal)
         }
     }
 
@@ -267,7 +267,7 @@ public actor SimulatedBackend: RemoteBackend {
         guard faults.staleListing > 0 || faults.lateVisibility > 0 else { return place }
         past = await past.suffix(4) + [place.copy()]
         guard chance(staleness), let view = past.randomElement(using: &generator) else { return place }
-        note("answered from the past", name)
+        note("answered from the past", in: name)
         return view
     }
 
@@ -282,11 +282,11 @@ public actor SimulatedBackend: RemoteBackend {
         guard disappearance == nil else { return try await body(InMemoryBackend(identity: identity)) }
         let result = try await body(place)
         if isDuplicated {
-            note("is delivered twice", name)
+            note("is delivered twice", in: name)
             let requests = Int.random(in: 1...10, using: &generator)
             duplicates.append((requests, again ?? { _ = try await body($0) }))
         }
-        if isReplyLost { throw unavailable("the reply was lost", name) }
+        if isReplyLost { throw unavailable("the reply was lost", in: name) }
         return result
     }
 }

@@ -41,15 +41,8 @@ extension WebDAVBackend {
         try Task.checkCancellation()
         guard source != .root, let parent = destination.parent else { throw RemoteError.isRoot() }
         _ = try await serverProfile()
-        async let sourceStatus = status(of: source)
-        async let destinationStatus = status(of: destination)
-        let (item, existing) = try await (sourceStatus, destinationStatus)
-        guard let item else { throw RemoteError.notFound(source) }
-        guard destination == source || !destination.isEqualToOrInside(source) else {
-            throw RemoteError.isInsideItself(source, destination)
-        }
-        // Checked in advance too: some servers don't refuse an existing directory, but move the file into it.
-        guard existing == nil else { throw RemoteError.alreadyExists(destination) }
+        // Existing destinations are refused here too: some servers move the file into an existing directory.
+        let item = try await itemToMove(source, to: destination)
         try await makeSure(of: parent)
         let isDirectory = item.kind == .directory
         directories.forget(source)

@@ -40,12 +40,6 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
         _ hierarchy: ApplicationHierarchy
     ) async throws -> Bool
 
-    /// Whether the client has a directory in the application.
-    func clientDeviceDirectoryExists(
-        _ client: RemoteIdentifier,
-        _ hierarchy: ApplicationHierarchy
-    ) async throws -> Bool
-
     /// Creates the client's directory.
     func createClientDeviceDirectory(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws
 
@@ -166,14 +160,6 @@ extension ApplicationRegistrationHooks {
             // The conflict may come from this client's own request, sent twice.
         }
         return try await fetchPasswordTest(hierarchy) == bytes
-    }
-
-    /// Asks for the directory's status.
-    public func clientDeviceDirectoryExists(
-        _ client: RemoteIdentifier,
-        _ hierarchy: ApplicationHierarchy
-    ) async throws -> Bool {
-        try await backend.status(of: hierarchy.clientDirectory(client)) != nil
     }
 
     /// Creates the directory.

@@ -7,14 +7,14 @@ import SyncCryptography
 extension ApplicationRegistrationOperation {
     /// An application that is about to be created.
     struct NewApplication: Sendable {
-        var info: RegistrationInfo
-        /// The registration's bytes, to which the key file is bound.
-        var registration: [UInt8]
+        var registration: StoredRegistration
         var seal: ApplicationSeal
         /// The file that wraps the master key, if the application is encrypted.
         var keyFile: KeyFile?
         /// The password that encrypts it; the winner of a race may have been given the same.
         var password: Password?
+
+        var info: RegistrationInfo { registration.info }
 
         var pin: ApplicationPin {
             ApplicationPin(
@@ -23,6 +23,21 @@ extension ApplicationRegistrationOperation {
                 passwordVersion: keyFile?.passwordVersion
             )
         }
+    }
+
+    /// The creation of an application by its first client.
+    struct Creation: Sendable {
+        let application: NewApplication
+        let client: RemoteIdentifier
+        /// The proof that it succeeds the application that it replaces, if there is one.
+        var proof: SuccessorProof?
+
+        var membership: Membership {
+            Membership(client: client, seal: application.seal, pin: application.pin)
+        }
+
+        /// What this device knows of the application that another device created first.
+        var knowledge: Knowledge { Knowledge(client: client, password: application.password) }
     }
 
     func refuseToCreate(_ pin: ApplicationPin?, _ found: Found) throws {
@@ -68,13 +83,13 @@ extension ApplicationRegistrationOperation {
         // Even a device that is set up again doesn't recreate an encrypted application without encryption.
         let wasEncrypted = try await context.blocking { [state, key] in try state.pin(for: key)?.isEncrypted ?? false }
         if wasEncrypted, !new.info.isEncrypted { throw StoreSyncError.downgraded(request.application) }
-        let client = try await clientIdentifier(context)
+        let creation = Creation(application: new, client: try await clientIdentifier(context))
         let capabilities = try await hooks.backend.capabilities()
         let isOurs: Bool
         if case .nothing = remote.found, capabilities.contains(.exclusiveDirectoryMove) {
-            isOurs = try await createAside(new, client, context)
+            isOurs = try await createAside(creation, context)
         } else if capabilities.contains(.exclusiveCreate) {
-            isOurs = try await createInPlace(new, client, context)
+            isOurs = try await createInPlace(creation, context)
         } else {
             throw StoreSyncError(
                 .unsupportedStorage,
@@ -84,19 +99,19 @@ extension ApplicationRegistrationOperation {
                 """
             )
         }
-        guard isOurs else { return try await joinWinner(new, client, context) }
+        guard isOurs else { return try await joinWinner(creation, context) }
         if request.isSetup {
             // What this device knew of a former application's documents no longer applies.
-            let made = BegunReplacement(epoch: new.info.epoch, client: client.rawValue)
+            let made = BegunReplacement(epoch: new.info.epoch, client: creation.client.rawValue)
             try await context.blocking { [state, key] in try state.commitReplacement(made, new.pin, for: key) }
         }
-        try await remember(new.pin, new.seal, context)
-        return registration(of: client, new.seal, didCreate: true)
+        try await remember(creation.membership, context)
+        return registration(of: creation.membership, didCreate: true)
     }
 
     /// Asks whether to encrypt, and creates the keys, for the existing registration if there is one.
     func newApplication(
-        completing existing: (info: RegistrationInfo, bytes: [UInt8])? = nil,
+        completing existing: StoredRegistration? = nil,
         _ context: OperationContext
     ) async throws -> NewApplication {
         let decision = try await decide(.newApplication, context)
@@ -108,37 +123,37 @@ extension ApplicationRegistrationOperation {
                 )
             }
             guard !request.requiresEncryption else { throw mismatch }
-            let info = RegistrationInfo.make(encrypted: false)
+            let registration = StoredRegistration(.make(encrypted: false))
             let seal = ApplicationSeal(application: request.application, key: nil)
-            return NewApplication(info: info, registration: info.xml, seal: seal)
+            return NewApplication(registration: registration, seal: seal)
         }
-        let info = existing?.info ?? RegistrationInfo.make(encrypted: true)
-        let bytes = existing?.bytes ?? info.xml
-        guard let epoch = UUID(uuidString: info.epoch) else { preconditionFailure("an epoch is a UUID") }
+        let registration = existing ?? StoredRegistration(.make(encrypted: true))
+        guard let epoch = UUID(uuidString: registration.info.epoch) else { preconditionFailure("an epoch is a UUID") }
         let master = MasterKey()
         let keyFile = try await KeyFile.create(
             wrapping: master,
             with: password,
             epoch: epoch,
-            registration: bytes,
+            registration: registration.bytes,
             parameters: request.passwordParameters,
             executor: context.blockingExecutor
         )
         let seal = ApplicationSeal(application: request.application, key: EpochKey(master: master, epoch: epoch))
-        return NewApplication(info: info, registration: bytes, seal: seal, keyFile: keyFile, password: password)
+        return NewApplication(registration: registration, seal: seal, keyFile: keyFile, password: password)
     }
 
     /// Joins the application of the device that was first, under the decision that was just made.
     private func joinWinner(
-        _ new: NewApplication,
-        _ client: RemoteIdentifier,
+        _ creation: Creation,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
+        let client = creation.client
         let remote = try await inspect(for: client, nil)
-        guard case .registered(let info, let bytes) = remote.found else {
+        guard case .registered(let registration) = remote.found else {
             throw StoreSyncError(.busy, "Another device is registering \(request.application) now. Try again.")
         }
-        guard info.isEncrypted == new.info.isEncrypted else {
+        let info = registration.info
+        guard info.isEncrypted == creation.application.info.isEncrypted else {
             throw info.isEncrypted
                 ? StoreSyncError(
                     .encryptionMismatch,
@@ -146,34 +161,25 @@ extension ApplicationRegistrationOperation {
                 ) : mismatch
         }
         guard info.isEncrypted else { return try await join(unencrypted: remote, info, client, context) }
-        return try await open(remote, info, bytes, pin: nil, client, trying: new.password, context)
+        return try await open(remote, registration, knowing: creation.knowledge, context)
     }
 
     // MARK: In a staging directory
 
     /// Builds the application in a staging directory and moves it into place, where at most one device succeeds.
-    private func createAside(
-        _ new: NewApplication,
-        _ client: RemoteIdentifier,
-        _ context: OperationContext
-    ) async throws -> Bool {
-        try await publishStaged(stage(new, client, nil, context), new, context)
+    private func createAside(_ creation: Creation, _ context: OperationContext) async throws -> Bool {
+        try await publishStaged(stage(creation, context), creation.application, context)
     }
 
     /// Builds the application in a staging directory.
-    func stage(
-        _ new: NewApplication,
-        _ client: RemoteIdentifier,
-        _ proof: SuccessorProof?,
-        _ context: OperationContext
-    ) async throws -> ApplicationHierarchy {
+    func stage(_ creation: Creation, _ context: OperationContext) async throws -> ApplicationHierarchy {
         let name = ApplicationHierarchy.stagingName(UUID().uuidString)
         let aside = try hierarchy.staged(as: name)
         // Recorded first, so that this device knows what to clean up, whatever happens next.
         try await context.blocking { [state, key] in try state.recordStaging(name: name, for: key) }
         staged = (name, aside, context)
         do {
-            try await putTogether(aside, new, client, proof, context)
+            try await putTogether(creation, in: aside, context)
         } catch let error as RemoteError where error.path?.isEqualToOrInside(aside.root) == true {
             throw namingRemote(error)
         }
@@ -192,7 +198,7 @@ extension ApplicationRegistrationOperation {
         guard try await hooks.publishApplication(stagedAt: aside.root, hierarchy) else {
             await removeStaged()
             // The refusal may be the answer to our own request, which a retry sent twice.
-            return try await hooks.fetchRegistration(hierarchy) == new.registration
+            return try await hooks.fetchRegistration(hierarchy) == new.registration.bytes
         }
         guard let name = staged?.name else { return true }
         staged = nil
@@ -201,21 +207,20 @@ extension ApplicationRegistrationOperation {
     }
 
     private func putTogether(
-        _ aside: ApplicationHierarchy,
-        _ new: NewApplication,
-        _ client: RemoteIdentifier,
-        _ proof: SuccessorProof?,
+        _ creation: Creation,
+        in aside: ApplicationHierarchy,
         _ context: OperationContext
     ) async throws {
+        let (new, client) = (creation.application, creation.client)
         try await hooks.createApplicationDirectoryStructure(aside)
         context.reportProgress(0.5)
-        let device = deviceInfo(of: client, new.seal)
+        let device = deviceInfo(creation.membership)
         async let readMe: Void = hooks.saveReadMe(request.readMe, aside)
-        async let registration = hooks.createRegistration(new.registration, aside)
+        async let registration = hooks.createRegistration(new.registration.bytes, aside)
         async let passwordTest = createPasswordTest(new, aside)
         async let salt: Void = saveSalt(new, aside)
         async let saved: Void = hooks.saveDeviceInfo(device, of: client, aside)
-        async let proven: Void? = proof.mapAsync {
+        async let proven: Void? = creation.proof.mapAsync {
             try await self.replacement.saveSuccessor($0.bytes, of: $0.epoch, aside)
         }
         _ = try await (readMe, registration, passwordTest, salt, saved, proven)
@@ -239,24 +244,22 @@ extension ApplicationRegistrationOperation {
     // MARK: In place
 
     /// Creates the registration, which at most one device can create, then the keys, then the rest.
-    private func createInPlace(
-        _ new: NewApplication,
-        _ client: RemoteIdentifier,
-        _ context: OperationContext
-    ) async throws -> Bool {
+    private func createInPlace(_ creation: Creation, _ context: OperationContext) async throws -> Bool {
+        let registration = creation.application.registration
         // If this device dies in between, it recognizes the partial application as its own.
-        try await context.blocking { [state, key] in try state.noteBegun(epoch: new.info.epoch, for: key) }
-        guard try await hooks.createRegistration(new.registration, hierarchy) else { return false }
-        return try await completeInPlace(new, client)
+        try await context.blocking { [state, key] in try state.noteBegun(epoch: registration.info.epoch, for: key) }
+        guard try await hooks.createRegistration(registration.bytes, hierarchy) else { return false }
+        return try await completeInPlace(creation)
     }
 
     /// Completes an application that has a registration and no keys yet.
-    func completeInPlace(_ new: NewApplication, _ client: RemoteIdentifier) async throws -> Bool {
+    func completeInPlace(_ creation: Creation) async throws -> Bool {
+        let new = creation.application
         guard try await createPasswordTest(new, hierarchy) else { return false }
         async let structure: Void = completeStructure()
         async let salt: Void = saveSalt(new, hierarchy)
         _ = try await (structure, salt)
-        try await hooks.saveDeviceInfo(deviceInfo(of: client, new.seal), of: client, hierarchy)
+        try await hooks.saveDeviceInfo(deviceInfo(creation.membership), of: creation.client, hierarchy)
         return true
     }
 

@@ -8,13 +8,13 @@ extension ApplicationRegistrationOperation {
     /// Joins an application, which is TICoreDataSync's if it has no registration.
     func join(
         _ remote: RemoteState,
-        _ registration: (info: RegistrationInfo, bytes: [UInt8])?,
+        _ registration: StoredRegistration?,
         pin: ApplicationPin?,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         let isOther = pin.map { $0.epoch != registration?.info.epoch } ?? false
         if let pin, isOther, !request.registersAgain {
-            throw try await unlocking.newEpoch(registration?.info, registration?.bytes, after: pin, context)
+            throw try await unlocking.newEpoch(registration, after: pin, context)
         }
         guard let registration, registration.info.isEncrypted else {
             if remote.removalNote != nil { throw await unlocking.removedClient() }
@@ -24,11 +24,8 @@ extension ApplicationRegistrationOperation {
             let client = try await clientIdentifier(context)
             return try await join(unencrypted: remote, registration?.info, client, context)
         }
-        let (info, bytes) = registration
-        guard remote.files.passwordTest != nil else {
-            return try await completeEncrypted(info, bytes, context)
-        }
-        return try await open(remote, info, bytes, pin: isOther ? nil : pin, nil, context)
+        guard remote.files.passwordTest != nil else { return try await completeEncrypted(registration, context) }
+        return try await open(remote, registration, knowing: Knowledge(pin: isOther ? nil : pin), context)
     }
 
     func join(
@@ -39,17 +36,29 @@ extension ApplicationRegistrationOperation {
     ) async throws -> ApplicationRegistration {
         let seal = ApplicationSeal(application: request.application, key: nil)
         let pin = ApplicationPin(encryption: nil, epoch: info?.epoch)
-        return try await complete(remote, isOurs: info != nil, seal, pin, client, context)
+        return try await complete(
+            remote,
+            isOurs: info != nil,
+            Membership(client: client, seal: seal, pin: pin),
+            context
+        )
+    }
+
+    /// What this device knows of an encrypted application before it opens it.
+    struct Knowledge: Sendable {
+        /// Its memory of this epoch.
+        var pin: ApplicationPin?
+        /// Its identifier as a client, if it has taken one.
+        var client: RemoteIdentifier?
+        /// A password to try before the delegate is asked.
+        var password: Password?
     }
 
     /// Opens an encrypted application with this device's keys or the password, and adds this client.
     func open(
         _ remote: RemoteState,
-        _ info: RegistrationInfo,
-        _ bytes: [UInt8],
-        pin: ApplicationPin?,
-        _ client: RemoteIdentifier?,
-        trying password: Password? = nil,
+        _ registration: StoredRegistration,
+        knowing known: Knowledge,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         guard let passwordTest = remote.files.passwordTest else {
@@ -58,18 +67,20 @@ extension ApplicationRegistrationOperation {
         // A client that is set up again proves the password like every new client. The former client's keys are deleted
         // first.
         if request.registersAgain {
-            try await state.giveUpKeys(of: key, epoch: info.epoch, on: context.blockingExecutor)
+            try await state.giveUpKeys(of: key, epoch: registration.info.epoch, on: context.blockingExecutor)
         }
-        let unlocked = try await unlocking.unlock(info, bytes, passwordTest, pin: pin, trying: password, context)
+        let sealed = ApplicationUnlocking.Sealed(registration: registration, passwordTest: passwordTest, pin: known.pin)
+        let unlocked = try await unlocking.unlock(sealed, trying: known.password, context)
         var remote = remote
         try await refuseRemovedClient(&remote, unlocked.seal, context)
-        let known = if let client { client } else { try await clientIdentifier(context) }
+        let client = if let client = known.client { client } else { try await clientIdentifier(context) }
         // A missing salt file is still arriving, or its device died before writing it. Its content is the same either
         // way.
         if !remote.files.hasSalt {
             try await hooks.saveSalt(SaltFile(for: unlocked.keyFile).bytes, hierarchy)
         }
-        return try await complete(remote, isOurs: true, unlocked.seal, unlocked.pin, known, context)
+        let membership = Membership(client: client, seal: unlocked.seal, pin: unlocked.pin)
+        return try await complete(remote, isOurs: true, membership, context)
     }
 
     /// Refuses a client if an authentic note says that it was removed from the encrypted application.
@@ -89,8 +100,7 @@ extension ApplicationRegistrationOperation {
 
     /// Completes an encrypted application that consists of the registration alone.
     private func completeEncrypted(
-        _ info: RegistrationInfo,
-        _ bytes: [UInt8],
+        _ registration: StoredRegistration,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         async let clients = hooks.listClients(hierarchy)
@@ -98,8 +108,8 @@ extension ApplicationRegistrationOperation {
         let isEmpty = try await (clients.isEmpty, documents.isEmpty) == (true, true)
         // Checked again, since the device that creates the application may have continued meanwhile.
         let remote = try await inspect(for: nil, nil)
-        if case .registered(let info, let bytes) = remote.found, remote.files.passwordTest != nil {
-            return try await open(remote, info, bytes, pin: nil, nil, context)
+        if case .registered(let registration) = remote.found, remote.files.passwordTest != nil {
+            return try await open(remote, registration, knowing: Knowledge(), context)
         }
         guard isEmpty else {
             throw StoreSyncError(
@@ -111,15 +121,15 @@ extension ApplicationRegistrationOperation {
                 """
             )
         }
-        try await refuseToComplete(info, context)
-        let new = try await newApplication(completing: (info, bytes), context)
-        let client = try await clientIdentifier(context)
-        if try await completeInPlace(new, client) {
-            try await remember(new.pin, new.seal, context)
-            return registration(of: client, new.seal, didCreate: true)
+        try await refuseToComplete(registration.info, context)
+        let application = try await newApplication(completing: registration, context)
+        let creation = Creation(application: application, client: try await clientIdentifier(context))
+        if try await completeInPlace(creation) {
+            try await remember(creation.membership, context)
+            return self.registration(of: creation.membership, didCreate: true)
         }
-        let winners = try await inspect(for: client, nil)
-        return try await open(winners, info, bytes, pin: nil, client, trying: new.password, context)
+        let winners = try await inspect(for: creation.client, nil)
+        return try await open(winners, registration, knowing: creation.knowledge, context)
     }
 
     /// Refuses to complete an application that is still arriving.
@@ -146,26 +156,24 @@ extension ApplicationRegistrationOperation {
     private func complete(
         _ remote: RemoteState,
         isOurs: Bool,
-        _ seal: ApplicationSeal,
-        _ pin: ApplicationPin,
-        _ client: RemoteIdentifier,
+        _ membership: Membership,
         _ context: OperationContext
     ) async throws -> ApplicationRegistration {
         // TICoreDataSync's own trees stay as they are.
         if isOurs, !remote.missingParts.isEmpty { try await completeStructure() }
         context.reportProgress(0.6)
+        let (client, seal) = (membership.client, membership.seal)
         let path = hierarchy.deviceInfo(client)
         let known = remote.deviceInfo.flatMap { bytes in
             try? DeviceInfo(seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
         }
         if known == nil {
             try await hooks.createClientDeviceDirectory(client, hierarchy)
-            try await hooks.saveDeviceInfo(deviceInfo(of: client, seal), of: client, hierarchy)
+            try await hooks.saveDeviceInfo(deviceInfo(membership), of: client, hierarchy)
         }
-        try await remember(pin, seal, context)
+        try await remember(membership, context)
         return registration(
-            of: client,
-            seal,
+            of: membership,
             didCreate: false,
             hasKeychains: remote.hasKeychains,
             warnings: remote.warnings

@@ -71,17 +71,17 @@ extension ApplicationRegistrationOperation {
         }
         let new = try await newApplication(context)
         let (begun, proof) = try await begin(new, former, context)
-        let client = try RemoteIdentifier(begun.client)
+        let creation = Creation(application: new, client: try RemoteIdentifier(begun.client), proof: proof)
         context.reportProgress(0.5)
         if movesDirectories {
-            try await replaceByMoving(former, new, client, proof, context)
+            try await replaceByMoving(former, creation, context)
         } else {
-            try await replaceInPlace(former, new, client, proof)
+            try await replaceInPlace(former, creation)
         }
         context.reportProgress(0.8)
         try await context.blocking { [state, key] in try state.commitReplacement(begun, new.pin, for: key) }
-        try await remember(new.pin, new.seal, context)
-        let registration = registration(of: client, new.seal, didCreate: true)
+        try await remember(creation.membership, context)
+        let registration = registration(of: creation.membership, didCreate: true)
         try await finishReplacement(registration, context)
         return registration
     }
@@ -109,7 +109,7 @@ extension ApplicationRegistrationOperation {
         )
         try await context.blocking { [state, key] in try state.noteReplacement(begun, for: key) }
         guard let keys, let epoch = new.seal.key?.epoch else { return (begun, nil) }
-        return (begun, SuccessorProof(former: keys, successor: epoch, registration: new.registration))
+        return (begun, SuccessorProof(former: keys, successor: epoch, registration: new.registration.bytes))
     }
 
     /// Refuses to replace a tree with clients but no registration or keys: it's TICoreDataSync's, or still arriving.
@@ -129,12 +129,10 @@ extension ApplicationRegistrationOperation {
 
     private func replaceByMoving(
         _ former: ReplacedApplication,
-        _ new: NewApplication,
-        _ client: RemoteIdentifier,
-        _ proof: SuccessorProof?,
+        _ creation: Creation,
         _ context: OperationContext
     ) async throws {
-        let aside = try await stage(new, client, proof, context)
+        let aside = try await stage(creation, context)
         let name = AsideName(application: request.application, epoch: former.epoch(hierarchy))
         let old = try hierarchy.staged(as: name.name)
         // Checked again, since creating the keys takes time.
@@ -146,7 +144,7 @@ extension ApplicationRegistrationOperation {
         }
         // Another device may have been faster, and its application must survive. An error thrown here puts it back.
         guard try await hooks.fetchRegistration(old) == former.registration else { throw changed }
-        guard try await publishStaged(aside, new, context) else { throw changed }
+        guard try await publishStaged(aside, creation.application, context) else { throw changed }
         movedAside = nil
         // From here on no device puts the old application back, whatever happens to the new one.
         let removing = try hierarchy.staged(as: name.removing.name)
@@ -193,20 +191,17 @@ extension ApplicationRegistrationOperation {
 
     // MARK: In place
 
-    private func replaceInPlace(
-        _ former: ReplacedApplication,
-        _ new: NewApplication,
-        _ client: RemoteIdentifier,
-        _ proof: SuccessorProof?
-    ) async throws {
+    private func replaceInPlace(_ former: ReplacedApplication, _ creation: Creation) async throws {
+        let (new, proof) = (creation.application, creation.proof)
         if let proof { try await replacement.saveSuccessor(proof.bytes, of: proof.epoch, hierarchy) }
-        guard try await replacement.replaceRegistration(former.registration, with: new.registration, hierarchy) else {
+        guard try await replacement.replaceRegistration(former.registration, with: new.registration.bytes, hierarchy)
+        else {
             if let proof { try await replacement.removeSuccessor(of: proof.epoch, hierarchy) }
             throw changed
         }
         try await replacePasswordTest(new)
         if let keyFile = new.keyFile { try await replacement.replaceSalt(SaltFile(for: keyFile).bytes, hierarchy) }
-        guard try await completeInPlace(new, client) else { throw changed }
+        guard try await completeInPlace(creation) else { throw changed }
     }
 
     /// Writes the key file, as long as the registration is still this one.
@@ -216,7 +211,7 @@ extension ApplicationRegistrationOperation {
             // The key file is read before the registration, so that a device that replaces the registration later
             // sees what is written here.
             let former = try await hooks.fetchPasswordTest(hierarchy)
-            guard try await hooks.fetchRegistration(hierarchy) == new.registration else { throw changed }
+            guard try await hooks.fetchRegistration(hierarchy) == new.registration.bytes else { throw changed }
             if former == bytes { return }
             let isWritten =
                 if let former { try await hooks.replacePasswordTest(former, with: bytes, hierarchy) } else {

@@ -59,7 +59,9 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     var unlocking: ApplicationUnlocking {
-        ApplicationUnlocking(hierarchy, hooks.backend, state, triesPassword: request.isSetup, delegate: delegate)
+        var unlocking = ApplicationUnlocking(hierarchy, hooks.backend, state, delegate: delegate)
+        unlocking.triesPassword = request.isSetup
+        return unlocking
     }
 
     /// Registers the application and this client.
@@ -96,7 +98,7 @@ public actor ApplicationRegistrationOperation: Operation {
         case nothing
         case unfinished
         case legacy
-        case registered(RegistrationInfo, bytes: [UInt8])
+        case registered(StoredRegistration)
     }
 
     /// The state found, with what a client needs to know about it.
@@ -110,6 +112,14 @@ public actor ApplicationRegistrationOperation: Operation {
         /// The note that this client was removed, which counts if it's authentic.
         var removalNote: [UInt8]?
         var warnings: [String] = []
+    }
+
+    /// What a client has of an application when it's registered.
+    struct Membership: Sendable {
+        let client: RemoteIdentifier
+        let seal: ApplicationSeal
+        /// What this device remembers of the application.
+        let pin: ApplicationPin
     }
 
     private func register(_ context: OperationContext) async throws -> ApplicationRegistration {
@@ -129,8 +139,8 @@ public actor ApplicationRegistrationOperation: Operation {
             // application, or the part that has arrived.
             if let pin, pin.epoch != nil, !pin.isEncrypted, !request.registersAgain { throw registrationGone }
             return try await join(remote, nil, pin: pin, context)
-        case .registered(let info, let bytes):
-            return try await join(remote, (info, bytes), pin: pin, context)
+        case .registered(let registration):
+            return try await join(remote, registration, pin: pin, context)
         }
     }
 
@@ -189,9 +199,9 @@ public actor ApplicationRegistrationOperation: Operation {
             try unlocking.checkPin(pin, nil, files)
             return nil
         }
-        let info = try RegistrationInfo(bytes, at: hierarchy.registration)
-        try unlocking.checkPin(pin, info, files)
-        return .registered(info, bytes: bytes)
+        let registration = try StoredRegistration(bytes, at: hierarchy.registration)
+        try unlocking.checkPin(pin, registration.info, files)
+        return .registered(registration)
     }
 
     /// Refuses keys without a registration: it's missing or still arriving, or the keys are another program's.
@@ -237,37 +247,37 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     /// Saves the pin first and then the keys, since the user can be asked for the password again.
-    func remember(_ pin: ApplicationPin, _ seal: ApplicationSeal, _ context: OperationContext) async throws {
+    func remember(_ membership: Membership, _ context: OperationContext) async throws {
+        let pin = membership.pin
         try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
-        if let sealing = seal.key, let epoch = pin.epoch {
+        if let sealing = membership.seal.key, let epoch = pin.epoch {
             try await state.keep(sealing.master, for: key, epoch: epoch, on: context.blockingExecutor)
         }
         context.reportProgress(0.9)
     }
 
-    func deviceInfo(of client: RemoteIdentifier, _ seal: ApplicationSeal) -> [UInt8] {
+    func deviceInfo(_ membership: Membership) -> [UInt8] {
         let info = DeviceInfo(
-            client: client.rawValue,
+            client: membership.client.rawValue,
             description: request.clientDescription,
             userInfo: request.userInfo
         )
-        return seal.seal(info.xml, as: .deviceInfo(client))
+        return membership.seal.seal(info.xml, as: .deviceInfo(membership.client))
     }
 
     func registration(
-        of client: RemoteIdentifier,
-        _ seal: ApplicationSeal,
+        of membership: Membership,
         didCreate: Bool,
         hasKeychains: Bool = false,
         warnings: [String] = []
     ) -> ApplicationRegistration {
         ApplicationRegistration(
             application: request.application,
-            client: client,
+            client: membership.client,
             clientDescription: request.clientDescription,
             didCreateApplication: didCreate,
             hasKeychains: hasKeychains,
-            seal: seal,
+            seal: membership.seal,
             warnings: warnings
         )
     }

@@ -6,12 +6,11 @@ import SyncCryptography
 extension ApplicationUnlocking {
     /// Returns the error for an application that was replaced, which says whether a device with the former keys did it.
     func newEpoch(
-        _ info: RegistrationInfo?,
-        _ registration: [UInt8]?,
+        _ registration: StoredRegistration?,
         after pin: ApplicationPin,
         _ context: OperationContext
     ) async throws -> StoreSyncError {
-        let isProven = try await provesSuccessor(info, registration, pin, context)
+        let isProven = try await provesSuccessor(registration, pin, context)
         let doubt = """
             , and nothing proves that a device with its keys did it. A user who had lost them may have done it, or an \
             attacker: find out which before you give a password
@@ -32,18 +31,17 @@ extension ApplicationUnlocking {
     }
 
     private func provesSuccessor(
-        _ info: RegistrationInfo?,
-        _ registration: [UInt8]?,
+        _ registration: StoredRegistration?,
         _ pin: ApplicationPin,
         _ context: OperationContext
     ) async throws -> Bool {
-        guard let registration, let epoch = info.flatMap({ UUID(uuidString: $0.epoch) }), let former = pin.epoch,
+        guard let registration, let epoch = UUID(uuidString: registration.info.epoch), let former = pin.epoch,
             let formerEpoch = UUID(uuidString: former),
             let master = try await state.masterKey(for: key, epoch: former, on: context.blockingExecutor),
             let bytes = try await replacement.fetchSuccessor(of: epoch, hierarchy),
             let proof = try? SuccessorProof(bytes)
         else { return false }
         return proof.epoch == epoch
-            && proof.holds(for: EpochKey(master: master, epoch: formerEpoch), registration: registration)
+            && proof.holds(for: EpochKey(master: master, epoch: formerEpoch), registration: registration.bytes)
     }
 }

@@ -33,13 +33,12 @@ struct ApplicationUnlocking: Sendable {
     let delegate: ApplicationRegistrationOperation.Delegate
     let replacement: any ApplicationReplacementHooks
     /// Whether the password is tried even if this device has the keys.
-    let triesPassword: Bool
+    var triesPassword = false
 
     init(
         _ hierarchy: ApplicationHierarchy,
         _ backend: any RemoteBackend,
         _ state: StateDirectory,
-        triesPassword: Bool = false,
         delegate: @escaping ApplicationRegistrationOperation.Delegate
     ) {
         self.hierarchy = hierarchy
@@ -47,7 +46,6 @@ struct ApplicationUnlocking: Sendable {
         self.state = state
         self.delegate = delegate
         replacement = backend.applicationReplacementHooks
-        self.triesPassword = triesPassword
     }
 
     /// An encrypted application that was opened.
@@ -76,10 +74,13 @@ struct ApplicationUnlocking: Sendable {
 
     /// An encrypted application as found on the remote, before it's opened.
     struct Sealed: Sendable {
-        var info: RegistrationInfo
-        var registration: [UInt8]
+        var registration: StoredRegistration
+        /// The key file's bytes.
         var passwordTest: [UInt8]
+        /// This device's memory of this epoch.
         var pin: ApplicationPin?
+
+        var info: RegistrationInfo { registration.info }
     }
 
     /// Inspects an application without changing this device's memory.
@@ -87,22 +88,19 @@ struct ApplicationUnlocking: Sendable {
     /// - Returns: `nil` if it isn't encrypted.
     func inspect(_ files: EncryptionFiles, _ context: OperationContext) async throws -> Sealed? {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
-        let info = try files.registration.map { try RegistrationInfo($0, at: hierarchy.registration) }
-        try checkPin(pin, info, files)
-        guard let info, info.isEncrypted, let registration = files.registration else { return nil }
+        let registration = try files.registration.map { try StoredRegistration($0, at: hierarchy.registration) }
+        try checkPin(pin, registration?.info, files)
+        guard let registration, registration.info.isEncrypted else { return nil }
         guard let passwordTest = files.passwordTest else {
             throw StoreSyncError(
                 .applicationIncomplete,
                 "\(hierarchy.passwordTest) is missing on the remote: it is still arriving, or was damaged. Try again when everything has arrived."
             )
         }
-        if let pin, pin.epoch != info.epoch { throw try await newEpoch(info, registration, after: pin, context) }
-        return Sealed(info: info, registration: registration, passwordTest: passwordTest, pin: pin)
-    }
-
-    /// Opens an application that was inspected.
-    func unlock(_ sealed: Sealed, _ context: OperationContext) async throws -> Unlocked {
-        try await unlock(sealed.info, sealed.registration, sealed.passwordTest, pin: sealed.pin, context)
+        if let pin, pin.epoch != registration.info.epoch {
+            throw try await newEpoch(registration, after: pin, context)
+        }
+        return Sealed(registration: registration, passwordTest: passwordTest, pin: pin)
     }
 
     /// Returns the seal of an application's files without changing this device's memory.
@@ -135,24 +133,19 @@ struct ApplicationUnlocking: Sendable {
     /// Opens an encrypted application.
     ///
     /// - Parameters:
-    ///   - info: Its registration.
-    ///   - registration: The registration's bytes, to which the key file is bound.
-    ///   - passwordTest: The key file's bytes.
-    ///   - pin: This device's memory of this epoch.
+    ///   - sealed: The application.
     ///   - password: A password to try before the delegate is asked.
     ///   - context: The operation that waits for an answer.
     /// - Returns: The seal, and what this device has to remember.
     /// - Throws: ``StoreSyncError``, and what the delegate throws.
     func unlock(
-        _ info: RegistrationInfo,
-        _ registration: [UInt8],
-        _ passwordTest: [UInt8],
-        pin: ApplicationPin?,
+        _ sealed: Sealed,
         trying password: Password? = nil,
         _ context: OperationContext
     ) async throws -> Unlocked {
-        let keyFile = try keyFile(passwordTest, info)
-        if let seen = pin?.passwordVersion, keyFile.passwordVersion < seen {
+        let info = sealed.info
+        let keyFile = try keyFile(sealed.passwordTest, info)
+        if let seen = sealed.pin?.passwordVersion, keyFile.passwordVersion < seen {
             throw StoreSyncError(
                 .rolledBack,
                 """
@@ -163,7 +156,7 @@ struct ApplicationUnlocking: Sendable {
             )
         }
         let master = try await masterKey(of: keyFile, info, password, context)
-        guard keyFile.binds(registration: registration) else {
+        guard keyFile.binds(registration: sealed.registration.bytes) else {
             throw StoreSyncError(
                 .tampered,
                 "\(hierarchy.registration) on the remote isn't the registration that the application was created with. Restore it from a backup."

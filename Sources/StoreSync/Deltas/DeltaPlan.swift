@@ -1,7 +1,7 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
-import SyncCryptography
 
 /// How a store is pushed as a delta.
 struct DeltaPlan: Sendable {

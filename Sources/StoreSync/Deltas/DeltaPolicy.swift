@@ -1,4 +1,4 @@
-import SyncCryptography
+import ContentDigests
 
 /// Decides when a store is pushed as a delta to the previous push, and in blocks of which size.
 enum DeltaPolicy {

@@ -14,18 +14,17 @@ struct KeptUploads: Sendable {
     ///
     /// - Parameters:
     ///   - published: The uploads that were on the remote before.
-    ///   - manifests: All manifests that could be read, including the new one.
     ///   - manifest: The manifest of the new upload.
     ///   - own: The uploads that this device recorded as its own. Any other name under this client was planted, and is ignored.
     ///   - damaged: Uploads that can't be assembled any more.
     init(
         _ published: PublishedStores,
-        _ manifests: [StoreManifest],
         by manifest: StoreManifest,
         among own: Set<UploadName>,
         damaged: Set<UploadName>
     ) {
         let client = manifest.name.client
+        let manifests = published.manifests + [manifest]
         let former = published.published.filter { $0.client == client && own.contains($0) }
         let whole = manifests.map(\.name).filter { $0.client == client && $0 != manifest.name && !damaged.contains($0) }
         let previous = whole.max()?.generation ?? 0

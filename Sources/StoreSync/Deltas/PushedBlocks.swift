@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 import Foundation
 import RemoteStorage
 import SyncCryptography

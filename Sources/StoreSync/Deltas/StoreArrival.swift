@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
@@ -94,8 +95,8 @@ struct StoreArrival: Sendable {
                 try journal.begin(subject, after: $0)
             }
             guard index == 0 else { continue }
-            try assembler.check(summary.contentRoot, summary.plainBytes, manifest)
-            whole = summary.contentRoot
+            try assembler.check(summary.digests.root, summary.plainBytes, manifest)
+            whole = summary.digests.root
         }
         if let whole, chain.deltas.isEmpty { return whole }
         let subject = subject(of: chain.head.name.reference, after: chain.references, chain, salt: [])

@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
@@ -25,12 +26,12 @@ struct StoreAssembler: Sendable {
     /// - Throws: ``StoreSyncError``: `noUploadedStore` if a file doesn't exist, `corrupt` if the store isn't what was
     ///   uploaded, and the errors of opening a sealed file; `CancellationError`.
     func assemble(_ chain: StoreChain, at url: URL) async throws -> ContentRoot {
-        let whole = try await opening(chain.whole) { try await FileReceiver.receive($0, at: url, on: context) }
-        try check(whole.contentRoot, whole.plainBytes, chain.whole)
+        let whole = try await opening(chain.whole) { try await FileReceiver(url: url, context: context).receive($0) }
+        try check(whole.digests.root, whole.plainBytes, chain.whole)
         for (base, delta) in zip(chain.manifests, chain.deltas) {
             try await apply(delta, to: base, at: url)
         }
-        return chain.deltas.isEmpty ? whole.contentRoot : try await check(chain.head, at: url)
+        return chain.deltas.isEmpty ? whole.digests.root : try await check(chain.head, at: url)
     }
 
     /// Downloads the file of a store, or the rest of it after an interruption.
@@ -55,7 +56,8 @@ struct StoreAssembler: Sendable {
             journal.note(chunk, at: index)
         } body: { content in
             let start = prefix?.plainBytes ?? 0
-            try await FileReceiver.receive(content, at: url, after: start, on: context) { journal.flush() }
+            let receiver = FileReceiver(url: url, context: context, start: start) { journal.flush() }
+            try await receiver.receive(content)
         }
     }
 
@@ -70,9 +72,9 @@ struct StoreAssembler: Sendable {
         else { return nil }
         let bytes = try await start.bytes(upTo: ChunkPrefix.startBytes)
         let content = try await RemoteContent.file(at: url, executor: context.blockingExecutor)
-        return try await SealingWorkers.withWorkers {
-            try await ChunkPrefix.of(chunks, upTo: chunks.count, in: content, start: bytes, on: $0)
-        }
+        var prefix = try await SealingWorkers.withWorkers { try await ChunkPrefix.of(chunks, in: content, on: $0) }
+        prefix?.start = bytes
+        return prefix
     }
 
     /// Applies a delta to a store.
@@ -150,10 +152,7 @@ struct StoreAssembler: Sendable {
         do {
             return try await key.pass(
                 over: content.counted(by: progress),
-                as: context,
-                salt: manifest[.store]?.salt,
-                after: prefix,
-                onChunk: onChunk,
+                FileOpening(context: context, salt: manifest[.store]?.salt, prefix: prefix, onChunk: onChunk),
                 body
             )
         } catch let error as CryptographyError {

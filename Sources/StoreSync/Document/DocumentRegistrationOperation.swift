@@ -1,7 +1,7 @@
+import ContentDigests
 import Foundation
 public import Operations
 public import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// Registers a document, and this device as its client, with the remote.
@@ -174,7 +174,7 @@ public actor DocumentRegistrationOperation: Operation {
             return try await join(info, remote, context)
         }
         let key = try integrityKey(info, remote, nil)
-        return try await complete(info, key, remote, didCreate: true, context)
+        return try await complete(Found(info: info, key: key, didCreate: true), remote, context)
     }
 
     /// Refuses to create a document that this device knows, or that exists in part, unless it was certainly deleted.
@@ -207,7 +207,8 @@ public actor DocumentRegistrationOperation: Operation {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
         let current = try integrityKey(info, remote, remembered)
         try await refuseStranger(current, info, context)
-        return try await complete(info, current, remote, didCreate: false, replaces: remembered, context)
+        let isOther = remembered.map { $0 != current } ?? false
+        return try await complete(Found(info: info, key: current, isOther: isOther), remote, context)
     }
 
     /// Refuses a document that is neither the remembered one nor its successor: a storage may put a former one back.
@@ -249,58 +250,62 @@ public actor DocumentRegistrationOperation: Operation {
 
     // MARK: Completing
 
+    /// A document that exists.
+    private struct Found {
+        let info: DocumentInfo
+        /// Its integrity key.
+        let key: String
+        /// Whether this device has just created it.
+        var didCreate = false
+        /// Whether this device remembers another document under the same name.
+        var isOther = false
+    }
+
     /// Creates what is missing, whichever device left it incomplete.
     private func complete(
-        _ info: DocumentInfo,
-        _ key: String,
+        _ found: Found,
         _ remote: RemoteState,
-        didCreate: Bool,
-        replaces remembered: String? = nil,
         _ context: OperationContext
     ) async throws -> DocumentRegistration {
-        let former = try await context.blocking { [state, documentKey = self.key] in
-            try state.formerRemovalNotes(for: documentKey)
-        }
+        let (info, integrityKey) = (found.info, found.key)
+        let former = try await context.blocking { [state, key] in try state.formerRemovalNotes(for: key) }
         var examined = remote
-        let note = authenticRemovalNote(key, &examined)
+        let note = authenticRemovalNote(integrityKey, &examined)
         let wasRemoved = note.map { !isFormer($0, among: former, &examined) } ?? false
         let warnings = examined.warnings
-        let mustReplace = !didCreate && (wasRemoved || remembered.map { $0 != key } ?? false)
+        let mustReplace = !found.didCreate && (wasRemoved || found.isOther)
         if mustReplace {
             // Recorded before the reasons are removed from the remote, or a crash would lose it.
-            try await context.blocking { [state, documentKey = self.key] in
-                try state.markStoresForReplacement(document: documentKey)
-            }
+            try await context.blocking { [state, key] in try state.markStoresForReplacement(document: key) }
         }
         if !remote.missing.isEmpty { try await hooks.createDirectories(remote.missing, hierarchy) }
         context.reportProgress(0.5)
-        async let saving: Void = saveIntegrityKey(key, info, remote)
+        async let saving: Void = saveIntegrityKey(of: found, remote)
         async let making: Void = createClientDirectories(remote)
         _ = try await (saving, making)
         context.reportProgress(0.7)
-        if remote.deleted != nil, info.isRecreated { try await finishRecreation(info, key, remote) }
+        if remote.deleted != nil, info.isRecreated { try await finishRecreation(of: found, remote) }
         if let note {
-            try await context.blocking { [state, documentKey = self.key] in
-                try state.addFormerRemovalNote(note, for: documentKey)
-            }
+            try await context.blocking { [state, key] in try state.addFormerRemovalNote(note, for: key) }
             try await hooks.removeDeletedClientNote(application.client, hierarchy)
         }
-        try await context.blocking { [state, documentKey = self.key] in
-            try state.setIntegrityKey(key, after: info.predecessors, for: documentKey)
+        try await context.blocking { [state, key] in
+            try state.setIntegrityKey(integrityKey, after: info.predecessors, for: key)
         }
         return DocumentRegistration(
             application: application,
             document: request.document,
-            integrityKey: key,
-            didCreateDocument: didCreate,
+            integrityKey: integrityKey,
+            didCreateDocument: found.didCreate,
             mustReplaceLocalStore: mustReplace,
             warnings: warnings
         )
     }
 
-    private func saveIntegrityKey(_ key: String, _ info: DocumentInfo, _ remote: RemoteState) async throws {
+    private func saveIntegrityKey(of found: Found, _ remote: RemoteState) async throws {
+        let key = found.key
         guard !remote.keys.contains(key) else { return }
-        let content = DocumentInfo.integrityKeyFile(originalDevice: info.originalDevice)
+        let content = DocumentInfo.integrityKeyFile(originalDevice: found.info.originalDevice)
         let sealed = application.seal.seal(content, as: .integrityKey(key, of: request.document))
         try await hooks.saveIntegrityKey(key, content: sealed, hierarchy)
     }
@@ -311,13 +316,14 @@ public actor DocumentRegistrationOperation: Operation {
     }
 
     /// Notes for every other client that its store belongs to the deleted document, then removes the deletion's note.
-    private func finishRecreation(_ info: DocumentInfo, _ key: String, _ remote: RemoteState) async throws {
+    private func finishRecreation(of found: Found, _ remote: RemoteState) async throws {
+        let info = found.info
         let others = try await hooks.listApplicationClients(application.hierarchy).filter {
             // Clients that have registered with the new document already know, and so does its creator.
             $0.client.rawValue != info.originalDevice && $0.client != application.client
                 && !remote.clients.contains($0.client)
         }
-        let identity = DocumentIdentity(document: request.document, integrityKey: key)
+        let identity = DocumentIdentity(document: request.document, integrityKey: found.key)
         try await others.concurrentMap { [hooks, hierarchy, application] client, deviceInfo in
             // The client's info moves into the note, and so under the note's seal.
             let path = application.hierarchy.deviceInfo(client)

@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
-import SyncCryptography
 
 /// What a pull does: it replaces a local store by an upload.
 struct DownloadPlan: Sendable {

@@ -3,17 +3,22 @@ import Foundation
 import Operations
 import SystemPackage
 
-/// Writes downloads to local files.
-enum FileReceiver {
-    /// Receives a file that replaces the existing one, or continues it after its first bytes.
+/// Writes a download to a local file.
+struct FileReceiver: Sendable {
+    /// The file.
+    let url: URL
+    /// The operation on whose executor the file is written.
+    let context: OperationContext
+    /// The number of bytes that the file has already; at 0 it replaces an existing file.
+    var start: Int64 = 0
+    /// Called when a chunk is written; may block.
+    var afterChunk: @Sendable () -> Void = {}
+
+    /// Receives the file, or what follows its first bytes.
     ///
-    /// The file is durable when this returns. After a failure, the caller removes what is left. `afterChunk` may block.
-    static func receive<Content: AsyncSequence & Sendable>(
-        _ content: Content,
-        at url: URL,
-        after start: Int64 = 0,
-        on context: OperationContext,
-        afterChunk: @escaping @Sendable () -> Void = {}
+    /// The file is durable when this returns. After a failure, the caller removes what is left.
+    func receive<Content: AsyncSequence & Sendable>(
+        _ content: Content
     ) async throws where Content.Element == [UInt8] {
         let file = try await context.blocking { try DownloadFile(at: url, after: start) }
         for try await chunk in content {

@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
-import SyncCryptography
 
 /// A whole store on the remote that can be downloaded.
 struct StoreSource: Sendable {

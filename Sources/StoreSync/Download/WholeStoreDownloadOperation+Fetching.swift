@@ -1,7 +1,7 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
-import SyncCryptography
 
 extension WholeStoreDownloadOperation {
     /// Downloads the store, and assembles it if it's not a whole copy.
@@ -61,7 +61,7 @@ extension WholeStoreDownloadOperation {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
         progress.add(Int(start))
-        try await FileReceiver.receive(rest.counted(by: progress), at: url, after: start, on: context)
+        try await FileReceiver(url: url, context: context, start: start).receive(rest.counted(by: progress))
         let (byteCount, root) = try await ContentRoot.of(fileAt: url, on: context.blockingExecutor)
         guard root == expected.contentRoot, byteCount == expected.size else {
             // The kept bytes or the new ones are damaged. Only a whole download tells whether the upload is, too.

@@ -1,7 +1,7 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
-import SyncCryptography
 
 /// Checks before the replacement: what the local store would lose, and what the remote has lost.
 extension WholeStoreDownloadOperation {

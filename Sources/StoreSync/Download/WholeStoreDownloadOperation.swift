@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 public import Operations
 public import RemoteStorage
@@ -15,8 +16,6 @@ public actor WholeStoreDownloadOperation: Operation {
     let hooks: any WholeStoreDownloadHooks
     let state: StateDirectory
     let key: DocumentKey
-    /// Called at every step of the replacement, so that tests can inspect what a crash would leave.
-    private let faultPoint: StoreReplacement.FaultPoint
 
     /// Creates an operation.
     ///
@@ -31,29 +30,20 @@ public actor WholeStoreDownloadOperation: Operation {
         backend: any RemoteBackend,
         state: StateDirectory
     ) {
-        self.init(request, document: document, backend: backend, state: state, faultPoint: { _ in })
-    }
-
-    init(
-        _ request: WholeStoreDownloadRequest,
-        document: DocumentRegistration,
-        backend: any RemoteBackend,
-        state: StateDirectory,
-        faultPoint: @escaping StoreReplacement.FaultPoint
-    ) {
         self.request = request
         self.document = document
         hierarchy = document.hierarchy
         hooks = backend.wholeStoreDownloadHooks
         self.state = state
         key = document.application.key(backend, document.document)
-        self.faultPoint = faultPoint
     }
 
     /// Downloads the store.
     public func main(_ context: OperationContext) async throws -> WholeStoreDownload {
         try await translatingErrors {
-            let store = try await context.blocking { [request] in try LocalStore(request.url) }
+            let store = try await context.blocking { [request, state] in
+                try LocalStore(request.url, steps: state.steps)
+            }
             let lock = try await context.blocking { [state] in try state.lock(.store(store.path), .exclusive) }
             defer { lock.release() }
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
@@ -131,13 +121,12 @@ public actor WholeStoreDownloadOperation: Operation {
             try await context.blocking { [state] in try state.beginPull(record) }
             try Task.checkCancellation()
             let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
-            try await context.blocking { [mode, faultPoint] in
+            try await context.blocking {
                 try StoreReplacement.replace(
                     plan.store,
                     with: plan.arrival,
                     expecting: local.expectation,
-                    mode: mode,
-                    faultPoint: faultPoint
+                    mode: mode
                 )
             }
         } catch {
@@ -180,13 +169,12 @@ public actor WholeStoreDownloadOperation: Operation {
         guard let content = try await hooks.downloadFile(at: path, range: nil)?.counted(by: progress) else {
             throw StoreSyncError(.noUploadedStore, "\(path) has not arrived on the remote. Try again later.")
         }
+        let receiver = FileReceiver(url: url, context: progress.context)
         let received: (byteCount: Int64, root: ContentRoot)
         if document.application.isEncrypted {
-            received = try await open(content, as: file, of: source) {
-                try await FileReceiver.receive($0, at: url, on: progress.context)
-            }
+            received = try await open(content, as: file, of: source) { try await receiver.receive($0) }
         } else {
-            try await FileReceiver.receive(content, at: url, on: progress.context)
+            try await receiver.receive(content)
             received = try await ContentRoot.of(fileAt: url, on: progress.context.blockingExecutor)
         }
         if let expected = source.manifest?[file] {
@@ -210,13 +198,9 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         let role = ApplicationSeal.Role.file(file, manifest.name, of: document.identity)
         do {
-            let summary = try await key.pass(
-                over: content,
-                as: seal.context(role),
-                salt: manifest[file]?.salt,
-                body
-            )
-            return (summary.plainBytes, summary.contentRoot)
+            let opening = FileOpening(context: seal.context(role), salt: manifest[file]?.salt)
+            let summary = try await key.pass(over: content, opening, body)
+            return (summary.plainBytes, summary.digests.root)
         } catch let error as CryptographyError {
             throw StoreSyncError(error, at: file.path(in: source.directory))
         }

@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
-import SyncCryptography
 
 /// The manifest that publishes an upload: its files, and the other uploads that it includes.
 struct StoreManifest: Hashable, Sendable {

@@ -1,7 +1,7 @@
+import ContentDigests
 import Foundation
 import GRDB
 import RemoteStorage
-import SyncCryptography
 
 /// The files that say which sets of changes and commands are in a store.
 ///

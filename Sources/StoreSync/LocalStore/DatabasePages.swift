@@ -1,6 +1,6 @@
+import ContentDigests
 import GRDB
 import GRDBSQLite
-import SyncCryptography
 
 /// The pages of a database whose file doesn't change, read through SQLite's own handle.
 struct DatabasePages: Sendable {

@@ -45,7 +45,7 @@ final class HeldDatabase: @unchecked Sendable {
     ///
     /// Blocks, but doesn't wait for other connections. The result is `nil` if the database can't be held: it has a
     /// rollback journal, another connection locks it or reads from the log, or it can't be opened.
-    /// ``StoreSnapshot/take(of:at:whileCopying:)`` then copies it, or throws the reason.
+    /// ``StoreSnapshot/take(of:at:)`` then copies it, or throws the reason.
     ///
     /// - Parameters:
     ///   - store: The database.

@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 
@@ -9,6 +10,9 @@ struct LocalStore: Sendable {
     /// Where the file is, with symbolic links followed.
     let url: URL
 
+    /// Observes the steps in which the store is read or replaced.
+    let steps: StepObserver
+
     /// The canonical path, under which the store is remembered.
     var path: String { url.path }
 
@@ -19,7 +23,8 @@ struct LocalStore: Sendable {
     ///
     /// - Throws: ``StoreSyncError`` if the directory doesn't exist, the name is too long, or the path exists and isn't
     ///   a file.
-    init(_ url: URL) throws {
+    init(_ url: URL, steps: StepObserver = .none) throws {
+        self.steps = steps
         guard !url.lastPathComponent.isEmpty, url.path != "/" else {
             throw StoreSyncError(.storeNotFound, "\(url.path) isn't a store file. Name a file.")
         }

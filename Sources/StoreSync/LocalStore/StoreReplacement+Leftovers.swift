@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import GRDB
-import SyncCryptography
 
 /// The files next to a store that belong to its replacement.
 extension StoreReplacement {
@@ -31,13 +31,13 @@ extension StoreReplacement {
     static func removeLeftovers(of store: LocalStore, but kept: [URL] = []) throws {
         let (prefix, kept) = (prefix(store), Set(kept.map(\.lastPathComponent)))
         let names = (try? FileManager.default.contentsOfDirectory(atPath: store.directory.path)) ?? []
-        for name in names where isLeftover(name, prefix) && !kept.contains(name) {
+        for name in names where isLeftover(name, after: prefix) && !kept.contains(name) {
             try? FileManager.default.removeItem(at: store.directory.appending(path: name))
         }
     }
 
     /// Whether a name is a prefix, a UUID and a suffix: another store may have a name that begins with the prefix.
-    private static func isLeftover(_ name: String, _ prefix: String) -> Bool {
+    private static func isLeftover(_ name: String, after prefix: String) -> Bool {
         // Compares bytes: the file system distinguishes names that are equal as Swift strings.
         guard name.utf8.starts(with: prefix.utf8) else { return false }
         let rest = String(decoding: name.utf8.dropFirst(prefix.utf8.count), as: UTF8.self)

@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 
@@ -22,21 +23,21 @@ extension StoreReplacement {
         try source.read { source in
             try destination.inDatabase { destination in
                 if try String.fetchOne(destination, sql: "PRAGMA journal_mode") == "wal" {
-                    try refuseOtherPageSize(source, destination)
-                    try writeBesideReaders(source, destination)
+                    try refuseOtherPageSize(of: source, for: destination)
+                    try write(source, besideReadersOf: destination)
                 } else {
-                    try writeExclusively(source, destination)
+                    try write(source, exclusivelyInto: destination)
                 }
             }
         }
-        try? faultPoint("after the transaction")
+        try? store.steps.reached("after the transaction")
     }
 
-    private func writeExclusively(_ source: Database, _ destination: Database) throws {
+    private func write(_ source: Database, exclusivelyInto destination: Database) throws {
         try destination.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
         try destination.inTransaction(.exclusive) { .commit }
         try check(destination)
-        try faultPoint("before the transaction")
+        try store.steps.reached("before the transaction")
         try DatabaseCopy.run(from: source, to: destination)
         // Under the exclusive lock SQLite empties the journal but keeps its file. A change of the mode removes the
         // file. If it fails, the new content is in the store nevertheless.
@@ -44,9 +45,9 @@ extension StoreReplacement {
         try? destination.execute(sql: "PRAGMA locking_mode = NORMAL; PRAGMA journal_mode = DELETE")
     }
 
-    private func writeBesideReaders(_ source: Database, _ destination: Database) throws {
+    private func write(_ source: Database, besideReadersOf destination: Database) throws {
         guard case .unchanged = expectation, let witness = try store.openDatabase(timeout: 2) else {
-            try faultPoint("before the transaction")
+            try store.steps.reached("before the transaction")
             return try DatabaseCopy.run(from: source, to: destination)
         }
         defer { try? witness.close() }
@@ -55,7 +56,7 @@ extension StoreReplacement {
             try check(db)
             return version
         }
-        try faultPoint("before the transaction")
+        try store.steps.reached("before the transaction")
         try DatabaseCopy.run(from: source, to: destination) {
             guard try witness.inDatabase(dataVersion) == version else { throw localChanges }
         }
@@ -66,7 +67,7 @@ extension StoreReplacement {
         try Int.fetchOne(db, sql: "PRAGMA data_version")
     }
 
-    private func refuseOtherPageSize(_ source: Database, _ destination: Database) throws {
+    private func refuseOtherPageSize(of source: Database, for destination: Database) throws {
         let sizes = try [source, destination].map { try Int.fetchOne($0, sql: "PRAGMA page_size") }
         guard sizes[0] != sizes[1] else { return }
         throw StoreSyncError(

@@ -1,6 +1,7 @@
+import ContentDigests
+import FileSupport
 import Foundation
 import GRDB
-import SyncCryptography
 
 /// Replaces a local store with a downloaded one.
 ///
@@ -30,12 +31,9 @@ struct StoreReplacement {
         case writeIntoOpenStore
     }
 
-    typealias FaultPoint = @Sendable (String) throws -> Void
-
     let store: LocalStore
     let download: URL
     let expectation: Expectation
-    let faultPoint: FaultPoint
 
     /// Replaces the store.
     ///
@@ -47,21 +45,14 @@ struct StoreReplacement {
     ///   - download: The new store, in the same directory. On return it was moved or copied.
     ///   - expectation: What the local store must be.
     ///   - mode: How to replace it.
-    ///   - faultPoint: Called before and after every step that changes something.
     /// - Throws: ``StoreSyncError``: `localChanges`, `busy`, `cannotWrite`, `unsupportedFormat`; `CancellationError`.
     static func replace(
         _ store: LocalStore,
         with download: URL,
         expecting expectation: Expectation,
-        mode: Mode = .rename,
-        faultPoint: @escaping FaultPoint = { _ in }
+        mode: Mode = .rename
     ) throws {
-        let replacement = StoreReplacement(
-            store: store,
-            download: download,
-            expectation: expectation,
-            faultPoint: faultPoint
-        )
+        let replacement = StoreReplacement(store: store, download: download, expectation: expectation)
         do {
             try replacement.run(mode)
         } catch let error as DatabaseError {
@@ -122,7 +113,7 @@ struct StoreReplacement {
         // In this mode a lock, once taken, outlasts the transaction until the connection is closed.
         try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
         try db.inTransaction(.exclusive) { .commit }
-        try faultPoint("store locked")
+        try store.steps.reached("store locked")
         try check(db)
         let usesLog = try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
         do {
@@ -142,12 +133,12 @@ struct StoreReplacement {
 
     private func removeSideFiles(_ db: Database) throws {
         _ = try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
-        try faultPoint("log checkpointed")
+        try store.steps.reached("log checkpointed")
         let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
         guard mode == "delete" else {
             throw StoreSyncError(.busy, "\(store.path) is being used by another program. Close it there, or try again.")
         }
-        try faultPoint("journal mode changed")
+        try store.steps.reached("journal mode changed")
         // With this mode the connection has no journal open. Otherwise it would delete the journal by name when it's
         // closed, even if another program is then using that journal to write to the new store.
         _ = try String.fetchOne(db, sql: "PRAGMA journal_mode = OFF")
@@ -155,7 +146,7 @@ struct StoreReplacement {
         // nothing.
         for file in store.sideFiles { unlink(file) }
         try LocalFile.synchronize(store.directory.path)
-        try faultPoint("side files removed")
+        try store.steps.reached("side files removed")
     }
 
     // MARK: Files
@@ -186,7 +177,7 @@ struct StoreReplacement {
         }
         for file in survivors { unlink(file) }
         try LocalFile.synchronize(store.directory.path)
-        try faultPoint("side files removed")
+        try store.steps.reached("side files removed")
     }
 
     private func rename() throws {
@@ -197,13 +188,13 @@ struct StoreReplacement {
             try LocalFile.adoptDefaults(download.path)
         }
         try LocalFile.synchronize(download.path)
-        try faultPoint("before the rename")
+        try store.steps.reached("before the rename")
         if former != nil {
             try LocalFile.rename(download.path, to: store.path)
         } else if try !LocalFile.renameExclusively(download.path, to: store.path) {
             throw localChanges
         }
-        try? faultPoint("after the rename")
+        try? store.steps.reached("after the rename")
         // After the rename the store is replaced, even if the directory can't be synchronized.
         try? LocalFile.synchronize(store.directory.path)
     }

@@ -1,6 +1,6 @@
+import ContentDigests
 import FileSupport
 import Foundation
-import SyncCryptography
 import SystemPackage
 
 extension StoreSnapshot {
@@ -19,13 +19,12 @@ extension StoreSnapshot {
     /// Copies a store as a file, and throws if it was written to meanwhile.
     static func copyFile(
         _ store: LocalStore,
-        to destination: URL,
-        whileCopying: () throws -> Void = {}
+        to destination: URL
     ) throws -> StoreSnapshot {
         let path = destination.path
         let target = try LocalFile.writing(path) { () throws(Errno) in try OpenFile(creating: path) }
         do {
-            let (byteCount, root) = try atRest(store, whileReading: whileCopying) {
+            let (byteCount, root) = try atRest(store) {
                 if target.clone(store.path) { return try digest(store, from: destination) }
                 return try digest(store, from: store.url) { block in
                     try LocalFile.writing(path) { () throws(Errno) in try target.write(block) }
@@ -40,10 +39,9 @@ extension StoreSnapshot {
 
     /// Digests a store as a file, and throws if it was written to meanwhile.
     static func digest(
-        _ store: LocalStore,
-        whileReading: () throws -> Void = {}
+        _ store: LocalStore
     ) throws -> (byteCount: Int64, root: ContentRoot) {
-        try atRest(store, whileReading: whileReading) { try digest(store, from: store.url) }
+        try atRest(store) { try digest(store, from: store.url) }
     }
 
     /// Reads a store as a file, and digests it again afterwards: equal digests show that the result is what the file
@@ -54,13 +52,12 @@ extension StoreSnapshot {
     /// it's one moment for the file system, but the program may have been in the middle of a change.
     private static func atRest(
         _ store: LocalStore,
-        whileReading: () throws -> Void,
         _ read: () throws -> (byteCount: Int64, root: ContentRoot)
     ) throws -> (byteCount: Int64, root: ContentRoot) {
         try refuseSideFiles(of: store)
         let before = store.fingerprint
         let content = try read()
-        try whileReading()
+        try store.steps.reached("store read")
         guard let before, before == store.fingerprint, try digest(store, from: store.url) == content else {
             throw StoreSyncError(
                 .storeChanged,

@@ -1,6 +1,7 @@
+import ContentDigests
+import FileSupport
 import Foundation
 import GRDB
-import SyncCryptography
 
 /// A copy of a local store as it was at one moment.
 struct StoreSnapshot: Sendable {
@@ -25,15 +26,12 @@ struct StoreSnapshot: Sendable {
     /// - Parameters:
     ///   - store: The store.
     ///   - destination: Where the copy is created. Nothing exists there before, nor after an error.
-    ///   - whileCopying: Called when a file that isn't an SQLite database was copied, before it's checked: tests write
-    ///     to it then.
     /// - Returns: The copy.
     /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `storeChanged`, `unsupportedFormat`, `cannotWrite`;
     ///   `CancellationError`.
     static func take(
         of store: LocalStore,
-        at destination: URL,
-        whileCopying: () throws -> Void = {}
+        at destination: URL
     ) throws -> StoreSnapshot {
         try checkExists(store)
         switch try open(store) {
@@ -43,7 +41,7 @@ struct StoreSnapshot: Sendable {
         case .databaseAtRest:
             return try copyDatabaseAtRest(store, to: destination)
         case .file:
-            return try copyFile(store, to: destination, whileCopying: whileCopying)
+            return try copyFile(store, to: destination)
         }
     }
 

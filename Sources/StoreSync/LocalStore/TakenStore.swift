@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
 import SyncCryptography
@@ -19,7 +20,7 @@ enum TakenStore: Sendable {
     ///   - holding: Whether it may be read in place, as ``HeldDatabase`` does; otherwise it's copied at once.
     ///   - copy: Where a copy is created if one is needed.
     /// - Returns: The state as it is now.
-    /// - Throws: What ``StoreSnapshot/take(of:at:whileCopying:)`` throws.
+    /// - Throws: What ``StoreSnapshot/take(of:at:)`` throws.
     static func take(_ store: LocalStore, holding: Bool, copyingTo copy: URL) throws -> TakenStore {
         if holding, let held = HeldDatabase(store, copyingTo: copy) { return .held(held) }
         return .copied(try StoreSnapshot.take(of: store, at: copy))
@@ -78,11 +79,11 @@ enum TakenStore: Sendable {
         withBlocks: Bool,
         since former: BlockDigests?,
         on executor: (any TaskExecutor)?
-    ) async throws -> ContentSummary {
+    ) async throws -> FileDigests {
         let blockSize = withBlocks ? DeltaPolicy.blockSize(byteCount) : nil
         let content = try await content(on: executor)
         return try await SealingWorkers.withWorkers { workers in
-            try await ContentSummary.of(content, blockSize: blockSize, since: former, on: workers)
+            try await FileDigests.of(content, blockSize: blockSize, since: former, on: workers)
         }
     }
 

@@ -56,7 +56,8 @@ extension ApplicationSyncDelegate {
 /// let upload = try await notes.upload(storeAt: database).value
 /// ```
 ///
-/// Every operation registers what isn't registered yet, and uses existing registrations as they are.
+/// Every operation registers what isn't registered yet, and uses existing registrations as they are. Logs and explanations of
+/// operations name this device's client, except those of the first registration and of what was added before it completed.
 public struct ApplicationSyncManager: Sendable {
     /// The application.
     public let application: RemoteIdentifier
@@ -135,7 +136,11 @@ public struct ApplicationSyncManager: Sendable {
         mayCreate: Bool = true,
         registersAgain: Bool = false
     ) -> OperationHandle<ApplicationRegistration> {
-        supervisor.add(registration(mayCreate: mayCreate, registersAgain: registersAgain))
+        supervisor.add(
+            registration(mayCreate: mayCreate, registersAgain: registersAgain),
+            // A device that is set up again becomes another client.
+            options: registersAgain ? nil : options
+        )
     }
 
     /// Registers as ``register(mayCreate:registersAgain:)`` does, but creates nothing unless there is a store that can be
@@ -144,7 +149,8 @@ public struct ApplicationSyncManager: Sendable {
     /// - Parameter store: The store.
     /// - Returns: The registration's handle.
     public func register(uploading store: URL) -> OperationHandle<ApplicationRegistration> {
-        supervisor.add(StoreCheckOperation(store)).then { [self] in registration(mayCreate: true) }
+        supervisor.add(StoreCheckOperation(store), options: options)
+            .then(options: options) { [self] in registration(mayCreate: true) }
     }
 
     func registration(mayCreate: Bool, registersAgain: Bool = false) -> ApplicationRegistrationOperation {
@@ -152,6 +158,15 @@ public struct ApplicationSyncManager: Sendable {
         request.mayCreateApplication = mayCreate
         request.registersAgain = registersAgain
         return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: decision)
+    }
+
+    /// The options of every operation: they name this device's client in logs and explanations, once it has one.
+    var options: OperationOptions? {
+        state.knownClient(of: key).map { OperationOptions(clientIdentifier: $0) }
+    }
+
+    private var key: ApplicationKey {
+        ApplicationKey(remote: backend.identity, application: application.rawValue)
     }
 
     private var decision: ApplicationRegistrationOperation.Delegate {
@@ -171,8 +186,7 @@ public struct ApplicationSyncManager: Sendable {
     /// - Throws: ``StoreSyncError`` with code `keychainLocked`, `cannotWrite`, `corrupt`, `busy` or `unsupportedFormat`.
     public func keychain(entitlements: Entitlements) async throws -> FileKeychain {
         try await translatingErrors {
-            let key = ApplicationKey(remote: backend.identity, application: application.rawValue)
-            return try await state.keychain(for: key, entitlements: entitlements, on: nil)
+            try await state.keychain(for: key, entitlements: entitlements, on: nil)
         }
     }
 
@@ -204,7 +218,7 @@ public struct ApplicationSyncManager: Sendable {
     public func synchronizeKeychain(
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<KeychainSynchronization> {
-        registration.then { [backend, state] registered in
+        registration.then(options: options) { [backend, state] registered in
             KeychainSynchronizationOperation(registered, backend: backend, state: state)
         }
     }
@@ -218,7 +232,10 @@ public struct ApplicationSyncManager: Sendable {
     ///
     /// Doesn't register this device, and changes nothing.
     public func status() -> OperationHandle<ApplicationStatus> {
-        supervisor.add(StatusOperation(application, backend: backend, state: state, delegate: decision))
+        supervisor.add(
+            StatusOperation(application, backend: backend, state: state, delegate: decision),
+            options: options
+        )
     }
 
     /// Reads every file of the application and checks it.
@@ -229,7 +246,8 @@ public struct ApplicationSyncManager: Sendable {
     /// - Returns: The verification's handle.
     public func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
         supervisor.add(
-            VerificationOperation(application, repairs: repairs, backend: backend, state: state, delegate: decision)
+            VerificationOperation(application, repairs: repairs, backend: backend, state: state, delegate: decision),
+            options: options
         )
     }
 
@@ -253,7 +271,8 @@ public struct ApplicationSyncManager: Sendable {
                 backend: backend,
                 state: state,
                 delegate: decision
-            )
+            ),
+            options: options
         )
     }
 
@@ -270,7 +289,8 @@ public struct ApplicationSyncManager: Sendable {
                 backend: backend,
                 state: state,
                 delegate: decision
-            )
+            ),
+            options: options
         )
     }
 
@@ -285,7 +305,7 @@ public struct ApplicationSyncManager: Sendable {
         _ request: DocumentRegistrationRequest,
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<DocumentRegistration> {
-        registration.then { [backend, state, asker, application] registered in
+        registration.then(options: options) { [backend, state, asker, application] registered in
             DocumentRegistrationOperation(request, application: registered, backend: backend, state: state) {
                 question in
                 try await asker.ask { delegate in

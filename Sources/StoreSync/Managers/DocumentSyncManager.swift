@@ -73,7 +73,7 @@ public struct DocumentSyncManager: Sendable {
     ) -> OperationHandle<WholeStoreUpload> {
         let (backend, state) = (manager.backend, manager.state)
         let document = register(description: request.url.lastPathComponent, mayCreate: true, after: registration)
-        return document.then { registered in
+        return document.then(options: manager.options) { registered in
             WholeStoreUploadOperation(request, document: registered, backend: backend, state: state)
         }
     }
@@ -101,7 +101,8 @@ public struct DocumentSyncManager: Sendable {
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<WholeStoreDownload> {
         let (backend, state) = (manager.backend, manager.state)
-        return register(description: nil, mayCreate: false, after: registration).then { registered in
+        let document = register(description: nil, mayCreate: false, after: registration)
+        return document.then(options: manager.options) { registered in
             WholeStoreDownloadOperation(request, document: registered, backend: backend, state: state)
         }
     }

@@ -106,12 +106,12 @@ actor PasscodeExaminationOperation: Operation {
                 }
                 return examination
             }
-            let info = try RegistrationInfo(registration, at: hierarchy.registration)
-            if pin == nil, isHalf, info.isEncrypted {
+            let stored = try StoredRegistration(registration, at: hierarchy.registration)
+            if pin == nil, isHalf, stored.info.isEncrypted {
                 examination.finding = .nothing
                 return examination
             }
-            try await examine(info, registration, files, context, &examination)
+            try await examine(stored, files, &examination, context)
         } catch let error as StoreSyncError {
             examination.trouble = error
         }
@@ -141,12 +141,12 @@ actor PasscodeExaminationOperation: Operation {
     }
 
     private func examine(
-        _ info: RegistrationInfo,
-        _ registration: [UInt8],
+        _ registration: StoredRegistration,
         _ files: EncryptionFiles,
-        _ context: OperationContext,
-        _ examination: inout PasscodeExamination
+        _ examination: inout PasscodeExamination,
+        _ context: OperationContext
     ) async throws {
+        let info = registration.info
         let keyFile = try keyFile(files)
         let begun = try await context.blocking { [state, key] in try state.begunReplacement(for: key) }
         let isOurs = begun?.epoch == info.epoch && keyFile?.epoch.uuidString == begun?.epoch
@@ -157,7 +157,7 @@ actor PasscodeExaminationOperation: Operation {
         try unlocking.checkPin(pin, info, files)
         if let pin, pin.epoch != info.epoch {
             examination.isDeregistered = true
-            throw try await unlocking.newEpoch(info, registration, after: pin, context)
+            throw try await unlocking.newEpoch(registration, after: pin, context)
         }
         if let keyFile, keyFile.epoch.uuidString != info.epoch {
             throw StoreSyncError(
@@ -180,7 +180,8 @@ actor PasscodeExaminationOperation: Operation {
         }
         guard let keyFile, hasKeys, !isOurs, isKnown else { return }
         // This device has the keys, so unlocking doesn't ask for the passcode.
-        _ = try await unlocking.unlock(info, registration, keyFile.bytes, pin: pin, context)
+        let sealed = ApplicationUnlocking.Sealed(registration: registration, passwordTest: keyFile.bytes, pin: pin)
+        _ = try await unlocking.unlock(sealed, context)
         examination.finding = .current
     }
 

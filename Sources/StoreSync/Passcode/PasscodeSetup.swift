@@ -43,6 +43,7 @@ public actor PasscodeSetup {
     private let request: ApplicationRegistrationRequest
     private let backend: any RemoteBackend
     private let state: StateDirectory
+    private let key: ApplicationKey
     private let supervisor: OperationSupervisor
     /// Identifies this setup among the observers of the device's deregistration.
     private let observer = UUID()
@@ -78,7 +79,7 @@ public actor PasscodeSetup {
         self.backend = backend
         self.state = state
         self.supervisor = supervisor
-        let key = ApplicationKey(remote: backend.identity, application: request.application.rawValue)
+        key = ApplicationKey(remote: backend.identity, application: request.application.rawValue)
         state.deregistrations.add(observer, for: key) { [weak self] error in await self?.deregistered(error) }
     }
 
@@ -260,6 +261,8 @@ public actor PasscodeSetup {
 
     /// Runs an operation to its end; cancelling this task cancels the operation.
     private func run<Work: Operation>(_ work: Work, _ options: OperationOptions? = nil) async throws -> Work.Output {
+        var options = options ?? OperationOptions()
+        options.clientIdentifier = state.knownClient(of: key)
         let handle = supervisor.add(work, options: options)
         running[handle.id] = handle
         defer { running[handle.id] = nil }

@@ -99,8 +99,8 @@ struct ApplicationSeal: Sendable, Hashable {
     /// Whether an authentic note says that the document with an integrity key was deleted.
     func saysDeleted(
         _ note: [UInt8]?,
-        _ integrityKey: String,
-        _ document: RemoteIdentifier,
+        of document: RemoteIdentifier,
+        integrityKey: String,
         _ hierarchy: ApplicationHierarchy
     ) -> Bool {
         guard let note, let deleted = try? deletedDocument(note, document, hierarchy) else { return false }

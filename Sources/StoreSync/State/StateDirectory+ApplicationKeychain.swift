@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import Keychain
-import SyncCryptography
 import ThreadSupport
 
 /// The keychains of applications: `keychains/<digest>.sqlite`, one for each application on each remote.
@@ -37,8 +37,7 @@ extension StateDirectory {
             at: file,
             entitlements: entitlements ?? Entitlements(applicationIdentifier: nil),
             executor: executor,
-            busyTimeout: 10,
-            beforeCommit: { [hook] in try hook("application keychain") }
+            options: FileKeychain.Options(steps: steps)
         )
         try await keychain.unlock(with: .deviceSecret(in: url))
         return keychain

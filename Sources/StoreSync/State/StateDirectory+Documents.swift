@@ -1,6 +1,6 @@
+import ContentDigests
 import GRDB
 import RemoteStorage
-import SyncCryptography
 
 /// This device's memory of documents: their integrity keys, and which of their uploads it has opened.
 extension StateDirectory {

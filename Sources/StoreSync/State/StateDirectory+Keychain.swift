@@ -61,8 +61,7 @@ extension StateDirectory {
             at: keychainURL,
             entitlements: Entitlements(applicationIdentifier: group),
             executor: executor,
-            busyTimeout: 10,
-            beforeCommit: { [hook] in try hook("keychain") }
+            options: FileKeychain.Options(steps: steps)
         )
         try await keychain.unlock(with: .deviceSecret(in: url))
         return openKeychain.withLock { open in

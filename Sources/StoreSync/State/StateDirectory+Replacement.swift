@@ -39,6 +39,7 @@ extension StateDirectory {
             )
             try StateSchema.save(pin, db, "pin", key)
         }
+        noteClient(replacement.client, of: key)
     }
 }
 

@@ -1,3 +1,4 @@
+package import FileSupport
 public import Foundation
 import GRDB
 import Keychain
@@ -11,14 +12,15 @@ import ThreadSupport
 /// keys of encrypted applications, which their passwords give back; it never costs data. Methods that aren't `async`
 /// block, so operations call them on an executor for blocking calls.
 public final class StateDirectory: Sendable {
-    /// Called with the name of every change, before and after the commit, so that tests can simulate a crash there.
-    package typealias WriteHook = @Sendable (_ change: String) throws -> Void
-
     let url: URL
     private let database: DatabaseQueue
-    let hook: WriteHook
+    /// Observes this device's changes: each one of the state directory, before and after its commit, and each step in which a
+    /// download replaces a store.
+    let steps: StepObserver
     /// The keychain, which is opened at its first use.
     let openKeychain = Locked<FileKeychain?>(nil)
+    /// This device's identifiers in applications, as last read or written.
+    let knownClients = Locked<[ApplicationKey: String]>([:])
     /// The observers to call when an operation detects that this device isn't registered any more.
     let deregistrations = DeregistrationObservers()
 
@@ -27,12 +29,12 @@ public final class StateDirectory: Sendable {
     /// - Parameter url: The directory.
     /// - Throws: ``StoreSyncError`` with code `cannotWrite`, `corrupt`, or `unsupportedFormat` if a newer version wrote it.
     public convenience init(url: URL) throws {
-        try self.init(url: url, hook: { _ in })
+        try self.init(url: url, steps: .none)
     }
 
-    package init(url: URL, hook: @escaping WriteHook) throws {
+    package init(url: URL, steps: StepObserver) throws {
         self.url = url
-        self.hook = hook
+        self.steps = steps
         try Self.makeDirectory(at: url)
         let file = url.appending(path: "state.sqlite").path
         var configuration = Configuration()
@@ -51,6 +53,8 @@ public final class StateDirectory: Sendable {
             database = try DatabaseQueue(path: file, configuration: configuration)
             guard chmod(file, 0o600) == 0 else { throw StoreSyncError(writing: file, errno: errno) }
             try StateSchema.migrate(database)
+            let clients = try database.read { try StateSchema.fetchClients($0) }
+            knownClients.withLock { $0 = clients }
         } catch {
             throw StoreSyncError(state: error, at: url)
         }
@@ -94,7 +98,7 @@ public final class StateDirectory: Sendable {
     /// Changes the database in one transaction, which is on disk when this returns.
     @discardableResult
     func write<Value>(_ change: String, _ body: (Database) throws -> Value) throws -> Value {
-        try hook("before \(change)")
+        try steps.reached("before \(change)")
         let value: Value
         do {
             value = try database.barrierWriteWithoutTransaction { db in
@@ -110,7 +114,7 @@ public final class StateDirectory: Sendable {
         } catch let error as DatabaseError {
             throw StoreSyncError(state: error, at: url)
         }
-        try hook("after \(change)")
+        try steps.reached("after \(change)")
         return value
     }
 
@@ -143,21 +147,34 @@ public final class StateDirectory: Sendable {
 extension StateDirectory {
     /// This device's identifier in an application, if it has one.
     func peekClientIdentifier(for key: ApplicationKey) throws -> String? {
-        try read { try Self.client($0, key) }
+        let client = try read { try Self.client($0, key) }
+        noteClient(client, of: key)
+        return client
+    }
+
+    /// This device's identifier in an application as this process knows it, for logs; doesn't block.
+    func knownClient(of key: ApplicationKey) -> String? { knownClients.withLock { $0[key] } }
+
+    func noteClient(_ client: String?, of key: ApplicationKey) {
+        knownClients.withLock { $0[key] = client }
     }
 
     /// This device's identifier in an application; if it has none, exactly one process creates it.
     func clientIdentifier(for key: ApplicationKey) throws -> String {
         if let client = try peekClientIdentifier(for: key) { return client }
-        return try write("client identifier") { db in
+        let client = try write("client identifier") { db in
             if let client = try Self.client(db, key) { return client }
             return try Self.makeClient(db, key)
         }
+        noteClient(client, of: key)
+        return client
     }
 
     /// Creates a new identifier in an application; the former one isn't used again.
     func replaceClientIdentifier(for key: ApplicationKey) throws -> String {
-        try write("new client identifier") { try Self.makeClient($0, key) }
+        let client = try write("new client identifier") { try Self.makeClient($0, key) }
+        noteClient(client, of: key)
+        return client
     }
 
     private static func client(_ db: Database, _ key: ApplicationKey) throws -> String? {

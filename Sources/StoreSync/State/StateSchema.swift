@@ -38,6 +38,16 @@ enum StateSchema {
     /// The database was written by a newer version of this program.
     struct NewerVersion: Error {}
 
+    /// This device's identifiers in all applications.
+    static func fetchClients(_ db: Database) throws -> [ApplicationKey: String] {
+        let rows = try Row.fetchAll(db, sql: "SELECT remote, application, client FROM client")
+        return Dictionary(
+            uniqueKeysWithValues: rows.map {
+                (ApplicationKey(remote: $0["remote"], application: $0["application"]), $0["client"])
+            }
+        )
+    }
+
     // MARK: Facts
 
     static func fetch<Value: Decodable>(

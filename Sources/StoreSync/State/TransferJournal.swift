@@ -1,7 +1,7 @@
 import ByteCoding
+import ContentDigests
 import Foundation
 import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// The chunks of a sealed file that have been transferred, so that the next transfer resumes an interrupted one.
@@ -158,23 +158,28 @@ extension TransferJournal {
 extension StateDirectory {
     /// The journal of the push of a document.
     func pushJournal(of document: DocumentKey) -> TransferJournal.File {
-        TransferJournal.File(url: file("transfers", document, ["push"], "chunks"))
+        TransferJournal.File(url: file(of: document, in: "transfers", named: ["push"], suffix: "chunks"))
     }
 
     /// The journal of the pull into a local store.
     func pullJournal(of path: String, in document: DocumentKey) -> TransferJournal.File {
-        TransferJournal.File(url: file("transfers", document, ["pull", path], "chunks"))
+        TransferJournal.File(url: file(of: document, in: "transfers", named: ["pull", path], suffix: "chunks"))
     }
 
     /// The file with the blocks of the store that was pushed last.
     func pushedBlocks(of document: DocumentKey) -> PushedBlocks.File {
-        PushedBlocks.File(url: file("pushed", document, [], "blocks"))
+        PushedBlocks.File(url: file(of: document, in: "pushed", suffix: "blocks"))
     }
 
     /// The location of a state file for a document.
-    private func file(_ directory: String, _ document: DocumentKey, _ more: [String], _ suffix: String) -> URL {
+    private func file(
+        of document: DocumentKey,
+        in directory: String,
+        named name: [String] = [],
+        suffix: String
+    ) -> URL {
         // Identities of storages may contain characters that file names can't.
-        let parts = [document.application.remote, document.application.application, document.document] + more
+        let parts = [document.application.remote, document.application.application, document.document] + name
         var hasher = ContentRootHasher()
         hasher.update(Array(parts.joined(separator: "\0").utf8))
         return url.appending(path: "\(directory)/\(hasher.finalize()).\(suffix)")

@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// What the remote has acknowledged of a push, in a file beside the push's journal.

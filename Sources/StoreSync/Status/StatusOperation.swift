@@ -291,7 +291,7 @@ public actor StatusOperation: Operation {
         let lost = try await known.concurrentMap {
             [documentHooks, hierarchy] document, integrityKey -> RemoteIdentifier? in
             let note = try await documentHooks.fetchDeletedDocumentNote(document, hierarchy)
-            return seal.saysDeleted(note, integrityKey, document, hierarchy) ? nil : document
+            return seal.saysDeleted(note, of: document, integrityKey: integrityKey, hierarchy) ? nil : document
         }
         return lost.compactMap(\.self).map { .init(.documentInfoMissing, at: hierarchy.document($0).documentInfo) }
     }

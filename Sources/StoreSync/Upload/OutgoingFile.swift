@@ -1,3 +1,4 @@
+import ContentDigests
 import RemoteStorage
 import SyncCryptography
 import ThreadSupport
@@ -24,7 +25,7 @@ struct OutgoingFile: Sendable {
     private let summary: Locked<ContentSummary?>
 
     /// The digests of its blocks, once it has been uploaded, if they were requested.
-    var blocks: BlockDigests? { summary.withLock { $0?.blocks } }
+    var blocks: BlockDigests? { summary.withLock { $0?.digests.blocks } }
 
     /// Creates the upload of `plain`.
     ///
@@ -40,13 +41,9 @@ struct OutgoingFile: Sendable {
             content = plain
             return
         }
-        var sealed = sealing.key.sealing(
-            plain,
-            as: sealing.context,
-            options: SealingOptions(compression: .adaptive),
-            salt: sealing.salt,
-            on: workers
-        ) { pass in
+        var options = SealingOptions(compression: .adaptive)
+        options.salt = sealing.salt
+        var sealed = sealing.key.sealing(plain, as: sealing.context, options: options, on: workers) { pass in
             summary.withLock { $0 = pass }
         }
         sealed.blockSize = sealing.blockSize
@@ -74,7 +71,7 @@ struct OutgoingFile: Sendable {
         delta: DeltaFile? = nil
     ) throws -> StoreManifest.File {
         let summary = summary.withLock { $0 }
-        guard let found = delta == nil ? summary?.contentRoot ?? root : root,
+        guard let found = delta == nil ? summary?.digests.root ?? root : root,
             summary.map({ $0.plainBytes == delta?.byteCount ?? size }) ?? (salt == nil),
             root == nil || root == found
         else {

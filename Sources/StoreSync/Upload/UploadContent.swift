@@ -1,3 +1,4 @@
+import ContentDigests
 import RemoteStorage
 import SyncCryptography
 
@@ -10,12 +11,12 @@ struct UploadContent: Sendable {
     /// Copies of the applied sets, in the temporary directory.
     let appliedSets: [WholeStoreFile: StoreSnapshot]
     /// The store's digests, if they are known before the transfer.
-    var digests: ContentSummary?
+    var digests: FileDigests?
     /// The delta that is sent in place of the store.
     var delta: DeltaFile?
 
     /// The store's digest, if it's known before the transfer.
-    var contentRoot: ContentRoot? { digests?.contentRoot }
+    var contentRoot: ContentRoot? { digests?.root }
 
     /// What is sent as the store's file: the store, or the delta.
     var sent: TakenStore { delta?.taken ?? taken }

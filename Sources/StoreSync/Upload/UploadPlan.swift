@@ -1,3 +1,4 @@
+import ContentDigests
 import RemoteStorage
 import SyncCryptography
 

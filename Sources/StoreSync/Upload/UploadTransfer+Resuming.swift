@@ -1,3 +1,4 @@
+import ContentDigests
 import Operations
 import RemoteStorage
 import SyncCryptography
@@ -45,10 +46,10 @@ extension UploadTransfer {
         var sealing = sealing
         let sent = content.sent
         let chunks = plan.interrupted?.chunks.prefix(sealedBytes: kept) ?? []
+        // The last chunk is marked as such, so it's never part of the prefix.
+        let whole = Int((sent.byteCount - 1) / Int64(RemoteContent.chunkSize))
         let prefix = try await ChunkPrefix.of(
-            Array(chunks),
-            // The last chunk is marked as such, so it's never part of the prefix.
-            upTo: Int((sent.byteCount - 1) / Int64(RemoteContent.chunkSize)),
+            Array(chunks.prefix(whole)),
             in: sent.content(on: executor),
             blockSize: sealing.blockSize,
             on: workers

@@ -1,3 +1,4 @@
+import ContentDigests
 import Operations
 import RemoteStorage
 import SyncCryptography

@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
@@ -54,7 +55,7 @@ extension WholeStoreUploadOperation {
         of content: UploadContent,
         _ target: UploadTarget,
         _ context: OperationContext
-    ) async throws -> (StoreRecord, ContentSummary?) {
+    ) async throws -> (StoreRecord, FileDigests?) {
         let (store, taken, published) = (content.store, content.taken, target.published)
         let records = try await context.blocking { [state, key] in try state.stores(of: key) }
         let own = records.first { $0.path == store.path }
@@ -66,7 +67,7 @@ extension WholeStoreUploadOperation {
         }
         let (former, executor) = (target.base?.blocks.digests, context.blockingExecutor)
         let digests = try await taken.digests(withBlocks: seal.isEncrypted, since: former, on: executor)
-        let root = digests.contentRoot
+        let root = digests.root
         let copied = records.first { record in
             // A copy of a store that has to be replaced is a new store.
             record.contentRoot == root.description && !record.mustReplace

@@ -1,6 +1,6 @@
+import ContentDigests
 import Operations
 import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// The work after the commit.
@@ -35,8 +35,7 @@ extension WholeStoreUploadOperation {
                     try state.damagedUploads(for: key)
                 )
             }
-            let manifests = published.manifests + [manifest]
-            let kept = KeptUploads(published, manifests, by: manifest, among: own, damaged: broken.union(damaged))
+            let kept = KeptUploads(published, by: manifest, among: own, damaged: broken.union(damaged))
             let abandoned = published.folders.filter { folder in
                 // Left by interrupted pushes of this client.
                 own.contains(folder) && folder != manifest.name && !published.names.contains(folder)

@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 public import Operations
 public import RemoteStorage

@@ -29,7 +29,7 @@ extension VerificationOperation {
             seal = try await unlocking.unlock(sealed, context).seal
             return true
         } catch let error as StoreSyncError where Self.damages.contains(error.code) {
-            problem(hierarchy.passwordTest, "\(error.code)", error.message)
+            problem(hierarchy.passwordTest, code: "\(error.code)", error.message)
             // Nothing is written into an application that may be another one.
             repairs = false
             guard let epochKey = try await unlocking.keptKey(of: sealed, context) else { return false }
@@ -59,7 +59,7 @@ extension VerificationOperation {
         guard !isThere else { return }
         problem(
             path,
-            "missing",
+            code: "missing",
             "It must always exist where files are sealed. The next device that registers for the first time creates it."
         )
     }
@@ -108,7 +108,7 @@ extension VerificationOperation {
         let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
         guard repairs, pin != nil else {
             for path in missing.sorted() {
-                problem(path, "missing", "It must always exist. The next registration creates it.")
+                problem(path, code: "missing", "It must always exist. The next registration creates it.")
             }
             return
         }
@@ -163,11 +163,11 @@ extension VerificationOperation {
                 guard memory.isOlder(file, of: client.rawValue) else { continue }
                 problem(
                     path,
-                    "rolledBack",
+                    code: "rolledBack",
                     "It is older than the version that this device has read: the newer one is still arriving, or an old one was put back."
                 )
             } catch let error as StoreSyncError {
-                problem(path, "\(error.code)", error.message)
+                problem(path, code: "\(error.code)", error.message)
             }
         }
     }

@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import Operations
 import RemoteStorage
@@ -73,7 +74,7 @@ extension VerificationOperation {
         }
         let documentHooks = backend.documentRegistrationHooks
         let note = try await documentHooks.fetchDeletedDocumentNote(document.document, hierarchy)
-        return !seal.saysDeleted(note, known, document.document, hierarchy)
+        return !seal.saysDeleted(note, of: document.document, integrityKey: known, hierarchy)
     }
 
     /// Returns the identity that the document's files are sealed for, by its info or by this device's memory.
@@ -114,7 +115,11 @@ extension VerificationOperation {
         // A device that died while creating the document remembers no key yet, but the info names that device.
         guard repairs, isKnown || info.originalDevice == own?.rawValue else {
             for path in missing.sorted() {
-                problem(path, "missing", "It must always exist. The next registration of the document creates it.")
+                problem(
+                    path,
+                    code: "missing",
+                    "It must always exist. The next registration of the document creates it."
+                )
             }
             return
         }
@@ -158,7 +163,7 @@ extension VerificationOperation {
         for name in witnessed.union(memory.missing(from: published.names, manifests)).sorted() {
             problem(
                 document.manifest(name),
-                "rolledBack",
+                code: "rolledBack",
                 "\(name) was seen before and is missing now. It is still arriving, or the storage was put back to an older state."
             )
         }
@@ -187,7 +192,7 @@ extension VerificationOperation {
                 continue
             }
             guard let content = try await hooks.openFile(at: path) else {
-                problem(path, "missing", "It has not arrived, or was removed. Push again if it stays missing.")
+                problem(path, code: "missing", "It has not arrived, or was removed. Push again if it stays missing.")
                 continue
             }
             let role = ApplicationSeal.Role.file(file.file, manifest.name, of: assembler.identity)
@@ -197,13 +202,13 @@ extension VerificationOperation {
                 guard found.sealedBytes != file.storedSize || found.root != file.contentRoot else { continue }
                 problem(
                     path,
-                    "corrupt",
+                    code: "corrupt",
                     "It isn't what was uploaded. Push the store again from a device that has it, or restore the file from a backup."
                 )
             } catch let error as CryptographyError {
                 let error = StoreSyncError(error, at: path)
                 count(path, content.length ?? 0)
-                problem(path, "\(error.code)", error.message)
+                problem(path, code: "\(error.code)", error.message)
             }
         }
     }
@@ -215,20 +220,20 @@ extension VerificationOperation {
         _ deltas: inout DeltaVerification
     ) async throws {
         guard let item = try await hooks.fetchItem(at: path) else {
-            problem(path, "missing", "It has not arrived, or was removed. Push again if it stays missing.")
+            problem(path, code: "missing", "It has not arrived, or was removed. Push again if it stays missing.")
             return
         }
         count(path, item.size)
         guard item.size == manifest[.store]?.storedSize else {
-            problem(path, "corrupt", "Its length isn't what was uploaded. Push the store again.")
+            problem(path, code: "corrupt", "Its length isn't what was uploaded. Push the store again.")
             return
         }
         do {
             try await deltas.check(manifest)
         } catch let error as StoreSyncError where error.code == .noUploadedStore {
-            problem(path, "missing", error.message)
+            problem(path, code: "missing", error.message)
         } catch let error as StoreSyncError {
-            problem(path, "\(error.code)", error.message)
+            problem(path, code: "\(error.code)", error.message)
         }
     }
 
@@ -243,10 +248,11 @@ extension VerificationOperation {
             let digest = try await digest(of: content, progress)
             return (digest.root, digest.byteCount)
         }
-        let summary = try await key.pass(over: content.counted(by: progress), as: seal.context(role), salt: salt) {
+        let opening = FileOpening(context: seal.context(role), salt: salt)
+        let summary = try await key.pass(over: content.counted(by: progress), opening) {
             for try await _ in $0 { try Task.checkCancellation() }
         }
-        return (summary.contentRoot, summary.sealedBytes)
+        return (summary.digests.root, summary.sealedBytes)
     }
 
     func digest(

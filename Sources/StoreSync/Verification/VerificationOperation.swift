@@ -92,11 +92,11 @@ public actor VerificationOperation: Operation {
 
     // MARK: Reporting
 
-    func problem(_ path: RemotePath, _ code: String, _ message: String) {
+    func problem(_ path: RemotePath, code: String, _ message: String) {
         report.problems.append(VerificationReport.Problem(path: "\(path)", code: code, message: message))
     }
 
-    func problem(_ path: RemotePath, _ error: StoreSyncError) { problem(path, "\(error.code)", error.message) }
+    func problem(_ path: RemotePath, _ error: StoreSyncError) { problem(path, code: "\(error.code)", error.message) }
 
     func count(_ path: RemotePath, _ bytes: Int64) {
         guard read.insert(path).inserted else { return }
@@ -143,7 +143,7 @@ public actor VerificationOperation: Operation {
             count(path, Int64(bytes.count))
             try check(role.map { try seal.open(bytes, as: $0, at: path) } ?? bytes)
         } catch let error as StoreSyncError {
-            problem(path, "\(error.code)", error.message)
+            problem(path, code: "\(error.code)", error.message)
         }
         return true
     }

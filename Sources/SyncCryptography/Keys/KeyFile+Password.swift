@@ -1,3 +1,4 @@
+import ContentDigests
 public import Foundation
 
 extension KeyFile {
@@ -21,38 +22,24 @@ extension KeyFile {
         parameters: PasswordParameters = .moderate,
         executor: (any TaskExecutor)? = nil
     ) async throws -> KeyFile {
-        try await KeyFile(
-            wrapping: masterKey,
-            with: password,
+        let fields = Fields(
             epoch: epoch,
             registrationDigest: Blake2b.digest(of: registration),
             passwordVersion: 1,
-            parameters: parameters,
-            executor: executor
+            parameters: parameters
         )
+        return try await KeyFile(wrapping: masterKey, with: password, fields, executor: executor)
     }
 
-    /// Wraps a master key with a password and a fresh salt.
+    /// Wraps a master key with a password.
     private init(
         wrapping masterKey: MasterKey,
         with password: Password,
-        epoch: UUID,
-        registrationDigest: [UInt8],
-        passwordVersion: UInt32,
-        parameters: PasswordParameters,
+        _ fields: Fields,
         executor: (any TaskExecutor)?
     ) async throws {
-        let salt = Sodium.randomBytes(Argon2id.saltBytes)
-        let key = try await password.key(salt: salt, parameters: parameters, executor: executor)
-        self.init(
-            wrapping: masterKey,
-            with: key,
-            epoch: epoch,
-            registrationDigest: registrationDigest,
-            passwordVersion: passwordVersion,
-            parameters: parameters,
-            salt: salt
-        )
+        let key = try await password.key(salt: fields.salt, parameters: fields.parameters, executor: executor)
+        self.init(wrapping: masterKey, with: key, fields)
     }
 
     /// Unwraps the master key with a password.
@@ -102,14 +89,12 @@ extension KeyFile {
                 "The password was changed \(passwordVersion) times, which is the limit. Encrypt the application again, with a new key."
             )
         }
-        return try await KeyFile(
-            wrapping: masterKey,
-            with: password,
+        let fields = Fields(
             epoch: epoch,
-            registrationDigest: registrationDigest,
+            registrationDigest: self.fields.registrationDigest,
             passwordVersion: passwordVersion + 1,
-            parameters: parameters.noWeaker(than: self.parameters),
-            executor: executor
+            parameters: parameters.noWeaker(than: self.parameters)
         )
+        return try await KeyFile(wrapping: masterKey, with: password, fields, executor: executor)
     }
 }

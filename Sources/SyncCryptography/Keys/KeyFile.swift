@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 public import Foundation
 
 /// `Encryption/test.ticdsync`: the master key, wrapped by a password, and a proof that a device has the master key.
@@ -6,24 +7,34 @@ public import Foundation
 /// The article <doc:Formats> describes the format, byte by byte. A key file isn't trusted until ``open(with:executor:)`` or
 /// ``isProven(by:)`` succeeds: until then, use its fields only to call these methods.
 public struct KeyFile: Sendable, Hashable {
+    /// What a key file says besides the key: none of it is secret.
+    struct Fields: Sendable, Hashable {
+        var epoch: UUID
+        /// The digest of the `registration.plist` that the file belongs to.
+        var registrationDigest: [UInt8]
+        var passwordVersion: UInt32
+        var parameters: PasswordParameters
+        var salt = Sodium.randomBytes(Argon2id.saltBytes)
+    }
+
     /// The file's bytes.
     public let bytes: [UInt8]
+    let fields: Fields
+    private let nonce: [UInt8]
+
     /// The epoch of the application that the key is for.
-    public let epoch: UUID
-    /// The digest of the `registration.plist` that the file belongs to.
-    let registrationDigest: [UInt8]
+    public var epoch: UUID { fields.epoch }
     /// The number of passwords that the application has had, including this password.
     ///
     /// A device that has seen a version never accepts a lower one.
-    public let passwordVersion: UInt32
+    public var passwordVersion: UInt32 { fields.passwordVersion }
     /// The cost of hashing the password.
-    public let parameters: PasswordParameters
+    public var parameters: PasswordParameters { fields.parameters }
     /// The password's salt, 16 bytes.
-    public let salt: [UInt8]
-    private let nonce: [UInt8]
+    public var salt: [UInt8] { fields.salt }
 
     /// The size of a key file, in bytes.
-    public static let byteCount = checksumOffset + Blake2b.byteCount
+    public static let byteCount = checksumOffset + Checksum.byteCount
 
     /// The name of the cipher suite that key files and sealed files are written with, for an application's registration.
     public static let suiteName = "argon2id-xchacha20poly1305-blake2b"
@@ -44,26 +55,28 @@ public struct KeyFile: Sendable, Hashable {
     /// - Throws: ``CryptographyError/Code/unsupportedFormat`` if it has another format or a newer version;
     ///   ``CryptographyError/Code/corrupt`` if it's incomplete or damaged, which no password repairs.
     public init(_ bytes: [UInt8]) throws(CryptographyError) {
-        try FileMagic.key.check(bytes[...], "The key file", torn: .corruptKeyFile)
-        guard bytes.count == Self.byteCount,
-            Blake2b.digest(of: Array(bytes.prefix(Self.checksumOffset)))
-                == Array(bytes.dropFirst(Self.checksumOffset))
-        else { throw .corruptKeyFile }
-        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
+        var fields = try FileMagic.key.fields(
+            of: bytes,
+            "The key file",
+            byteCount: Self.byteCount,
+            orThrow: .corruptKeyFile
+        )
         guard fields.integer(UInt16.self) == Self.suite else {
             throw CryptographyError(
                 .unsupportedFormat,
                 "The key file uses a cipher suite that this program doesn't know. Update this program."
             )
         }
-        epoch = UUID(bytes: fields.bytes(16))
-        registrationDigest = fields.bytes(Blake2b.byteCount)
-        passwordVersion = fields.integer()
-        parameters = PasswordParameters(
-            passes: Int(fields.integer(UInt32.self)),
-            memoryKibibytes: Int(fields.integer(UInt32.self))
+        self.fields = Fields(
+            epoch: UUID(bytes: fields.bytes(16)),
+            registrationDigest: fields.bytes(Blake2b.byteCount),
+            passwordVersion: fields.integer(),
+            parameters: PasswordParameters(
+                passes: Int(fields.integer(UInt32.self)),
+                memoryKibibytes: Int(fields.integer(UInt32.self))
+            ),
+            salt: fields.bytes(Argon2id.saltBytes)
         )
-        salt = fields.bytes(Argon2id.saltBytes)
         nonce = fields.bytes(XChaCha20Poly1305.nonceBytes)
         self.bytes = bytes
     }
@@ -72,23 +85,16 @@ public struct KeyFile: Sendable, Hashable {
     init(
         wrapping masterKey: MasterKey,
         with passwordKey: SecretBytes,
-        epoch: UUID,
-        registrationDigest: [UInt8],
-        passwordVersion: UInt32,
-        parameters: PasswordParameters,
-        salt: [UInt8],
+        _ fields: Fields,
         nonce: [UInt8] = Sodium.randomBytes(XChaCha20Poly1305.nonceBytes)
     ) {
-        self.epoch = epoch
-        self.registrationDigest = registrationDigest
-        self.passwordVersion = passwordVersion
-        self.parameters = parameters
-        self.salt = salt
+        self.fields = fields
         self.nonce = nonce
         var file = FileMagic.key.bytes + UInt16(1).littleEndianBytes + Self.suite.littleEndianBytes
-        file += epoch.bytes + registrationDigest + passwordVersion.littleEndianBytes
-        file += UInt32(parameters.passes).littleEndianBytes + UInt32(parameters.memoryKibibytes).littleEndianBytes
-        file += salt + nonce
+        file += fields.epoch.bytes + fields.registrationDigest + fields.passwordVersion.littleEndianBytes
+        file += UInt32(fields.parameters.passes).littleEndianBytes
+        file += UInt32(fields.parameters.memoryKibibytes).littleEndianBytes
+        file += fields.salt + nonce
         precondition(file.count == Self.wrappedOffset, "the fields of a key file have \(file.count) bytes")
         let plain = SecretBytes(count: Self.wrappedBytes) { plain in
             plain.initializeMemory(as: UInt8.self, repeating: 0)
@@ -102,8 +108,7 @@ public struct KeyFile: Sendable, Hashable {
         }
         file += wrapped
         file += Blake2b.digest(of: file, key: masterKey.bytes)
-        file += Blake2b.digest(of: file)
-        bytes = file
+        bytes = Checksum.append(to: file)
     }
 
     /// Unwraps the master key.
@@ -155,7 +160,7 @@ public struct KeyFile: Sendable, Hashable {
     /// - Parameter registration: `Information/registration.plist`, byte for byte.
     /// - Returns: Whether its digest is the one in the file.
     public func binds(registration: [UInt8]) -> Bool {
-        Blake2b.digest(of: registration) == registrationDigest
+        Blake2b.digest(of: registration) == fields.registrationDigest
     }
 }
 

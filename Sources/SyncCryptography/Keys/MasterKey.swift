@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 
 /// The key from which all keys of an application's epoch are derived: 32 random bytes.
 ///

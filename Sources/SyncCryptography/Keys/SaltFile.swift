@@ -13,7 +13,7 @@ public struct SaltFile: Sendable, Hashable {
     public let salt: [UInt8]
 
     /// The size of a salt file, in bytes.
-    public static let byteCount = checksumOffset + Blake2b.byteCount
+    public static let byteCount = checksumOffset + Checksum.byteCount
 
     private static let checksumOffset = FileMagic.byteCount + 2 + 2 + 16 + Argon2id.saltBytes
 
@@ -23,7 +23,7 @@ public struct SaltFile: Sendable, Hashable {
         salt = keyFile.salt
         let file =
             FileMagic.salt.bytes + UInt16(1).littleEndianBytes + UInt16(0).littleEndianBytes + epoch.bytes + salt
-        bytes = file + Blake2b.digest(of: file)
+        bytes = Checksum.append(to: file)
     }
 
     /// Reads a salt file.
@@ -36,12 +36,7 @@ public struct SaltFile: Sendable, Hashable {
             .corrupt,
             "The salt file is damaged. Wait if it may still be arriving. Otherwise restore it from a backup."
         )
-        try FileMagic.salt.check(bytes[...], "The salt file", torn: corrupt)
-        guard bytes.count == Self.byteCount,
-            Blake2b.digest(of: Array(bytes.prefix(Self.checksumOffset)))
-                == Array(bytes.dropFirst(Self.checksumOffset))
-        else { throw corrupt }
-        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
+        var fields = try FileMagic.salt.fields(of: bytes, "The salt file", byteCount: Self.byteCount, orThrow: corrupt)
         guard fields.integer(UInt16.self) == 0 else { throw corrupt }
         epoch = UUID(bytes: fields.bytes(16))
         salt = fields.bytes(Argon2id.saltBytes)

@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 public import Foundation
 
 /// `Encryption/successor-<epoch>.ticdsync`: a proof that a device with the former epoch's key created the application again.
@@ -15,7 +16,7 @@ public struct SuccessorProof: Sendable, Hashable {
     private let registrationDigest: [UInt8]
 
     /// The size of the file, in bytes.
-    public static let byteCount = checksumOffset + Blake2b.byteCount
+    public static let byteCount = checksumOffset + Checksum.byteCount
 
     private static let suite: UInt16 = 1
     private static let proofOffset = FileMagic.byteCount + 2 + 2 + 16 + 16 + Blake2b.byteCount
@@ -34,8 +35,7 @@ public struct SuccessorProof: Sendable, Hashable {
         var file = FileMagic.epoch.bytes + UInt16(1).littleEndianBytes + Self.suite.littleEndianBytes
         file += formerEpoch.bytes + epoch.bytes + registrationDigest
         file += Blake2b.digest(of: file, key: former.master.bytes)
-        file += Blake2b.digest(of: file)
-        bytes = file
+        bytes = Checksum.append(to: file)
     }
 
     /// Reads a proof, which proves nothing until ``holds(for:registration:)`` says so.
@@ -48,12 +48,12 @@ public struct SuccessorProof: Sendable, Hashable {
             .corrupt,
             "The proof of the application's successor is damaged. Wait if it may still be arriving."
         )
-        try FileMagic.epoch.check(bytes[...], "The proof of the application's successor", torn: corrupt)
-        guard bytes.count == Self.byteCount,
-            Blake2b.digest(of: Array(bytes.prefix(Self.checksumOffset)))
-                == Array(bytes.dropFirst(Self.checksumOffset))
-        else { throw corrupt }
-        var fields = FieldReader(bytes.dropFirst(FileMagic.byteCount + 2))
+        var fields = try FileMagic.epoch.fields(
+            of: bytes,
+            "The proof of the application's successor",
+            byteCount: Self.byteCount,
+            orThrow: corrupt
+        )
         guard fields.integer(UInt16.self) == Self.suite else {
             throw CryptographyError(
                 .unsupportedFormat,

@@ -1,4 +1,5 @@
 import CSodium
+import ContentDigests
 
 /// Argon2id (RFC 9106) with one lane: libsodium's `crypto_pwhash`.
 enum Argon2id {

@@ -45,4 +45,24 @@ struct FileMagic: Hashable, Sendable {
             )
         }
     }
+
+    /// Returns the fields of a whole file of a fixed size, which begins with this magic and ends with its checksum.
+    ///
+    /// - Parameters:
+    ///   - bytes: The file.
+    ///   - name: What the file is called in an error.
+    ///   - byteCount: The size of such a file, in bytes.
+    ///   - corrupt: The error for a file that is incomplete or damaged.
+    /// - Returns: The fields after the version, and the checksum.
+    /// - Throws: ``CryptographyError/Code/unsupportedFormat``, or `corrupt`.
+    func fields(
+        of bytes: [UInt8],
+        _ name: String,
+        byteCount: Int,
+        orThrow corrupt: CryptographyError
+    ) throws(CryptographyError) -> FieldReader {
+        try check(bytes[...], name, torn: corrupt)
+        guard bytes.count == byteCount, Checksum.matches(bytes) else { throw corrupt }
+        return FieldReader(bytes.dropFirst(Self.byteCount + 2))
+    }
 }

@@ -1,4 +1,5 @@
 import CSodium
+import ContentDigests
 
 /// XChaCha20-Poly1305 with a nonce of 24 bytes: libsodium's `crypto_aead_xchacha20poly1305_ietf`.
 enum XChaCha20Poly1305 {

@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 
 /// Seals and opens the chunks of one file, each independently of the others.
 struct ChunkCodec: Sendable {
@@ -12,9 +13,9 @@ struct ChunkCodec: Sendable {
     init(
         sealing context: SealedContext,
         with key: EpochKey,
-        options: SealingOptions,
-        salt: [UInt8] = Sodium.randomBytes(SealedHeader.saltBytes)
+        options: SealingOptions
     ) {
+        let salt = options.salt ?? Sodium.randomBytes(SealedHeader.saltBytes)
         header = SealedHeader(options: options, epoch: key.epoch, salt: salt)
         let (fileKey, check) = header.key(key.master, context)
         self.key = fileKey

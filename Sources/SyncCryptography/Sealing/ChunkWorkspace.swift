@@ -1,5 +1,6 @@
 import CSodium
 import CZstd
+import ContentDigests
 
 /// The memory that a worker reuses from chunk to chunk: space for one chunk, and zstd's contexts.
 ///

@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 import Foundation
 
 /// The first 104 bytes of a sealed file, which the article <doc:Formats> describes.

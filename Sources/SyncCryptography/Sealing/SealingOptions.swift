@@ -34,6 +34,8 @@ public struct SealingOptions: Hashable, Sendable {
     let chunkExponent: UInt8
     /// The compression of chunks.
     public let compression: Compression
+    /// The salt that the file had when its sealing was started; `nil` for a new random salt.
+    package var salt: [UInt8]?
 
     /// The number of the file's bytes in a chunk.
     public var chunkSize: Int { 1 << Int(chunkExponent) }

@@ -1,4 +1,5 @@
 import CSodium
+import ContentDigests
 
 /// Secret bytes: a key or a password.
 ///

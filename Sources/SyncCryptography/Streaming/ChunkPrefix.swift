@@ -1,21 +1,4 @@
-/// A note on a transferred chunk of 1 MiB, by which an interrupted transfer resumes.
-package struct NotedChunk: Hashable, Sendable {
-    /// The digest of the chunk's plaintext, which is a block of the content root.
-    package let digest: [UInt8]
-    /// The size of the chunk in the sealed file, in bytes.
-    package let sealedBytes: Int
-
-    /// Creates a note.
-    package init(digest: [UInt8], sealedBytes: Int) {
-        self.digest = digest
-        self.sealedBytes = sealedBytes
-    }
-
-    init(_ chunk: ChunkSummary, sealedBytes: Int) {
-        guard let digest = chunk.digest else { preconditionFailure("only chunks of 1 MiB are noted") }
-        self.init(digest: digest, sealedBytes: sealedBytes)
-    }
-}
+package import ContentDigests
 
 /// The beginning of a sealed file that was transferred before, after which a pass resumes.
 package struct ChunkPrefix: Sendable {
@@ -24,8 +7,8 @@ package struct ChunkPrefix: Sendable {
 
     /// The number of chunks, at least 1.
     package let count: Int
-    /// The file's first bytes, if it's opened.
-    let start: [UInt8]
+    /// The sealed file's first ``startBytes`` bytes, which a pass that opens the file needs.
+    package var start: [UInt8] = []
     /// The tally of the chunks and the bytes before the first chunk.
     let tally: ContentTally
     /// The number of the file's bytes in the chunks.
@@ -37,50 +20,44 @@ package struct ChunkPrefix: Sendable {
     ///
     /// - Parameters:
     ///   - noted: The noted chunks.
-    ///   - limit: The maximum number of chunks to compare.
     ///   - source: The file's content, or its beginning.
-    ///   - start: The sealed file's first ``startBytes`` bytes, if it's to be opened.
     ///   - blockSize: As in ``SealedContent/blockSize``.
     ///   - workers: The workers that digest.
     /// - Returns: The chunks before the first that differs; `nil` if the first chunk differs.
     /// - Throws: What the source throws, or `CancellationError`.
     package static func of<Source: AsyncSequence & Sendable>(
         _ noted: [NotedChunk],
-        upTo limit: Int,
         in source: Source,
-        start: [UInt8] = [],
         blockSize: Int? = nil,
         on workers: SealingWorkers
     ) async throws -> ChunkPrefix? where Source.Element == [UInt8] {
         let size = ContentRoot.blockSize
         var content = ByteStream(source.makeAsyncIterator())
-        let window = ChunkWindow<ChunkSummary>(workers)
+        let window = ChunkWindow<ChunkDigests>(workers)
         var tally = ContentTally(blockSize: blockSize)
         tally.add(sealedBytes: startBytes)
-        let digester = tally.digester
+        let pages = tally.pages
         var (submitted, count, sealedBytes) = (0, 0, Int64(startBytes))
-        let noted = noted.prefix(max(limit, 0))
         while count < noted.count {
             while !window.isFull, submitted < noted.count {
                 let block = try await content.take(size)
                 guard block.count == size else { break }
                 window.append(
                     workers.submit { [submitted] _ in
-                        ChunkSummary(of: block, at: submitted, chunkSize: size, digester)
+                        ChunkDigests(of: block, at: submitted, chunkSize: size, by: pages)
                     }
                 )
                 submitted += 1
             }
             let chunk = noted[count]
-            guard let summary = try await window.next(), summary.digest == chunk.digest else { break }
-            tally.add(summary, sealedBytes: chunk.sealedBytes)
+            guard let found = try await window.next(), found.digest == chunk.digest else { break }
+            tally.add(found, sealedBytes: chunk.sealedBytes)
             sealedBytes += Int64(chunk.sealedBytes)
             count += 1
         }
         guard count > 0 else { return nil }
         return ChunkPrefix(
             count: count,
-            start: start,
             tally: tally,
             plainBytes: Int64(count) * Int64(size),
             sealedBytes: sealedBytes

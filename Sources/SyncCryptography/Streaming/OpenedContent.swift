@@ -1,3 +1,5 @@
+package import ContentDigests
+
 /// A sealed file's content, opened while it's read.
 ///
 /// Each pass reads the source from its beginning and returns the content chunk by chunk. Every returned chunk is authentic: it was
@@ -46,7 +48,7 @@ where Source.Element == [UInt8] {
     public struct Iterator: AsyncIteratorProtocol {
         private struct Opened: Sendable {
             var plaintext: [UInt8]
-            var summary: ChunkSummary
+            var digests: ChunkDigests
             var sealedBytes: Int
         }
 
@@ -83,9 +85,9 @@ where Source.Element == [UInt8] {
                     content.onEnd?(tally.finalize())
                     return nil
                 }
-                tally.add(opened.summary, sealedBytes: opened.sealedBytes)
+                tally.add(opened.digests, sealedBytes: opened.sealedBytes)
                 if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
-                    let chunk = NotedChunk(opened.summary, sealedBytes: opened.sealedBytes)
+                    let chunk = NotedChunk(opened.digests, sealedBytes: opened.sealedBytes)
                     onChunk(Int(index) - 1 - window.count, chunk)
                 }
                 return opened.plaintext
@@ -131,15 +133,15 @@ where Source.Element == [UInt8] {
             hasLast = record.isLast
             if record.isLast, try await !sealed.isOver() { throw CryptographyError.extended }
             window.append(
-                content.workers.submit { [index, bytes, digester = tally.digester] workspace in
+                content.workers.submit { [index, bytes, pages = tally.pages] workspace in
                     let plaintext = try codec.open(bytes[...], record, index: index, in: workspace)
                     return Opened(
                         plaintext: plaintext,
-                        summary: ChunkSummary(
+                        digests: ChunkDigests(
                             of: plaintext,
                             at: Int(index),
                             chunkSize: codec.header.chunkSize,
-                            digester
+                            by: pages
                         ),
                         sealedBytes: bytes.count
                     )

@@ -1,3 +1,5 @@
+package import ContentDigests
+
 /// A file's content, sealed while it's read.
 ///
 /// Each pass reads the source from its beginning and returns the whole sealed file, in pieces of about a chunk. All passes have
@@ -44,7 +46,7 @@ where Source.Element == [UInt8] {
     /// Returns the pieces of a sealed file in order.
     public struct Iterator: AsyncIteratorProtocol {
         private struct Sealed: Sendable {
-            var summary: ChunkSummary
+            var digests: ChunkDigests
             var record: [UInt8]
         }
 
@@ -88,9 +90,9 @@ where Source.Element == [UInt8] {
                     content.onEnd?(tally.finalize())
                     return nil
                 }
-                tally.add(sealed.summary, sealedBytes: sealed.record.count)
+                tally.add(sealed.digests, sealedBytes: sealed.record.count)
                 if let onChunk = content.onChunk, !(hasLast && window.isEmpty) {
-                    let chunk = NotedChunk(sealed.summary, sealedBytes: sealed.record.count)
+                    let chunk = NotedChunk(sealed.digests, sealedBytes: sealed.record.count)
                     onChunk(Int(index) - 1 - window.count, chunk)
                 }
                 return sealed.record
@@ -109,9 +111,9 @@ where Source.Element == [UInt8] {
             ahead = following
             hasLast = following.isEmpty
             window.append(
-                content.workers.submit { [index, hasLast, level = effort.level, digester = tally.digester] workspace in
+                content.workers.submit { [index, hasLast, level = effort.level, pages = tally.pages] workspace in
                     Sealed(
-                        summary: ChunkSummary(of: chunk, at: Int(index), chunkSize: size, digester),
+                        digests: ChunkDigests(of: chunk, at: Int(index), chunkSize: size, by: pages),
                         record: codec.seal(chunk[...], index: index, isLast: hasLast, level: level, in: workspace)
                     )
                 }
@@ -143,16 +145,4 @@ extension EpochKey {
 
     /// Returns a random salt, for a caller that has to know a file's salt before it seals the file.
     package static func newSalt() -> [UInt8] { Sodium.randomBytes(SealedHeader.saltBytes) }
-
-    /// Seals a file with the salt that it had when its sealing was started.
-    package func sealing<Source: AsyncSequence & Sendable>(
-        _ source: Source,
-        as context: SealedContext,
-        options: SealingOptions = SealingOptions(),
-        salt: [UInt8],
-        on workers: SealingWorkers,
-        onEnd: (@Sendable (ContentSummary) -> Void)? = nil
-    ) -> SealedContent<Source> where Source.Element == [UInt8] {
-        SealedContent(source, ChunkCodec(sealing: context, with: self, options: options, salt: salt), workers, onEnd)
-    }
 }

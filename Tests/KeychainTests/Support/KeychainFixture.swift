@@ -30,14 +30,12 @@ final class KeychainFixture: Sendable {
     func open(
         _ name: String = "keychain.sqlite",
         _ entitlements: Entitlements = .notes,
-        busyTimeout: TimeInterval = 10,
-        beforeCommit: @escaping @Sendable () throws -> Void = {}
+        options: FileKeychain.Options = FileKeychain.Options()
     ) async throws -> FileKeychain {
         let keychain = try await FileKeychain(
             at: url(name),
             entitlements: entitlements,
-            busyTimeout: busyTimeout,
-            beforeCommit: beforeCommit
+            options: options
         )
         try await keychain.unlock(with: deviceSecret)
         return keychain

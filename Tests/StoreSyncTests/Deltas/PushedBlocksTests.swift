@@ -1,3 +1,4 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
 import SyncCryptography
@@ -18,7 +19,7 @@ struct PushedBlocksTests {
     private func blocks(_ count: Int = 30_000) async throws -> PushedBlocks {
         let content = RemoteContent((0..<count).map { UInt8(truncatingIfNeeded: $0 / 4096) })
         let summary = try await SealingWorkers.withWorkers {
-            try await ContentSummary.of(content, blockSize: 4096, on: $0)
+            try await FileDigests.of(content, blockSize: 4096, on: $0)
         }
         let digests = try #require(summary.blocks)
         return PushedBlocks(

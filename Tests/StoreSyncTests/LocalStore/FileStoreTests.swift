@@ -1,6 +1,7 @@
+import ContentDigests
+import FileSupport
 import Foundation
 import GRDB
-import SyncCryptography
 import Testing
 
 @testable import StoreSync
@@ -13,12 +14,12 @@ struct FileStoreTests {
         store = try TestStore()
     }
 
-    private func take(whileCopying: () throws -> Void = {}) throws -> StoreSnapshot {
-        try StoreSnapshot.take(of: LocalStore(store.url), at: store.file("copy"), whileCopying: whileCopying)
+    private func take(_ steps: StepObserver = .none) throws -> StoreSnapshot {
+        try StoreSnapshot.take(of: LocalStore(store.url, steps: steps), at: store.file("copy"))
     }
 
-    private func changedWhileCopied(_ change: () throws -> Void) -> StoreSyncError.Code? {
-        #expect(throws: StoreSyncError.self) { _ = try take(whileCopying: change) }?.code
+    private func changedWhileCopied(_ change: @escaping @Sendable () throws -> Void) -> StoreSyncError.Code? {
+        #expect(throws: StoreSyncError.self) { _ = try take(StepObserver { _ in try change() }) }?.code
     }
 
     @Test("is copied byte by byte, and only this user can read the copy", arguments: [0, 1, 100, 3_000_000])
@@ -39,27 +40,26 @@ struct FileStoreTests {
     func changed(newContent: String) throws {
         try Data("content".utf8).write(to: store.url)
         let times = try FileManager.default.attributesOfItem(atPath: store.url.path)
-        let code = changedWhileCopied {
+        let modified = times[.modificationDate] as? Date
+        let code = changedWhileCopied { [store] in
             let file = try FileHandle(forWritingTo: store.url)
             try file.write(contentsOf: Data(newContent.utf8))
             try file.close()
-            guard let modified = times[.modificationDate] else { return }
+            guard let modified else { return }
             try FileManager.default.setAttributes([.modificationDate: modified], ofItemAtPath: store.url.path)
         }
         #expect(code == .storeChanged)
         #expect(try store.names() == ["store"])
     }
 
-    /// A way to read a store that isn't SQLite's, which calls back before it checks that the store wasn't written to.
+    /// A way to read a store that isn't SQLite's.
     struct Reading: CustomTestStringConvertible, Sendable {
         let testDescription: String
-        let read: @Sendable (_ store: LocalStore, _ copy: URL, _ meanwhile: () throws -> Void) throws -> ContentRoot
+        let read: @Sendable (_ store: LocalStore, _ copy: URL) throws -> ContentRoot
 
         static let all = [
-            Reading(testDescription: "copy") { try StoreSnapshot.take(of: $0, at: $1, whileCopying: $2).contentRoot },
-            Reading(testDescription: "digest") { store, _, body in
-                try StoreSnapshot.digest(store, whileReading: body).root
-            },
+            Reading(testDescription: "copy") { try StoreSnapshot.take(of: $0, at: $1).contentRoot },
+            Reading(testDescription: "digest") { store, _ in try StoreSnapshot.digest(store).root },
         ]
     }
 
@@ -77,28 +77,34 @@ struct FileStoreTests {
         let local = try LocalStore(url)
         let descriptor = open(url.path, O_RDWR)
         defer { close(descriptor) }
-        let map = try #require(mmap(nil, 100_000, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0))
-        try #require(map != MAP_FAILED)
-        defer { munmap(map, 100_000) }
+        let mapping = try #require(mmap(nil, 100_000, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0))
+        try #require(mapping != MAP_FAILED)
+        defer { munmap(mapping, 100_000) }
         // In other file systems, the first write to a page changes the times, and later writes don't.
-        map.storeBytes(of: UInt8(ascii: "b"), toByteOffset: 50_000, as: UInt8.self)
+        mapping.storeBytes(of: UInt8(ascii: "b"), toByteOffset: 50_000, as: UInt8.self)
         let before = local.fingerprint
-        let code = #expect(throws: StoreSyncError.self) {
-            _ = try reading.read(local, store.file("copy")) {
+        // Only the reading below calls the observer, on this thread, and it ends before the mapping does.
+        nonisolated(unsafe) let map = mapping
+        let writing = try LocalStore(
+            url,
+            // Called when the store was read, before it's compared.
+            steps: StepObserver { _ in
                 map.storeBytes(of: UInt8(ascii: "c"), toByteOffset: 50_000, as: UInt8.self)
             }
-        }?.code
+        )
+        let code = #expect(throws: StoreSyncError.self) { _ = try reading.read(writing, store.file("copy")) }?.code
         #expect(code == .storeChanged)
         if isInMemory { #expect(local.fingerprint == before) }
         #expect(try store.names().isEmpty)
-        let root = try reading.read(local, store.file("copy")) {}
+        let root = try reading.read(local, store.file("copy"))
         #expect(try root == ContentRoot.ofFile(at: url).root)
     }
 
     @Test("is refused if a log appears next to it meanwhile")
     func logAppears() throws {
         try Data("content".utf8).write(to: store.url)
-        #expect(changedWhileCopied { try Data().write(to: store.file("store-wal")) } == .unsupportedFormat)
+        let code = changedWhileCopied { [store] in try Data().write(to: store.file("store-wal")) }
+        #expect(code == .unsupportedFormat)
     }
 
     @Test("replaces an SQLite store, and an SQLite store replaces it")

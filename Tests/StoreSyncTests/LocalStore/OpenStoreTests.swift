@@ -16,7 +16,7 @@ struct OpenStoreTests {
     private func write(
         _ expectation: StoreReplacement.Expectation = .anything,
         pageSize: Int = 4096,
-        faultPoint: @escaping StoreReplacement.FaultPoint = { _ in }
+        faultPoint: @escaping @Sendable (String) throws -> Void = { _ in }
     ) throws {
         try store.replace(
             expecting: expectation,

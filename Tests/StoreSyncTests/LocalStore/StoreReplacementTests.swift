@@ -1,6 +1,7 @@
+import ContentDigests
+import FileSupport
 import Foundation
 import GRDB
-import SyncCryptography
 import Testing
 import ThreadSupport
 
@@ -35,14 +36,13 @@ struct StoreReplacementTests {
     private func replace(
         _ expectation: StoreReplacement.Expectation,
         mode: StoreReplacement.Mode = .rename,
-        faultPoint: @escaping StoreReplacement.FaultPoint = { _ in }
+        faultPoint: @escaping @Sendable (String) throws -> Void = { _ in }
     ) throws {
         try StoreReplacement.replace(
-            LocalStore(url),
+            LocalStore(url, steps: StepObserver(faultPoint)),
             with: download(),
             expecting: expectation,
-            mode: mode,
-            faultPoint: faultPoint
+            mode: mode
         )
     }
 

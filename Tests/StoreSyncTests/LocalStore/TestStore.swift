@@ -1,6 +1,7 @@
+import ContentDigests
+import FileSupport
 import Foundation
 import GRDB
-import SyncCryptography
 
 @testable import StoreSync
 
@@ -83,16 +84,15 @@ final class TestStore: Sendable {
         expecting expectation: StoreReplacement.Expectation = .anything,
         mode: StoreReplacement.Mode = .rename,
         pageSize: Int = 4096,
-        faultPoint: @escaping StoreReplacement.FaultPoint = { _ in }
+        faultPoint: @escaping @Sendable (String) throws -> Void = { _ in }
     ) throws {
         let download = try download(pageSize: pageSize)
         defer { try? FileManager.default.removeItem(at: download) }
         try StoreReplacement.replace(
-            LocalStore(url),
+            LocalStore(url, steps: StepObserver(faultPoint)),
             with: download,
             expecting: expectation,
-            mode: mode,
-            faultPoint: faultPoint
+            mode: mode
         )
     }
 

@@ -1,3 +1,4 @@
+import FileSupport
 import RemoteStorage
 import SyncCryptography
 import Testing
@@ -180,7 +181,10 @@ struct StateDirectoryMemoryTests {
     @Test("the hook is called before and after every write, and not for reads")
     func hook() throws {
         let moments = Locked<[String]>([])
-        let state = try StateDirectory(url: fixture.url) { moment in moments.withLock { $0.append(moment) } }
+        let state = try StateDirectory(
+            url: fixture.url,
+            steps: StepObserver { moment in moments.withLock { $0.append(moment) } }
+        )
         try state.setIntegrityKey("key", for: diary)
         try state.setIntegrityKey("key", for: diary)
         _ = try state.pin(for: notes)

@@ -1,6 +1,6 @@
+import ContentDigests
 import Foundation
 import RemoteStorage
-import SyncCryptography
 
 @testable import StoreSync
 

@@ -1,4 +1,4 @@
-import SyncCryptography
+import ContentDigests
 
 /// A digest for tests that don't depend on its value.
 enum ContentRootFixture {

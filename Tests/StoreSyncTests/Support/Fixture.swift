@@ -1,3 +1,4 @@
+import FileSupport
 import Foundation
 import GRDB
 import Keychain
@@ -88,7 +89,7 @@ final class Fixture: Sendable {
         return Device(
             name: name,
             store: home.appending(path: "store.sqlite"),
-            state: try StateDirectory(url: home.appending(path: "state"), hook: hook ?? { _ in }),
+            state: try StateDirectory(url: home.appending(path: "state"), steps: hook.map(StepObserver.init) ?? .none),
             backend: backend ?? place ?? shared,
             supervisor: OperationSupervisor(
                 simulation.map {
@@ -102,8 +103,7 @@ final class Fixture: Sendable {
             ),
             application: application,
             document: document,
-            password: password,
-            hook: hook ?? { _ in }
+            password: password
         )
     }
 }
@@ -118,7 +118,6 @@ struct Device: Sendable {
     let application: RemoteIdentifier
     let document: RemoteIdentifier
     var password: Password?
-    var hook: @Sendable (String) throws -> Void = { _ in }
 
     func registration(
         mayCreate: Bool = true,
@@ -195,8 +194,7 @@ struct Device: Sendable {
                 ),
                 document: registered,
                 backend: backend,
-                state: state,
-                faultPoint: hook
+                state: state
             )
         }
     }

@@ -1,6 +1,7 @@
 import Foundation
 import RemoteStorage
 
+@testable import ContentDigests
 @testable import StoreSync
 @testable import SyncCryptography
 

@@ -1,4 +1,5 @@
 import ByteCoding
+import ContentDigests
 import Foundation
 
 @testable import SyncCryptography
@@ -66,12 +67,9 @@ enum FormatVectors {
 
     /// Seals with fixed salts and nonces.
     static func make(_ vector: Sealed) throws -> [UInt8] {
-        let codec = ChunkCodec(
-            sealing: vector.context,
-            with: try key(),
-            options: vector.options,
-            salt: (0x60..<0x80).map { UInt8($0) }
-        )
+        var options = vector.options
+        options.salt = (0x60..<0x80).map { UInt8($0) }
+        let codec = ChunkCodec(sealing: vector.context, with: try key(), options: options)
         let workspace = ChunkWorkspace()
         var file = codec.start
         var rest = vector.content[...]
@@ -101,11 +99,13 @@ enum FormatVectors {
                 passes: parameters.passes,
                 memory: parameters.memory
             ),
-            epoch: epoch,
-            registrationDigest: Blake2b.digest(of: Array(registration.utf8)),
-            passwordVersion: 3,
-            parameters: parameters,
-            salt: salt,
+            KeyFile.Fields(
+                epoch: epoch,
+                registrationDigest: Blake2b.digest(of: Array(registration.utf8)),
+                passwordVersion: 3,
+                parameters: parameters,
+                salt: salt
+            ),
             nonce: [UInt8](repeating: 0xD0, count: 24)
         )
     }

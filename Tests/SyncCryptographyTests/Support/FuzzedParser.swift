@@ -1,6 +1,7 @@
-import ByteCoding
 import Foundation
 
+@testable import ByteCoding
+@testable import ContentDigests
 @testable import SyncCryptography
 
 /// The parsers that `Tests/Fuzz` fuzzes, which shares this file.
@@ -14,17 +15,16 @@ enum FuzzedParser: String, CaseIterable, Sendable {
         static let epoch = UUID(uuid: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16))
         static let secret = SecretBytes(copying: [UInt8](repeating: 3, count: 32))
         static let context = SealedContext(application: "fuzz", role: "fuzz")
-        static let options = SealingOptions(chunkSize: 4096, compression: .zstd)
+        static let options: SealingOptions = {
+            var options = SealingOptions(chunkSize: 4096, compression: .zstd)
+            options.salt = [UInt8](repeating: 0, count: 32)
+            return options
+        }()
 
         static func key() throws -> EpochKey { EpochKey(master: try MasterKey(secret), epoch: epoch) }
 
         static func codec() throws -> ChunkCodec {
-            ChunkCodec(
-                sealing: context,
-                with: try key(),
-                options: options,
-                salt: [UInt8](repeating: 0, count: 32)
-            )
+            ChunkCodec(sealing: context, with: try key(), options: options)
         }
     }
 

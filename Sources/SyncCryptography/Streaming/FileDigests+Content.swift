@@ -1,3 +1,5 @@
+package import ContentDigests
+
 extension ContentRoot {
     /// Digests a file's content while it's read, on all cores.
     ///
@@ -10,12 +12,12 @@ extension ContentRoot {
         _ source: Source,
         on workers: SealingWorkers
     ) async throws -> (byteCount: Int64, root: ContentRoot) where Source.Element == [UInt8] {
-        let summary = try await ContentSummary.of(source, blockSize: nil, on: workers)
-        return (summary.plainBytes, summary.contentRoot)
+        let digests = try await FileDigests.of(source, blockSize: nil, on: workers)
+        return (digests.byteCount, digests.root)
     }
 }
 
-extension ContentSummary {
+extension FileDigests {
     /// Digests a file's content while it's read, on all cores.
     ///
     /// - Parameters:
@@ -23,19 +25,19 @@ extension ContentSummary {
     ///   - blockSize: The size in bytes of the blocks to digest too; `nil` for none.
     ///   - former: The digests of a former state, by which unchanged content is found fast.
     ///   - workers: The workers that digest.
-    /// - Returns: The summary, without a sealed size.
+    /// - Returns: The digests.
     /// - Throws: What the source throws, or `CancellationError`.
     package static func of<Source: AsyncSequence & Sendable>(
         _ source: Source,
         blockSize: Int?,
         since former: BlockDigests? = nil,
         on workers: SealingWorkers
-    ) async throws -> ContentSummary where Source.Element == [UInt8] {
+    ) async throws -> FileDigests where Source.Element == [UInt8] {
         let size = ContentRoot.blockSize
         var content = ByteStream(source.makeAsyncIterator())
-        let window = ChunkWindow<ChunkSummary>(workers)
-        var tally = ContentTally(blockSize: blockSize, since: former)
-        let digester = tally.digester
+        let window = ChunkWindow<ChunkDigests>(workers)
+        var digester = FileDigester(blockSize: blockSize, since: former)
+        let pages = digester.pages
         var (isOver, index) = (false, 0)
         while true {
             while !window.isFull, !isOver {
@@ -43,13 +45,13 @@ extension ContentSummary {
                 isOver = block.count < size
                 guard !block.isEmpty else { break }
                 window.append(
-                    workers.submit { [index] _ in ChunkSummary(of: block, at: index, chunkSize: size, digester) }
+                    workers.submit { [index] _ in ChunkDigests(of: block, at: index, chunkSize: size, by: pages) }
                 )
                 index += 1
             }
-            guard let summary = try await window.next() else { break }
-            tally.add(summary, sealedBytes: 0)
+            guard let chunk = try await window.next() else { break }
+            digester.append(chunk)
         }
-        return tally.finalize()
+        return digester.finalize()
     }
 }

@@ -1,7 +1,6 @@
+import ContentDigests
 import Foundation
 import Testing
-
-@testable import SyncCryptography
 
 @Suite("The content root of a file")
 struct ContentRootTests {

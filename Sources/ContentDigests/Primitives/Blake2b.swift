@@ -1,27 +1,21 @@
 import CSodium
 
 /// BLAKE2b (RFC 7693): libsodium's `crypto_generichash`.
-enum Blake2b {
+package enum Blake2b {
     /// The default size of a digest, in bytes.
-    static let byteCount = 32
+    package static let byteCount = 32
 
-    /// Returns the digest of `bytes`, which isn't secret.
+    /// Returns the digest of `bytes`.
     ///
     /// - Parameters:
     ///   - bytes: The message.
-    ///   - key: 16 to 64 bytes; `nil` for a plain digest.
     ///   - count: The size of the digest, 16 to 64 bytes.
     /// - Returns: The digest.
-    static func digest(of bytes: [UInt8], key: SecretBytes? = nil, count: Int = byteCount) -> [UInt8] {
-        [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
-            fill(UnsafeMutableRawBufferPointer(buffer), with: bytes, key)
+    package static func digest(of bytes: [UInt8], count: Int = byteCount) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: count) { digest, initialized in
+            fill(UnsafeMutableRawBufferPointer(digest), with: bytes, key: nil)
             initialized = count
         }
-    }
-
-    /// Returns the digest of `bytes` under `key` as a secret.
-    static func secret(of bytes: [UInt8], key: SecretBytes, count: Int = byteCount) -> SecretBytes {
-        SecretBytes(count: count) { fill($0, with: bytes, key) }
     }
 
     /// Returns the digests of the blocks of `bytes`, concatenated; the last block may be shorter.
@@ -44,19 +38,26 @@ enum Blake2b {
         }
     }
 
-    private static func fill(_ digest: UnsafeMutableRawBufferPointer, with bytes: [UInt8], _ key: SecretBytes?) {
+    /// Writes the digest of `bytes` to `digest`, which may have 16 to 64 bytes.
+    ///
+    /// - Parameters:
+    ///   - digest: The memory for the digest.
+    ///   - bytes: The message.
+    ///   - key: 16 to 64 bytes; `nil` for a plain digest.
+    package static func fill(
+        _ digest: UnsafeMutableRawBufferPointer,
+        with bytes: [UInt8],
+        key: UnsafeRawBufferPointer?
+    ) {
         Sodium.prepare()
-        func hash(_ key: UnsafeRawBufferPointer?) -> Int32 {
-            crypto_generichash(
-                digest.start,
-                digest.count,
-                bytes,
-                UInt64(bytes.count),
-                key?.start,
-                key?.count ?? 0
-            )
-        }
-        let status = key?.withBytes(hash) ?? hash(nil)
+        let status = crypto_generichash(
+            digest.start,
+            digest.count,
+            bytes,
+            UInt64(bytes.count),
+            key?.start,
+            key?.count ?? 0
+        )
         precondition(status == 0, "crypto_generichash failed with \(status)")
     }
 }

@@ -1,8 +1,9 @@
 import Foundation
 import OperationsTesting
+import TestSupport
 import Testing
 
-@testable import SyncCryptography
+@testable import ContentDigests
 
 @Suite("The digests of a file's blocks")
 struct BlockDigestsTests {
@@ -71,44 +72,26 @@ struct BlockDigestsTests {
         }
     }
 
-    @Test("a pass over a file computes them together with its root")
-    func summary() async throws {
-        let bytes = [UInt8].noise((3 << 20) + 5000)
-        let source = Pieces(bytes: bytes, sizes: [100_000])
-        let summary = try await SealingWorkers.withWorkers {
-            try await ContentSummary.of(source, blockSize: 8192, on: $0)
+    private func pass(over bytes: [UInt8], since former: BlockDigests? = nil) -> FileDigests {
+        var digester = FileDigester(blockSize: 4096, since: former)
+        for (index, chunk) in pieces(of: bytes, 1 << 20).enumerated() {
+            digester.append(ChunkDigests(of: chunk, at: index, chunkSize: 1 << 20, by: digester.pages))
         }
-        #expect(summary.blocks == digests(of: bytes, blockSize: 8192))
-        var hasher = ContentRootHasher()
-        hasher.update(bytes)
-        #expect(summary.contentRoot == hasher.finalize())
-    }
-
-    private func summary(of bytes: [UInt8], _ blockSize: Int = 4096, since former: BlockDigests? = nil) async throws
-        -> ContentSummary
-    {
-        try await SealingWorkers.withWorkers {
-            try await ContentSummary.of(
-                Pieces(bytes: bytes, sizes: [1 << 20]),
-                blockSize: blockSize,
-                since: former,
-                on: $0
-            )
-        }
+        return digester.finalize()
     }
 
     @Test("the digests of a former state don't affect the result, whatever changed")
-    func since() async throws {
+    func since() {
         var generator = SplitMix64(seed: 11)
         let noise = [UInt8].noise((2 << 20) + 70_000)
-        var former = try await summary(of: noise)
+        var former = pass(over: noise)
         for step in 0..<40 {
             var bytes = Array(noise.prefix(Int.random(in: 0...noise.count, using: &generator)))
             for _ in 0..<Int.random(in: 0...5, using: &generator) where !bytes.isEmpty {
                 bytes[Int.random(in: bytes.indices, using: &generator)] ^= 1
             }
-            let found = try await summary(of: bytes, since: former.blocks)
-            #expect(found.contentRoot == (try await summary(of: bytes)).contentRoot, "step \(step)")
+            let found = pass(over: bytes, since: former.blocks)
+            #expect(found.root == pass(over: bytes).root, "step \(step)")
             #expect(found.blocks?.bytes == digests(of: bytes, blockSize: 4096).bytes)
             #expect(found.blocks?.fingerprints?.key == former.blocks?.fingerprints?.key)
             former = found
@@ -119,9 +102,9 @@ struct BlockDigestsTests {
         "unchanged content isn't digested again, unless it moved or the key differs",
         .enabled(if: GMAC.isAvailable)
     )
-    func known() async throws {
+    func known() throws {
         let bytes = [UInt8].noise((1 << 20) + 20_000)
-        let blocks = try #require(try await summary(of: bytes).blocks)
+        let blocks = try #require(pass(over: bytes).blocks)
         let fingerprints = try #require(blocks.fingerprints)
         let forged = [UInt8](repeating: 7, count: blocks.bytes.count)
         func former(_ key: [UInt8], _ fingerprints: [UInt8]) -> BlockDigests? {
@@ -131,7 +114,7 @@ struct BlockDigestsTests {
         let known = try #require(former(fingerprints.key, fingerprints.bytes))
         var changed = bytes
         changed[100_000] ^= 1
-        let found = try #require(try await summary(of: changed, since: known).blocks).bytes
+        let found = try #require(pass(over: changed, since: known).blocks).bytes
         // A fingerprint covers 16 KiB: the four pages around the change are digested.
         let group = 100_000 / 16384 * 128..<(100_000 / 16384 + 1) * 128
         #expect(found[group].elementsEqual(digests(of: changed, blockSize: 4096).bytes[group]))
@@ -140,7 +123,7 @@ struct BlockDigestsTests {
         let moved = bytes.dropFirst(16384) + bytes.prefix(16384)
         let otherKey = try #require(former([UInt8](repeating: 1, count: 32), fingerprints.bytes))
         for (bytes, former) in [(Array(moved), known), (bytes, otherKey)] {
-            let found = try await summary(of: bytes, since: former).blocks
+            let found = pass(over: bytes, since: former).blocks
             #expect(found?.bytes == digests(of: bytes, blockSize: 4096).bytes)
         }
     }
@@ -163,5 +146,13 @@ struct BlockDigestsTests {
         }
         #expect(digests(4096, (key + [0], [UInt8](repeating: 0, count: 32))) == nil)
         #expect(digests(16384, (key, [UInt8](repeating: 0, count: 80))) == nil)
+    }
+}
+
+extension [UInt8] {
+    /// Returns bytes that can't be compressed, the same for the same seed.
+    fileprivate static func noise(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+        var generator = SplitMix64(seed: seed)
+        return .noise(count, using: &generator)
     }
 }

@@ -1,0 +1,53 @@
+/// Digests a file's content as it arrives, in pieces of any size.
+package struct ContentRootHasher: Sendable {
+    private var digests: [UInt8] = Array("swift-store-sync content".utf8) + Array(repeating: 0, count: 8)
+    private var pending: [UInt8] = []
+    private static let lengthOffset = 24
+
+    /// The number of bytes so far.
+    package private(set) var byteCount: Int64 = 0
+
+    /// Creates the hasher of an empty file.
+    package init() {}
+
+    /// Appends the next bytes.
+    package mutating func update(_ chunk: [UInt8]) {
+        byteCount += Int64(chunk.count)
+        // Files usually arrive in chunks of the block's size, which are digested without a copy.
+        if pending.isEmpty, chunk.count == ContentRoot.blockSize {
+            digests += Self.blockDigest(of: chunk)
+            return
+        }
+        var rest = chunk[...]
+        while !rest.isEmpty {
+            let piece = rest.prefix(ContentRoot.blockSize - pending.count)
+            rest = rest.dropFirst(piece.count)
+            pending += piece
+            guard pending.count == ContentRoot.blockSize else { return }
+            digests += Self.blockDigest(of: pending)
+            pending = []
+        }
+    }
+
+    private static func blockDigest(of block: [UInt8]) -> [UInt8] {
+        Blake2b.digest(of: Blake2b.digests(of: block, blockSize: ContentRoot.pageSize))
+    }
+
+    /// Appends the digest of the next block, which is whole or the last.
+    ///
+    /// All former bytes must have been whole blocks.
+    mutating func append(blockDigest: [UInt8], byteCount: Int) {
+        precondition(pending.isEmpty, "a block can't follow \(pending.count) bytes of another one")
+        self.byteCount += Int64(byteCount)
+        digests += blockDigest
+    }
+
+    /// Returns the root of all bytes.
+    package consuming func finalize() -> ContentRoot {
+        if !pending.isEmpty { digests += Self.blockDigest(of: pending) }
+        for index in 0..<8 {
+            digests[Self.lengthOffset + index] = UInt8(truncatingIfNeeded: byteCount >> (8 * Int64(index)))
+        }
+        return ContentRoot(bytes: Blake2b.digest(of: digests))
+    }
+}

@@ -1,0 +1,31 @@
+import ByteCoding
+import Testing
+
+@testable import ContentDigests
+
+@Suite("The digests' primitives compute the published values")
+struct PrimitiveVectorTests {
+    @Test("BLAKE2b: the example of RFC 7693, appendix A")
+    func blake2b() {
+        let digest = Blake2b.digest(of: Array("abc".utf8), count: 64)
+        #expect(
+            digest.hexadecimal
+                == "ba80a53f981c4d0d6a2797b69f12f6e94c212f14685ac4b74b12bb6fdbffa2d17d87c5392aab792dc252d5de4533cc9518d38aa8dbf1925ab92386edd4009923"
+        )
+    }
+
+    @Test(
+        "GMAC: test case 13 of the GCM specification, and a value of another implementation",
+        .enabled(if: GMAC.isAvailable),
+        arguments: [
+            ("", "530f8afbc74536b9a963b4f1c4cb738b"),
+            ("abc", "ddb82eac2f698dc1569bb9d6c92147fa"),
+        ]
+    )
+    func gmac(message: String, expected: String) throws {
+        let mac = try #require(GMAC(key: [UInt8](repeating: 0, count: 32)))
+        var tag = [UInt8](repeating: 0, count: 16)
+        tag.withUnsafeMutableBytes { tag in Array(message.utf8).withUnsafeBytes { mac.fill(tag, with: $0) } }
+        #expect(tag.hexadecimal == expected)
+    }
+}
