@@ -82,6 +82,17 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // Record-level changes of SQLite stores. It knows neither a remote nor operations.
+        .target(
+            name: "StoreChanges",
+            dependencies: [
+                "ContentDigests", "ByteCoding",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "HeapModule", package: "swift-collections"),
+            ],
+            swiftSettings: settings
+        ),
         // Only packages that depend on these targets build SwiftNIO.
         .target(
             name: "RemoteStorageWebDAV",
@@ -336,6 +347,16 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             // Tests read them from the source directory.
+            exclude: ["Resources"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "StoreChangesTests",
+            dependencies: [
+                "StoreChanges", "OperationsTesting", "TestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            // Tests read them from the source directory, as does a program in another language.
             exclude: ["Resources"],
             swiftSettings: settings
         ),
