@@ -114,7 +114,9 @@ extension Oracle.Integration {
             .map { Entry(row: $0.key, image: image($0.key, $0.value), isCounted: false) }
         let counted = content.counts.keys.filter { $0.table == name }
             .map { Entry(row: $0, image: table(name).countedImage(of: $0.row), isCounted: true) }
-        return (rows + counted).sorted { $0.row < $1.row }
+        // Names are encoded once, not in each comparison.
+        return (rows + counted).map { ($0.row.row.encoded, $0) }
+            .sorted { $0.0.lexicographicallyPrecedes($1.0) }.map(\.1)
     }
 
     func entries(of name: String) -> [Entry] { entries(of: name, in: content) }

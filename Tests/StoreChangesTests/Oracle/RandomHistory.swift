@@ -23,13 +23,16 @@ struct RandomHistory {
         generator = SplitMix64(seed: seed)
         let count = Int.random(in: 2...4, using: &generator)
         clients = ["A", "B", "C", "D"].prefix(count).map { Client(id: ClientID(rawValue: $0)) }
-        for _ in 0..<Int.random(in: 4...12, using: &generator) {
+        // Without rows that all clients know, most edits are inserts.
+        try capture(0, edits: 12)
+        for index in clients.indices { clients[index].known = clients[0].known }
+        for _ in 0..<Int.random(in: 5...14, using: &generator) {
             let client = Int.random(in: clients.indices, using: &generator)
-            if generator.chance(45) {
+            if generator.chance(30) {
                 let other = Int.random(in: clients.indices, using: &generator)
                 clients[client].known.merge(clients[other].known) { max($0, $1) }
             } else {
-                try capture(client)
+                try capture(client, edits: Int.random(in: 1...6, using: &generator))
             }
         }
     }
@@ -40,11 +43,11 @@ struct RandomHistory {
         sets.filter { $0.header.id.sequence <= client.known[$0.header.id.client] ?? 0 }
     }
 
-    private mutating func capture(_ index: Int) throws {
+    private mutating func capture(_ index: Int, edits: Int) throws {
         let known = knownSets(of: clients[index])
         let base = try oracle.fold(known, over: StateContent()).content
         var after = base
-        for _ in 0..<Int.random(in: 1...4, using: &generator) {
+        for _ in 0..<edits {
             var edited = after
             edit(&edited, index)
             if view(edited).isConsistent { after = edited }
