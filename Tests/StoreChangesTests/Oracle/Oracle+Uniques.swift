@@ -133,17 +133,22 @@ extension Oracle.Integration {
             group.append(Positioned(row: entry.row, position: position, isWritten: isWritten))
         }
         let highest = group.map(\.position).max() ?? .max
-        return highest > .max - Int64(group.count) ? nil : group
+        return highest > .max - Int64(moving(group).count) ? nil : group
+    }
+
+    // "The rows of the group whose columns of that index this set wrote (if all or none, all but the least name) […],
+    // ascending by value and name […]."
+    private func moving(_ group: [Positioned]) -> [Positioned] {
+        let written = group.filter(\.isWritten)
+        let moving = written.isEmpty || written.count == group.count ? Array(group.dropFirst()) : written
+        return moving.sorted { $0.position == $1.position ? $0.row < $1.row : $0.position < $1.position }
     }
 
     // "The rows of the group whose columns of that index this set wrote (if all or none, all but the least name),
     // together, ascending by value and name, each take the group's highest + 1."
     private mutating func move(_ group: [Positioned], _ clash: Clash) {
         guard let column = clash.unique.columns?.last, var highest = group.map(\.position).max() else { return }
-        var moving = group.filter(\.isWritten)
-        if moving.isEmpty || moving.count == group.count { moving = Array(group.dropFirst()) }
-        moving.sort { $0.position == $1.position ? $0.row < $1.row : $0.position < $1.position }
-        for moved in moving {
+        for moved in moving(group) {
             if goesBack(moved.row, for: .unique(clash.unique)) { continue }
             highest += 1
             let (lost, kept) = (Cell.value(.integer(moved.position)), Cell.value(.integer(highest)))
