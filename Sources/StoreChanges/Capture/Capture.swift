@@ -31,7 +31,7 @@ struct Capture {
         for table in tables { try nameRows(of: table) }
         for table in tables { try compare(table, allowsDeletions) }
         for (row, cells) in deleted {
-            let image = state.schema.imageDigest(of: row, RowState(cells: cells, inserters: []))
+            let image = state.schema.imageDigest(of: RowState(cells: cells, inserters: []))
             changes.append(
                 Change(row.table, row.row, .delete(DeletedRow(image: image, parents: try parents(row, cells))))
             )
@@ -128,7 +128,7 @@ struct Capture {
             for _ in base..<max(base, count) {
                 changes.append(Change(table.name, row.row, .insert(InsertedRow(cells: [:], dangling: dangling))))
             }
-            let image = state.schema.imageDigest(of: row, .counted)
+            let image = state.schema.imageDigest(of: .counted)
             for _ in count..<max(base, count) {
                 changes.append(Change(table.name, row.row, .delete(DeletedRow(image: image))))
             }

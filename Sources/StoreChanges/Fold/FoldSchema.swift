@@ -185,6 +185,33 @@ package struct FoldSchema {
         return Dictionary(uniqueKeysWithValues: table.columns.map { ($0, cell($0, of: row, state)) })
     }
 
+    /// The name of a row with these cells.
+    ///
+    /// - Parameters:
+    ///   - cells: All cells.
+    ///   - row: The row's former name.
+    /// - Returns: The name; the former one for a row whose integer key isn't a reference.
+    func name(of cells: [String: Cell], in row: RowReference) -> RowName {
+        guard let table = tables[row.table] else { return row.row }
+        switch row.row {
+        case .numbered:
+            guard let column = table.schema.key.columns.first, case .row(let name) = cells[column] else { return row.row }
+            return name
+        case .key:
+            let columns = isCounted(row) ? table.columns : table.schema.key.columns
+            return .key(columns.map { cells[$0] ?? .null })
+        }
+    }
+
+    /// The representative of all aliases whose values SQLite takes for equal.
+    func representative(_ key: AliasKey) -> AliasKey {
+        var key = key
+        key.cells = zip(key.columns, key.cells).map { column, cell in
+            cell.representative(tables[key.table]?.schema.column(column)?.collation ?? .binary)
+        }
+        return key
+    }
+
     /// The name as a former value that leads to another row.
     func aliasKey(of row: RowReference) -> AliasKey {
         let columns = tables[row.table]?.schema.key.columns ?? []

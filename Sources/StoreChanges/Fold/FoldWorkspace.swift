@@ -1,12 +1,5 @@
 /// The state while a set is folded: what the set changed so far, over the state before.
 struct FoldWorkspace {
-    /// How a row came to be what it is, for the choice of the row that stays when two are merged.
-    enum Standing: Int, Comparable {
-        case standing, moved, inserted, broughtBack
-
-        static func < (lhs: Standing, rhs: Standing) -> Bool { lhs.rawValue < rhs.rawValue }
-    }
-
     let base: any StateReader
     let schema: FoldSchema
 
@@ -18,6 +11,7 @@ struct FoldWorkspace {
     private var keys: [LookupKey: Set<RowName>] = [:]
     private var tombKeys: [LookupKey: Set<RowName>] = [:]
     private var aliasKeys: [RowReference: Set<AliasKey>] = [:]
+    private var aliasesByValue: [AliasKey: Set<AliasKey>] = [:]
 
     init(_ base: any StateReader, _ schema: FoldSchema) {
         self.base = base
@@ -60,12 +54,6 @@ struct FoldWorkspace {
         if schema.isCounted(row) { return try count(row) > 0 ? .counted : nil }
         let base = base
         return try rows.read(row, base.row(row))
-    }
-
-    /// The row as it was before the set.
-    mutating func former(_ row: RowReference) throws -> RowState? {
-        _ = try self.row(row)
-        return rows.before(row)
     }
 
     /// Writes or removes a row with a key, without any further consequence.
@@ -124,10 +112,10 @@ struct FoldWorkspace {
 
     mutating func write(_ row: RowReference, tomb: Tomb?) throws {
         if let former = try self.tomb(row) {
-            for key in schema.parentKeys(of: row, former.row) { tombKeys[key]?.remove(row.row) }
+            for key in schema.tombKeys(of: row, former.row) { tombKeys[key]?.remove(row.row) }
         }
         if let tomb {
-            for key in schema.parentKeys(of: row, tomb.row) { tombKeys[key, default: []].insert(row.row) }
+            for key in schema.tombKeys(of: row, tomb.row) { tombKeys[key, default: []].insert(row.row) }
         }
         tombs.write(row, tomb)
     }
@@ -152,12 +140,25 @@ struct FoldWorkspace {
     mutating func write(_ key: AliasKey, _ alias: Alias?) throws {
         if let former = try self.alias(key) { aliasKeys[RowReference(key.table, former.row)]?.remove(key) }
         if let alias { aliasKeys[RowReference(key.table, alias.row), default: []].insert(key) }
+        aliasesByValue[schema.representative(key), default: []].insert(key)
         aliases.write(key, alias)
     }
 
     mutating func aliases(leadingTo row: RowReference) throws -> [AliasKey] {
         let written = aliasKeys[row] ?? []
         let untouched = try base.aliases(leadingTo: row).filter { !aliases.isChanged($0) }
-        return Array(written.union(untouched))
+        return written.union(untouched).sorted { $0.encoded.lexicographicallyPrecedes($1.encoded) }
     }
+
+    /// Returns the aliases whose values SQLite takes for equal to these.
+    mutating func aliases(like key: AliasKey) throws -> [AliasKey] {
+        let representative = schema.representative(key)
+        let like = (aliasesByValue[representative] ?? []).union(try base.aliases(like: representative))
+        return try like.filter { try alias($0) != nil }.sorted { $0.encoded.lexicographicallyPrecedes($1.encoded) }
+    }
+
+    /// The rows that were changed.
+    var changedRows: [RowReference] { rows.changes.map(\.key) + counts.changes.map(\.key) }
+    /// The aliases that were changed.
+    var changedAliases: [AliasKey] { aliases.changes.map(\.key) }
 }

@@ -109,11 +109,25 @@ extension FoldSchema {
         )
     }
 
+    /// The key by which the row is found to which the values of a reference's columns lead.
+    func parentKey(_ id: ReferenceID, values: [Cell]) -> LookupKey? {
+        guard let reference = tables[id.table]?.references[id.index] else { return nil }
+        let cells = zip(values, reference.parentColumns).map { $0.converted(to: $1.affinity).representative($1.collation) }
+        return parentKey(id, LookupKey(table: id.table, kind: .child(id.index), cells: cells))
+    }
+
     /// The key by which the row is found to which a reference leads.
     func parentKey(_ id: ReferenceID, _ childKey: LookupKey) -> LookupKey? {
         guard let reference = tables[id.table]?.references[id.index] else { return nil }
         let sorted = zip(reference.key.parentColumns, childKey.cells).sorted { $0.0.precedes($1.0) }
         return LookupKey(table: reference.parent, kind: .parent(sorted.map(\.0)), cells: sorted.map(\.1))
+    }
+
+    /// The keys by which a deleted row is found: by references to it, and by its own references.
+    package func tombKeys(of row: RowReference, _ state: RowState) -> [LookupKey] {
+        let references = tables[row.table]?.references.indices ?? 0..<0
+        return parentKeys(of: row, state)
+            + references.compactMap { childKey(ReferenceID(table: row.table, index: $0), of: row, state) }
     }
 
     /// The keys by which references find a row.

@@ -1,4 +1,4 @@
-// Merging two rows into one, and what follows for the rows that refer to them.
+// Merging two rows into one, and references that move to another row or value.
 
 extension SetFold {
     /// Merges a row into another one, which stays with all of its cells.
@@ -8,110 +8,186 @@ extension SetFold {
     /// Example: Two devices each inserted a contact with the same unique address: the contact that was there first
     /// stays, the other one is logged, and the calls of both belong to the one that stays.
     mutating func merge(_ loser: RowReference, into winner: RowReference) throws {
-        guard let lost = try work.row(loser), var state = try work.row(winner) else { return }
-        log(.merged, loser, lost: lost.cells, kept: state.cells)
-        let children = try children(of: loser, lost)
-        try trace(loser)
-        try work.write(loser, nil)
-        state.inserters.formUnion(lost.inserters)
-        try put(winner, state, writing: [])
-        try moveAliases(from: loser, to: winner)
-        for columns in try schema.table(loser.table).referencedColumns {
-            guard let key = valueKey(columns, of: loser, lost), key != valueKey(columns, of: winner, state) else {
-                continue
-            }
-            try work.write(key, Alias(row: winner.row, maker: header.id))
-        }
-        for child in children where child.row != loser { try repoint(child, to: winner, state) }
+        guard let lost = try work.row(loser) else { return }
+        try merge(loser, into: winner, referredToAs: lost)
     }
 
-    /// Lets a row's name, and all that led to it, lead to another row.
-    private mutating func moveAliases(from former: RowReference, to row: RowReference) throws {
-        let own = schema.aliasKey(of: row)
-        for key in try work.aliases(leadingTo: former) where key != own {
-            guard let alias = try work.alias(key) else { continue }
-            try work.write(key, Alias(row: row.row, maker: alias.maker))
-        }
-        try work.write(own, nil)
-        try work.write(schema.aliasKey(of: former), Alias(row: row.row, maker: header.id))
+    /// - Parameter former: The row as others refer to it: its reference may have moved already.
+    private mutating func merge(
+        _ loser: RowReference,
+        into winner: RowReference,
+        referredToAs former: RowState
+    ) throws {
+        guard let lost = try work.row(loser), var state = try work.row(winner) else { return }
+        log(.merged, loser, lost: lost.cells, kept: state.cells)
+        try work.write(loser, nil)
+        traces[loser] = nil
+        state.inserters.formUnion(lost.inserters)
+        try put(winner, state, writing: [])
+        traces[winner]?.mergedInserters.formUnion(lost.inserters)
+        try moveAliases(from: loser, to: winner)
+        try leaveAliases(of: loser, former, at: winner)
+        try moveReferences(from: loser, former, to: winner)
     }
 
     // MARK: References
 
-    /// Lets a row refer to another parent.
-    mutating func repoint(_ child: Child, to parent: RowReference, _ state: RowState) throws {
-        guard let reference = schema.tables[child.reference.table]?.references[child.reference.index] else { return }
-        var cells: [String: Cell] = [:]
-        for (column, parentColumn) in zip(reference.key.columns, reference.key.parentColumns) {
-            cells[column] = schema.cell(parentColumn, of: parent, state)
+    /// Leads every reference that had the former values of a row, and leads nowhere now, to a row's present values.
+    ///
+    /// - Parameters:
+    ///   - former: The name that the row had.
+    ///   - formerState: The cells that it had.
+    ///   - row: The row to which the references lead from now on.
+    mutating func moveReferences(
+        from former: RowReference,
+        _ formerState: RowState,
+        to row: RowReference
+    ) throws {
+        for id in try schema.table(row.table).incoming {
+            guard let key = schema.childKey(id, leadingTo: former, formerState) else { continue }
+            for child in try work.rows(with: key) {
+                guard let state = try work.row(child), !isMarked(id, child),
+                    let cells = try movedCells(id, child, state, to: row)
+                else { continue }
+                try move(child, cells)
+            }
+            for child in try work.tombs(with: key) { try moveTomb(child, id, to: row) }
         }
-        try rewrite(child.row, cells)
     }
 
-    /// Writes cells as a repair; if they belong to the key, the row gets another name.
+    /// The cells of a reference that leads nowhere as they are when it leads to a row.
+    ///
+    /// `nil` if the row has `NULL` there: the reference has lost its parent.
+    private mutating func movedCells(
+        _ id: FoldSchema.ReferenceID,
+        _ child: RowReference,
+        _ state: RowState,
+        to row: RowReference
+    ) throws -> [String: Cell]? {
+        guard try missingParent(id, of: child, state) != nil, let parent = try work.row(row),
+            let reference = schema.tables[id.table]?.references[id.index]
+        else { return nil }
+        let cells = reference.key.parentColumns.map { schema.cell($0, of: row, parent) }
+        return cells.contains(.null) ? nil : Dictionary(zip(reference.key.columns, cells)) { first, _ in first }
+    }
+
+    /// Gives a row other cells, maybe in its key, because its reference moved.
+    private mutating func move(_ row: RowReference, _ cells: [String: Cell]) throws {
+        guard let former = try work.row(row) else { return }
+        if schema.isCounted(row) { return try renameCounted(row, cells) }
+        try trace(row)
+        traces[row]?.isMoved = true
+        let table = try schema.table(row.table)
+        let all = schema.cells(of: row, former).merging(cells) { $1 }
+        let name = RowReference(row.table, schema.name(of: all, in: row))
+        let state = RowState(cells: all.filter { !table.keyColumns.contains($0.key) }, inserters: former.inserters)
+        queue.insert(name)
+        if name == row {
+            try put(row, state, writing: Set(cells.keys))
+            try moveReferences(from: row, former, to: row)
+        } else if try work.row(name) == nil {
+            try rename(row, to: name, state, writing: Set(cells.keys))
+        } else {
+            try work.write(row, state)
+            traces[row]?.written.formUnion(cells.keys)
+            try unite(row, with: name, referredToAs: former)
+        }
+    }
+
+    private mutating func rename(
+        _ row: RowReference,
+        to name: RowReference,
+        _ state: RowState,
+        writing columns: Set<String>
+    ) throws {
+        guard let former = try work.row(row) else { return }
+        try work.write(row, nil)
+        traces[name] = traces.removeValue(forKey: row)
+        try put(name, state, writing: columns)
+        try queue(name, traces[name]?.written ?? [])
+        try moveAliases(from: row, to: name)
+        try leaveAliases(of: row, former, at: name)
+        try moveReferences(from: row, former, to: name)
+    }
+
+    /// Merges a row with the one whose name it would get; the cells of the one that was there first stay.
+    private mutating func unite(
+        _ row: RowReference,
+        with name: RowReference,
+        referredToAs former: RowState
+    ) throws {
+        guard precedes(row, name), let state = try work.row(row), let other = try work.row(name) else {
+            return try merge(row, into: name, referredToAs: former)
+        }
+        log(.merged, name, lost: other.cells, kept: state.cells)
+        let inserters = state.inserters.union(other.inserters)
+        try work.write(row, former)
+        try work.write(name, nil)
+        try rename(row, to: name, RowState(cells: state.cells, inserters: inserters), writing: allColumns(row.table))
+        traces[name]?.mergedInserters.formUnion(other.inserters)
+        try leaveAliases(of: name, other, at: name)
+        try moveReferences(from: name, other, to: name)
+    }
+
+    /// Leads a reference of a deleted row too, so that the row is found, and comes back with its parent.
+    private mutating func moveTomb(
+        _ child: RowReference,
+        _ id: FoldSchema.ReferenceID,
+        to row: RowReference
+    ) throws {
+        guard let tomb = try work.tomb(child), let cells = try movedCells(id, child, tomb.row, to: row) else { return }
+        let table = try schema.table(child.table)
+        let all = schema.cells(of: child, tomb.row).merging(cells) { $1 }
+        let name = RowReference(child.table, schema.name(of: all, in: child))
+        var moved = tomb
+        moved.row.cells = all.filter { !table.keyColumns.contains($0.key) }
+        try work.write(child, tomb: nil)
+        if try work.row(name) == nil {
+            if name != child, let other = try work.tomb(name) {
+                moved = other
+                moved.row.inserters.formUnion(tomb.row.inserters)
+                moved.deleters.formUnion(tomb.deleters)
+            }
+            try work.write(name, tomb: moved)
+        }
+        guard name != child else { return }
+        try moveAliases(from: child, to: name)
+        try moveReferences(from: child, tomb.row, to: name)
+    }
+
+    // MARK: Writes of repairs
+
+    /// Writes cells outside the key as a repair; references to them follow.
     mutating func rewrite(_ row: RowReference, _ cells: [String: Cell]) throws {
         guard var state = try work.row(row) else { return }
-        let changed = cells.filter { schema.cell($0.key, of: row, state) != $0.value }
-        guard !changed.isEmpty else { return }
+        if schema.isCounted(row) { return try renameCounted(row, cells) }
+        let former = state
+        let changed = cells.filter { state.cells[$0.key] != $0.value }
+        state.cells.merge(changed) { $1 }
         try trace(row)
-        let table = try schema.table(row.table)
-        if schema.isCounted(row) {
-            try rename(counted: row, changed)
-        } else if table.keyColumns.isDisjoint(with: changed.keys) {
-            state.cells.merge(changed) { $1 }
-            try put(row, state, writing: Set(changed.keys))
-            if traces[row]?.standing == .standing { traces[row]?.standing = .moved }
-            queue.insert(row)
-        } else {
-            let name = RowName.key(table.schema.key.columns.map { changed[$0] ?? schema.cell($0, of: row, state) })
-            state.cells.merge(changed.filter { !table.keyColumns.contains($0.key) }) { $1 }
-            try rename(row, RowReference(row.table, name), state, Set(changed.keys))
-        }
+        traces[row]?.updated.formUnion(changed.keys)
+        traces[row]?.dangling.subtract(changed.keys)
+        queue.insert(row)
+        try put(row, state, writing: Set(changed.keys))
+        try moveReferences(from: row, former, to: row)
     }
 
-    private mutating func rename(counted row: RowReference, _ cells: [String: Cell]) throws {
-        let table = try schema.table(row.table)
-        let name = RowName.key(table.columns.map { cells[$0] ?? schema.cell($0, of: row, .counted) })
+    /// Gives equal rows without a key another content, under which there may be others.
+    private mutating func renameCounted(_ row: RowReference, _ cells: [String: Cell]) throws {
+        let name = RowName.key(try schema.table(row.table).columns.map { cells[$0] ?? schema.cell($0, of: row, .counted) })
         let renamed = RowReference(row.table, name)
+        guard renamed != row else { return }
         let count = try work.count(row)
+        let former = traces[row]
         try work.setCount(row, 0)
         try trace(renamed)
         try work.setCount(renamed, try work.count(renamed) + count)
-        traces[renamed]?.written.formUnion(cells.keys)
-        try queue(renamed, Set(cells.keys))
+        traces[renamed]?.isMoved = true
+        traces[renamed]?.written.formUnion(former?.written.union(cells.keys) ?? Set(cells.keys))
+        traces[renamed]?.repairs.merge(former?.repairs ?? [:]) { max($0, $1) }
+        traces[renamed]?.dangling.formUnion(former?.dangling ?? [])
+        traces[renamed]?.dangling.subtract(cells.keys)
         queue.insert(renamed)
-    }
-
-    /// Gives a row another name, under which there may be a row already: then both are merged.
-    private mutating func rename(
-        _ row: RowReference,
-        _ renamed: RowReference,
-        _ state: RowState,
-        _ columns: Set<String>
-    ) throws {
-        guard let former = try work.row(row) else { return }
-        try trace(row)
-        let children = try children(of: row, former)
-        let existing = try work.row(renamed)
-        try trace(renamed)
-        let standing = max(traces[row]?.standing ?? .standing, .moved)
-        var state = state
-        var written = columns
-        try work.write(row, nil)
-        if let existing {
-            let stays = (traces[renamed]?.standing ?? .standing) <= standing
-            let (winner, loser) = stays ? (existing, state) : (state, existing)
-            log(.merged, row, lost: loser.cells, kept: winner.cells)
-            state = RowState(cells: winner.cells, inserters: existing.inserters.union(state.inserters))
-            written = stays ? [] : allColumns(row.table)
-        } else {
-            traces[renamed] = traces[row]
-            traces[renamed]?.standing = standing
-            written.formUnion(traces[row]?.written ?? [])
-        }
-        try put(renamed, state, writing: written)
-        queue.insert(renamed)
-        try moveAliases(from: row, to: renamed)
-        for child in children where child.row != row { try repoint(child, to: renamed, state) }
+        try queue(renamed, traces[renamed]?.written ?? [])
     }
 }

@@ -7,71 +7,46 @@ extension SetFold {
     /// `ON DELETE CASCADE`, the note goes; if it says `SET NULL`, the note is in no folder; otherwise the folder comes
     /// back.
     mutating func repair(_ check: RepairQueue.ReferenceCheck) throws {
-        let reference = try schema.table(check.row.table).references[check.reference.index]
-        guard let state = try work.row(check.row),
-            let child = schema.childKey(check.reference, of: check.row, state),
-            !isLeftAlone(reference, check.row, state),
-            let key = schema.parentKey(check.reference, child), try work.rows(with: key).isEmpty
-        else { return }
-        guard let parent = try work.tombs(with: key).first, try mayRepair(reference, check.row, parent) else {
-            return try attempt(check.row, reference.sortName) == .takeOut ? takeOut(check.row) : leaveOut(check.row)
+        let (row, id) = (check.row, check.reference)
+        let reference = try schema.table(row.table).references[id.index]
+        guard let state = try work.row(row), !isMarked(id, row), let key = try missingParent(id, of: row, state) else {
+            return
         }
-        switch attempt(check.row, reference.sortName) {
-        case .repair: try repair(reference, check, parent)
-        case .leaveOut: try leaveOut(check.row)
-        case .takeOut: try takeOut(check.row)
-        }
-        queueReference(check.row, check.reference)
-    }
-
-    /// Whether a reference led nowhere in its author's store too, or holds a number that isn't a row's.
-    private func isLeftAlone(_ reference: FoldSchema.Reference, _ row: RowReference, _ state: RowState) -> Bool {
-        if !(traces[row]?.dangling.isDisjoint(with: reference.key.columns) ?? true) { return true }
-        return reference.key.columns.contains { column in
-            guard schema.rowTable(of: column, in: row.table) != nil else { return false }
-            if case .value = schema.cell(column, of: row, state) { return true }
-            return false
-        }
-    }
-
-    /// Whether the set took the parent, or wrote the reference without knowing that the parent was deleted.
-    private mutating func mayRepair(
-        _ reference: FoldSchema.Reference,
-        _ row: RowReference,
-        _ parent: RowReference
-    ) throws -> Bool {
-        if try work.former(parent) != nil { return true }
-        guard let tomb = try work.tomb(parent), let trace = traces[row] else { return false }
-        return !trace.written.isDisjoint(with: reference.key.columns) && !tomb.deleters.contains(where: header.hasSeen)
-    }
-
-    private mutating func repair(
-        _ reference: FoldSchema.Reference,
-        _ check: RepairQueue.ReferenceCheck,
-        _ parent: RowReference
-    ) throws {
-        let row = check.row
-        guard let state = try work.row(row) else { return }
+        let hadParent = try !work.base.rows(with: key).isEmpty
+        let isWritten = traces[row].map { !$0.written.isDisjoint(with: reference.key.columns) } ?? false
+        guard try hadParent || isWritten && !ledNowhereBefore(id, row, state) else { return }
+        defer { queueReference(row, id) }
+        if try goesBack(row, reference.sortName) { return }
+        let tomb = try tomb(with: key)
+        let isUnknown = try tomb.flatMap { try work.tomb($0) }?.deleters.contains(where: header.hasSeen) == false
+        guard isUnknown || hadParent else { return try leaveOut(row) }
         switch reference.key.onDelete {
         case .cascade:
-            log(.deletedWithParent, row, lost: state.cells)
-            companions[parent, default: []].insert(row)
+            if let tomb { companions[tomb, default: []].insert(row) }
+            try logLost(.deletedWithParent, row, state)
             try bury(row)
         case .setNull where try allowsNull(reference, row.table):
-            let lost = reference.key.columns.map { ($0, schema.cell($0, of: row, state)) }
-            let kept = reference.key.columns.map { ($0, Cell.null) }
-            log(.referenceCleared, row, lost: Dictionary(lost) { $1 }, kept: Dictionary(kept) { $1 })
-            try rewrite(row, Dictionary(kept) { $1 })
+            try clear(reference, row, state)
         case .noAction, .restrict, .setDefault, .setNull:
-            guard try !bringBack(parent) else { return }
-            if let trace = traces[row], trace.image != nil, !trace.written.isDisjoint(with: reference.key.columns) {
-                try takeBack(reference, row)
-            } else if traces[row]?.standing == .inserted {
-                try leaveOut(row)
-            } else {
-                try takeOut(row)
-            }
+            if let tomb, try bringBack(tomb) { return }
+            try giveUp(reference, row, isWritten: isWritten)
         }
+    }
+
+    /// Whether the row had this reference before the set and it led nowhere then, because its author had marked it.
+    private mutating func ledNowhereBefore(
+        _ id: FoldSchema.ReferenceID,
+        _ row: RowReference,
+        _ state: RowState
+    ) throws -> Bool {
+        guard let image = traces[row]?.image, let key = schema.childKey(id, of: row, image) else { return false }
+        return key == schema.childKey(id, of: row, state)
+    }
+
+    /// The deleted row to which a reference leads: one that this set deleted if there is one, then the least.
+    private mutating func tomb(with key: LookupKey) throws -> RowReference? {
+        let tombs = try work.tombs(with: key)
+        return try tombs.first { try work.formerTomb($0) == nil } ?? tombs.first
     }
 
     /// Whether a reference may be cleared: its columns allow `NULL`, and neither the key nor a `CHECK` has them.
@@ -83,13 +58,25 @@ extension SetFold {
         }
     }
 
-    /// Takes back what the set wrote to a reference.
-    private mutating func takeBack(_ reference: FoldSchema.Reference, _ row: RowReference) throws {
-        guard let state = try work.row(row), var cells = traces[row]?.image?.cells else { return }
-        try lead(&cells, in: row.table)
-        let kept = cells.filter { reference.key.columns.contains($0.key) }
-        log(.takenBack, row, lost: state.cells.filter { kept.keys.contains($0.key) }, kept: kept)
+    private mutating func clear(_ reference: FoldSchema.Reference, _ row: RowReference, _ state: RowState) throws {
+        let columns = reference.key.columns
+        let lost = Dictionary(columns.map { ($0, schema.cell($0, of: row, state)) }) { first, _ in first }
+        let kept = Dictionary(columns.map { ($0, Cell.null) }) { first, _ in first }
+        for _ in 0..<(schema.isCounted(row) ? try work.count(row) : 1) {
+            log(.referenceCleared, row, lost: lost, kept: kept)
+        }
         try rewrite(row, kept)
+    }
+
+    /// What to do with a row whose parent can't come back.
+    private mutating func giveUp(_ reference: FoldSchema.Reference, _ row: RowReference, isWritten: Bool) throws {
+        guard isWritten else { return try takeOut(row) }
+        guard let image = traces[row]?.image, let state = try work.row(row), !schema.isCounted(row) else {
+            return try leaveOut(row)
+        }
+        var cells = schema.cells(of: row, image)
+        try lead(&cells, in: row.table)
+        try takeBack(row, cells.filter { reference.key.columns.contains($0.key) && state.cells[$0.key] != $0.value })
     }
 
     // MARK: Bringing back
@@ -99,41 +86,20 @@ extension SetFold {
     /// - Returns: Whether it came back: each row does so once in a set.
     @discardableResult
     private mutating func bringBack(_ row: RowReference) throws -> Bool {
-        guard let tomb = try work.tomb(row), try work.row(row) == nil, broughtBack.insert(row).inserted else {
-            return false
-        }
-        var cells = tomb.row.cells
+        guard let tomb = try work.tomb(row), broughtBack.insert(row).inserted else { return false }
+        var cells = schema.cells(of: row, tomb.row)
         try lead(&cells, in: row.table)
-        try trace(row)
-        traces[row]?.standing = .broughtBack
-        traces[row]?.updated = []
-        log(.broughtBack, row, kept: cells)
-        let state = RowState(cells: cells, inserters: tomb.row.inserters)
+        let keyColumns = try schema.table(row.table).keyColumns
+        let state = RowState(cells: cells.filter { !keyColumns.contains($0.key) }, inserters: tomb.row.inserters)
+        traces[row] = Trace(origin: .broughtBack(tomb), repairs: traces[row]?.repairs ?? [:])
+        log(.broughtBack, row, kept: state.cells)
         try put(row, state, writing: allColumns(row.table))
-        queue.insert(row)
         for index in try schema.table(row.table).references.indices {
-            try bringBackParent(FoldSchema.ReferenceID(table: row.table, index: index), of: row, state)
+            let id = FoldSchema.ReferenceID(table: row.table, index: index)
+            guard let key = try missingParent(id, of: row, state), let parent = try self.tomb(with: key) else { continue }
+            try bringBack(parent)
         }
-        for companion in (companions.removeValue(forKey: row) ?? []).sorted() { try bringBackCompanion(companion) }
+        for companion in (companions[row] ?? []).sorted() { try bringBack(companion) }
         return true
-    }
-
-    private mutating func bringBackParent(
-        _ id: FoldSchema.ReferenceID,
-        of row: RowReference,
-        _ state: RowState
-    ) throws {
-        guard let child = schema.childKey(id, of: row, state), let key = schema.parentKey(id, child),
-            try work.rows(with: key).isEmpty, let parent = try work.tombs(with: key).first
-        else { return }
-        try bringBack(parent)
-    }
-
-    private mutating func bringBackCompanion(_ row: RowReference) throws {
-        guard schema.isCounted(row) else {
-            try bringBack(row)
-            return
-        }
-        if try work.count(row) == 0 { try restoreCount(of: row) }
     }
 }

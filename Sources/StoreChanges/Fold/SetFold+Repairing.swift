@@ -7,6 +7,7 @@ extension SetFold {
     /// if it's still in the way, it's taken out. So the repairs end.
     mutating func repair() throws {
         isRepairing = true
+        ownKeys = []
         for (row, trace) in traces { try queue(row, trace.written) }
         while true {
             if let check = queue.nextUnique() {
@@ -21,16 +22,24 @@ extension SetFold {
         }
     }
 
-    /// What to do about a violation.
-    enum Attempt {
-        case repair, leaveOut, takeOut
+    /// Counts the repairs of a row because of a constraint.
+    ///
+    /// - Returns: How often it was repaired before.
+    mutating func attempt(_ row: RowReference, _ constraint: String) throws -> Int {
+        try trace(row)
+        let count = traces[row]?.repairs[constraint] ?? 0
+        traces[row]?.repairs[constraint] = count + 1
+        return count
     }
 
-    /// Counts the repairs of a row because of a constraint.
-    mutating func attempt(_ row: RowReference, _ constraint: String) -> Attempt {
-        let count = repairs[Repair(row: row, constraint: constraint), default: 0] + 1
-        repairs[Repair(row: row, constraint: constraint)] = count
-        return count == 1 ? .repair : count == 2 ? .leaveOut : .takeOut
+    /// Puts a row back, or takes it out, if it was repaired before because of this constraint.
+    mutating func goesBack(_ row: RowReference, _ constraint: String) throws -> Bool {
+        switch try attempt(row, constraint) {
+        case 0: return false
+        case 1: try leaveOut(row)
+        default: try takeOut(row)
+        }
+        return true
     }
 
     /// Queues the constraints that a row may violate because columns were written.
@@ -76,13 +85,13 @@ extension SetFold {
     // MARK: CHECK
 
     private mutating func repairCheck(of row: RowReference) throws {
-        guard let state = try work.row(row),
-            try schema.evaluator.violatesCheck(schema.table(row.table).schema, schema.cells(of: row, state))
-        else { return }
-        switch attempt(row, "CHECK") {
-        case .repair: try leaveOut(row)
-        case .leaveOut, .takeOut: try takeOut(row)
+        guard let state = try work.row(row) else { return }
+        let table = try schema.table(row.table).schema
+        guard try schema.evaluator.violatesCheck(table, schema.cells(of: row, state)) else { return }
+        if let image = traces[row]?.image, try schema.evaluator.violatesCheck(table, schema.cells(of: row, image)) {
+            return
         }
+        if try attempt(row, "CHECK") == 0 { try leaveOut(row) } else { try takeOut(row) }
     }
 
     // MARK: The last resorts
@@ -90,16 +99,24 @@ extension SetFold {
     /// Takes a set's changes of a row back: an inserted row is absent again, an updated one is as it was.
     mutating func leaveOut(_ row: RowReference) throws {
         guard let state = try work.row(row) else { return }
-        if schema.isCounted(row) {
-            log(.leftOut, row)
-            try restoreCount(of: row)
-        } else if let image = traces[row]?.image {
-            var cells = image.cells
+        if schema.isCounted(row) { return try leaveOutCounted(row, state) }
+        try trace(row)
+        switch traces[row]?.origin {
+        case .broughtBack(let tomb):
+            log(.leftOut, row, lost: state.cells)
+            try remove(row)
+            try work.write(row, tomb: tomb)
+        case .before(let image?):
+            var cells = schema.cells(of: row, RowState(cells: image.cells, inserters: []))
             try lead(&cells, in: row.table)
-            log(.leftOut, row, lost: state.cells.filter { cells[$0.key] != $0.value }, kept: cells)
-            traces[row]?.updated = []
-            try put(row, RowState(cells: cells, inserters: image.inserters), writing: allColumns(row.table))
-        } else {
+            let changed = state.cells.compactMapKeys { column, cell in cells[column] == cell ? nil : cells[column] }
+            let lost = state.cells.filter { changed[$0.key] != nil }
+            if !lost.isEmpty { log(.leftOut, row, lost: lost, kept: changed) }
+            let inserters = image.inserters.union(traces[row]?.mergedInserters ?? [])
+            try work.write(row, RowState(cells: state.cells, inserters: inserters))
+            try rewrite(row, changed)
+            traces[row]?.dangling = []
+        case .inserted, .before(nil), nil:
             log(.leftOut, row, lost: state.cells)
             try remove(row)
             try work.write(row, tomb: try work.formerTomb(row))
@@ -107,18 +124,33 @@ extension SetFold {
     }
 
     /// Gives a row without a key the count that it had before the set.
-    mutating func restoreCount(of row: RowReference) throws {
-        let count = try work.formerCount(row)
-        if count == 0 { return try remove(row) }
-        let isNew = try work.count(row) == 0
-        try work.setCount(row, count)
-        if isNew { try queue(row, allColumns(row.table)) }
+    private mutating func leaveOutCounted(_ row: RowReference, _ state: RowState) throws {
+        let former = try work.formerCount(row)
+        while try work.count(row) > former {
+            log(.leftOut, row, lost: lostCells(of: row, state))
+            try removeOne(row)
+        }
+    }
+
+    /// Removes one of equal rows without a key.
+    mutating func removeOne(_ row: RowReference) throws {
+        let count = try work.count(row)
+        if count > 1 { try work.setCount(row, count - 1) } else { try remove(row) }
     }
 
     /// Deletes a row that violates a constraint in every form.
     mutating func takeOut(_ row: RowReference) throws {
         guard let state = try work.row(row) else { return }
-        log(.takenOut, row, lost: state.cells)
+        try logLost(.takenOut, row, state)
         try bury(row)
+    }
+}
+
+extension Dictionary {
+    /// The values that a function gives for keys and values; those for which it gives `nil` are left out.
+    fileprivate func compactMapKeys<New>(_ transform: (Key, Value) -> New?) -> [Key: New] {
+        var result: [Key: New] = [:]
+        for (key, value) in self { result[key] = transform(key, value) }
+        return result
     }
 }

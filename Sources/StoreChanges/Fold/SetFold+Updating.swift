@@ -7,86 +7,83 @@ extension SetFold {
     /// note has both. If both changed the title, the later set counts, and the former title is logged.
     mutating func update(_ changes: [ResolvedChange]) throws {
         for change in changes {
-            guard case .update(let cells) = change.edit, !cells.isEmpty else { continue }
-            if let state = try work.row(change.row), !schema.isCounted(change.row) {
-                try write(cells, to: change.row, state)
-            } else {
+            guard case .update(let cells) = change.edit else { continue }
+            guard let state = try work.row(change.row), !schema.isCounted(change.row) else {
                 log(.editOfDeleted, change.row, lost: cells.mapValues(\.new))
+                continue
             }
+            try write(try writes(of: cells, change.row, state), to: change.row)
         }
     }
 
-    private mutating func write(_ cells: [String: UpdatedCell], to row: RowReference, _ state: RowState) throws {
-        try trace(row)
-        var changed = state
-        var (lost, kept): ([String: Cell], [String: Cell]) = ([:], [:])
-        var written: Set<String> = []
-        for (column, cell) in cells {
-            guard let current = state.cells[column] else { continue }
-            let isKnown = OldCell(current) == cell.old && !cell.putsBack
-            if current != cell.new, !isKnown { (lost[column], kept[column]) = (current, cell.new) }
-            changed.cells[column] = cell.new
-            written.insert(column)
-            if cell.isDangling { traces[row]?.dangling.insert(column) }
-        }
-        if !lost.isEmpty { log(.overwritten, row, lost: lost, kept: kept) }
-        let aliases = try aliasesOfFormerValues(row, from: state, to: changed)
-        try put(row, changed, writing: written)
-        traces[row]?.updated.formUnion(written)
-        for key in aliases { try work.write(key, Alias(row: row.row, maker: header.id)) }
+    /// A cell that a change writes.
+    struct Write {
+        var cell: Cell
+        /// Whether the author knew the value that goes.
+        var isKnown: Bool
+        var isDangling = false
     }
 
-    /// The former values of unique columns to which references lead.
-    private func aliasesOfFormerValues(
+    private mutating func writes(
+        of cells: [String: UpdatedCell],
         _ row: RowReference,
-        from former: RowState,
-        to present: RowState
-    ) throws -> [AliasKey] {
-        try schema.table(row.table).referencedColumns.compactMap { columns in
-            let key = valueKey(columns, of: row, former)
-            return key == valueKey(columns, of: row, present) ? nil : key
-        }
-    }
-
-    // MARK: References to changed values
-
-    /// A reference that follows a value that the set changes.
-    struct Following {
-        var child: Child
-        var key: LookupKey
-        var parent: RowReference
-    }
-
-    /// The rows that refer to values which the set changes, as they are before the set.
-    ///
-    /// They must be found before the first change: two rows may exchange their values.
-    mutating func referencesToChangedValues(_ changes: [ResolvedChange]) throws -> [Following] {
-        var following: [Following] = []
-        for change in changes {
-            guard case .update(let cells) = change.edit, let state = try work.row(change.row) else { continue }
-            for id in try schema.table(change.row.table).incoming {
-                guard let reference = schema.tables[id.table]?.references[id.index],
-                    reference.key.parentColumns.contains(where: { cells[$0] != nil }),
-                    let key = schema.childKey(id, leadingTo: change.row, state)
-                else { continue }
-                for child in try work.rows(with: key) {
-                    following.append(Following(child: Child(row: child, reference: id), key: key, parent: change.row))
-                }
+        _ state: RowState
+    ) throws -> [String: Write] {
+        let current = schema.cells(of: row, state)
+        var new = current.merging(cells.mapValues(\.new)) { $1 }
+        try lead(&new, in: row.table, except: Set(cells.filter(\.value.isDangling).keys))
+        var old = current.merging(cells.compactMapValues(\.old.cell)) { $1 }
+        try lead(&old, in: row.table)
+        var writes: [String: Write] = [:]
+        for (column, goes) in state.cells {
+            let written = new[column] ?? .null
+            guard let cell = cells[column] else {
+                // A reference of several columns can be led away in columns that the change doesn't have.
+                if written != goes { writes[column] = Write(cell: written, isKnown: true) }
+                continue
             }
+            let isKnown = OldCell(goes) == cell.old || cell.old.cell != nil && old[column] == goes
+            writes[column] = Write(cell: written, isKnown: isKnown && !cell.putsBack, isDangling: cell.isDangling)
         }
-        return following
+        return writes
     }
 
-    /// Lets references follow the values that the set changed, if the set didn't write them itself.
-    mutating func follow(_ following: [Following]) throws {
-        for item in following {
-            guard let child = try work.row(item.child.row), let parent = try work.row(item.parent),
-                schema.childKey(item.child.reference, of: item.child.row, child) == item.key,
-                schema.childKey(item.child.reference, leadingTo: item.parent, parent) != item.key,
-                let reference = schema.tables[item.child.reference.table]?.references[item.child.reference.index],
-                traces[item.child.row]?.written.isDisjoint(with: reference.key.columns) ?? true
-            else { continue }
-            try repoint(item.child, to: item.parent, parent)
+    /// Writes cells of a change; of two changes of a set that write one cell differently, the first counts.
+    mutating func write(_ writes: [String: Write], to row: RowReference) throws {
+        guard var state = try work.row(row) else { return }
+        try trace(row)
+        let former = state
+        var (lost, kept): ([String: Cell], [String: Cell]) = ([:], [:])
+        var (second, first): ([String: Cell], [String: Cell]) = ([:], [:])
+        for (column, write) in writes {
+            if let earlier = traces[row]?.firstWrites[column] {
+                if earlier != write.cell { (second[column], first[column]) = (write.cell, earlier) }
+                continue
+            }
+            traces[row]?.firstWrites[column] = write.cell
+            traces[row]?.updated.insert(column)
+            traces[row]?.written.insert(column)
+            if write.isDangling { traces[row]?.dangling.insert(column) } else { traces[row]?.dangling.remove(column) }
+            guard let goes = state.cells[column], goes != write.cell else { continue }
+            state.cells[column] = write.cell
+            if !write.isKnown { (lost[column], kept[column]) = (goes, write.cell) }
         }
+        if !second.isEmpty { log(.sameCellTwice, row, lost: second, kept: first) }
+        if !lost.isEmpty { log(.overwritten, row, lost: lost, kept: kept) }
+        formerRows.append((row, former))
+        try put(row, state, writing: [])
     }
+
+    /// Lets references follow the values that the set changed.
+    ///
+    /// Only after all edits: two rows may have exchanged their values.
+    mutating func followChangedValues() throws {
+        for (row, state) in formerRows { try moveReferences(from: row, state, to: row) }
+        formerRows = []
+    }
+}
+
+extension OldCell {
+    /// The cell, unless it's known only by its digest.
+    fileprivate var cell: Cell? { if case .cell(let cell) = self { cell } else { nil } }
 }

@@ -21,8 +21,9 @@ enum ReplicaSchema {
             PRIMARY KEY (tbl, name)
         ) WITHOUT ROWID;
         CREATE TABLE aliases (
-            tbl INTEGER, key BLOB, name BLOB NOT NULL, maker BLOB NOT NULL, PRIMARY KEY (tbl, key)
+            tbl INTEGER, key BLOB, value BLOB NOT NULL, name BLOB NOT NULL, maker BLOB NOT NULL, PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
+        CREATE INDEX aliases_by_value ON aliases (tbl, value);
         CREATE INDEX aliases_by_name ON aliases (tbl, name);
         CREATE TABLE counts (tbl INTEGER, name BLOB, count INTEGER NOT NULL, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
 

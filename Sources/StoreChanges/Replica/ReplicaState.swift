@@ -69,6 +69,13 @@ final class ReplicaState: StateReader {
         }
     }
 
+    func aliases(like representative: AliasKey) throws -> [AliasKey] {
+        let values = [try table(representative.table), StoredValue.blob(representative.encoded)]
+        return try db.all("SELECT key FROM aliases WHERE tbl = ? AND value = ?", values).map {
+            try AliasKey(table: representative.table, decoding: $0.bytes(0) ?? [])
+        }
+    }
+
     func rows(with key: LookupKey) throws -> [RowName] { try names(with: key, in: "lookups") }
 
     func tombs(with key: LookupKey) throws -> [RowName] { try names(with: key, in: "tomb_lookups") }
@@ -118,8 +125,8 @@ final class ReplicaState: StateReader {
         try index(
             row,
             "tomb_lookups",
-            from: former.map { schema.parentKeys(of: row, $0.row) },
-            to: tomb.map { schema.parentKeys(of: row, $0.row) }
+            from: former.map { schema.tombKeys(of: row, $0.row) },
+            to: tomb.map { schema.tombKeys(of: row, $0.row) }
         )
         guard let tomb else { return try db.execute("DELETE FROM tombs WHERE tbl = ? AND name = ?", try key(row)) }
         try db.execute(
@@ -148,8 +155,8 @@ final class ReplicaState: StateReader {
         var maker = ByteWriter()
         maker.set(alias.maker)
         try db.execute(
-            "INSERT OR REPLACE INTO aliases (tbl, key, name, maker) VALUES (?, ?, ?, ?)",
-            values + [.blob(alias.row.encoded), .blob(maker.bytes)]
+            "INSERT OR REPLACE INTO aliases (tbl, key, value, name, maker) VALUES (?, ?, ?, ?, ?)",
+            values + [.blob(schema.representative(key).encoded), .blob(alias.row.encoded), .blob(maker.bytes)]
         )
     }
 

@@ -55,6 +55,10 @@ package struct StateContentReader: StateReader {
         content.aliases.filter { $0.key.table == row.table && $0.value.row == row.row }.map(\.key)
     }
 
+    package func aliases(like representative: AliasKey) -> [AliasKey] {
+        content.aliases.keys.filter { schema.representative($0) == representative }
+    }
+
     package func rows(with key: LookupKey) throws -> [RowName] {
         let rows = content.rows.map { ($0.key, $0.value) } + content.counts.keys.map { ($0, .counted) }
         return try rows.filter { try $0.0.table == key.table && schema.lookupKeys(of: $0.0, $0.1).contains(key) }
@@ -62,7 +66,7 @@ package struct StateContentReader: StateReader {
     }
 
     package func tombs(with key: LookupKey) -> [RowName] {
-        content.tombs.filter { $0.key.table == key.table && schema.parentKeys(of: $0.key, $0.value.row).contains(key) }
+        content.tombs.filter { $0.key.table == key.table && schema.tombKeys(of: $0.key, $0.value.row).contains(key) }
             .map(\.key.row)
     }
 }

@@ -10,6 +10,8 @@ package protocol StateReader {
     func alias(_ key: AliasKey) throws -> Alias?
     /// Returns the former values that lead to a row.
     func aliases(leadingTo row: RowReference) throws -> [AliasKey]
+    /// Returns the aliases whose values SQLite takes for equal to these representatives.
+    func aliases(like representative: AliasKey) throws -> [AliasKey]
     /// Returns the rows that have a key, those without a key of their own included.
     func rows(with key: LookupKey) throws -> [RowName]
     /// Returns the deleted rows to which a reference would lead.

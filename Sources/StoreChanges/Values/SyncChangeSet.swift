@@ -173,7 +173,7 @@ public enum OldCell: Hashable, Sendable {
 
 /// What is known of a deleted row.
 public struct DeletedRow: Hashable, Sendable {
-    /// BLAKE2b-256 of the row's encoded form before it was deleted.
+    /// BLAKE2b-256 of the row's cells outside the key before it was deleted.
     public var image: SetDigest
     /// The deleted rows that it referred to with `ON DELETE CASCADE`; if there are any, its delete is their consequence.
     public var parents: Set<RowReference>
