@@ -28,7 +28,8 @@ struct Capture {
             try StoreTable($0, in: store, state)
         }
         // First, so that references to new rows find their names.
-        for table in tables { try nameRows(of: table) }
+        for table in tables where state.schema.numberedTable(table.name) == table.name { try nameRows(of: table) }
+        for table in tables where state.schema.numberedTable(table.name) != table.name { try nameStrayRows(of: table) }
         for table in tables { try compare(table, allowsDeletions) }
         for (row, cells) in deleted {
             let image = state.schema.imageDigest(of: RowState(cells: cells, inserters: []))
@@ -53,6 +54,15 @@ struct Capture {
             {
                 return
             }
+            let name = try numbers.createName(in: table.name, by: client)
+            try numbers.setNumber(number, of: RowReference(table.name, name))
+        }
+    }
+
+    /// Names the rows of a table whose integer key refers to a row that doesn't exist.
+    private func nameStrayRows(of table: StoreTable) throws {
+        try table.forEachNumber { number in
+            guard try numbers.name(of: number, in: table.name) == nil else { return }
             let name = try numbers.createName(in: table.name, by: client)
             try numbers.setNumber(number, of: RowReference(table.name, name))
         }

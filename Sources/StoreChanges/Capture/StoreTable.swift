@@ -82,7 +82,9 @@ struct StoreTable {
     /// `nil` for a row with an integer key that has no name yet.
     private func row(_ values: [StoredValue]) throws -> Row? {
         var cells: [String: Cell] = [:]
-        for (column, value) in zip(columns, values) { cells[column] = try cell(value, of: column) }
+        for (column, value) in zip(columns, values) {
+            cells[column] = column == integerKey ? .value(value) : try cell(value, of: column)
+        }
         switch table.schema.key {
         case .integer(let column):
             guard case .value(.integer(let number)) = cells[column], let row = try numbers.name(of: number, in: name)

@@ -119,6 +119,8 @@ struct SetFold {
         try work.write(row, state)
         if let former {
             try leaveAliases(of: row, former, at: row)
+            let kept = Set(schema.parentKeys(of: row, state))
+            if !schema.parentKeys(of: row, former).allSatisfy(kept.contains) { try queueChildren(of: row, former) }
         } else {
             try work.write(row, tomb: nil)
         }
@@ -137,7 +139,7 @@ struct SetFold {
             traces[row] = Trace(origin: .before(nil), repairs: repairs)
             try work.write(row, nil)
         }
-        for child in try children(of: row, state) { queueReference(child.row, child.reference) }
+        try queueChildren(of: row, state)
     }
 
     /// Turns a row into a tomb; rows without a key have none.
@@ -153,20 +155,12 @@ struct SetFold {
 
     // MARK: References
 
-    /// A row that refers to another one.
-    struct Child {
-        var row: RowReference
-        var reference: FoldSchema.ReferenceID
-    }
-
-    /// The rows that refer to a row.
-    mutating func children(of row: RowReference, _ state: RowState) throws -> [Child] {
-        var children: [Child] = []
+    /// Lets the rows be checked that refer to what a row had.
+    private mutating func queueChildren(of row: RowReference, _ state: RowState) throws {
         for id in try schema.table(row.table).incoming {
             guard let key = schema.childKey(id, leadingTo: row, state) else { continue }
-            for child in try work.rows(with: key) { children.append(Child(row: child, reference: id)) }
+            for child in try work.rows(with: key) { queueReference(child, id) }
         }
-        return children
     }
 
     /// The key of a reference's parent if no row has it; `nil` if the reference leads to a row, or to nothing.
@@ -193,7 +187,9 @@ struct SetFold {
 
     /// Whether a reference led to no row in its author's store too.
     func isMarked(_ id: FoldSchema.ReferenceID, _ row: RowReference) -> Bool {
-        guard let trace = traces[row], let reference = schema.tables[id.table]?.references[id.index] else { return false }
+        guard let trace = traces[row], let reference = schema.tables[id.table]?.references[id.index] else {
+            return false
+        }
         return !trace.dangling.isDisjoint(with: reference.key.columns)
     }
 

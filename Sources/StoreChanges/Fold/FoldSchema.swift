@@ -138,8 +138,22 @@ package struct FoldSchema {
     }
 
     private func rowTable(_ table: String, _ column: String) -> String? {
-        if case .integer(let key) = tables[table]?.schema.key, key == column { return table }
-        return rowColumns[table]?[column]
+        if let target = rowColumns[table]?[column] { return target }
+        guard case .integer(let key) = tables[table]?.schema.key, key == column else { return nil }
+        // A key that refers to another integer key has that one's rows, once they are found.
+        let isReference = tables[table]?.references.contains { reference in
+            guard reference.key.columns == [column], reference.parent != table,
+                case .integer(let parentKey) = tables[reference.parent]?.schema.key
+            else { return false }
+            return reference.key.parentColumns == [parentKey]
+        }
+        return isReference == true ? nil : table
+    }
+
+    /// The table whose rows have the numbers of a table's integer key: another one if the key is a reference itself.
+    package func numberedTable(_ table: String) -> String {
+        guard let key = tables[table]?.schema.key, case .integer(let column) = key else { return table }
+        return rowColumns[table]?[column] ?? table
     }
 
     /// The table with an integer key to whose rows a column refers.
@@ -195,7 +209,9 @@ package struct FoldSchema {
         guard let table = tables[row.table] else { return row.row }
         switch row.row {
         case .numbered:
-            guard let column = table.schema.key.columns.first, case .row(let name) = cells[column] else { return row.row }
+            guard let column = table.schema.key.columns.first, case .row(let name) = cells[column] else {
+                return row.row
+            }
             return name
         case .key:
             let columns = isCounted(row) ? table.columns : table.schema.key.columns

@@ -112,7 +112,9 @@ extension FoldSchema {
     /// The key by which the row is found to which the values of a reference's columns lead.
     func parentKey(_ id: ReferenceID, values: [Cell]) -> LookupKey? {
         guard let reference = tables[id.table]?.references[id.index] else { return nil }
-        let cells = zip(values, reference.parentColumns).map { $0.converted(to: $1.affinity).representative($1.collation) }
+        let cells = zip(values, reference.parentColumns).map {
+            $0.converted(to: $1.affinity).representative($1.collation)
+        }
         return parentKey(id, LookupKey(table: id.table, kind: .child(id.index), cells: cells))
     }
 

@@ -25,7 +25,9 @@ extension SetFold {
     ) throws -> (RowReference, wentThroughAlias: Bool) {
         if try work.row(led) != nil { return (led, false) }
         for name in [led, original] {
-            if let alias = try work.alias(schema.aliasKey(of: name)) { return (RowReference(led.table, alias.row), true) }
+            if let alias = try work.alias(schema.aliasKey(of: name)) {
+                return (RowReference(led.table, alias.row), true)
+            }
         }
         if case .numbered(let client, let number) = led.row, let key = try referringKey(of: led.table) {
             // A key that is a reference itself follows the row to which it refers.
@@ -141,7 +143,9 @@ extension SetFold {
                     for like in try work.aliases(like: key) {
                         // Names are compared by their bytes.
                         let isName = like.columns == schema.tables[like.table]?.schema.key.columns
-                        guard !isName || like == key, let alias = try work.alias(like), knows(alias.maker) else { continue }
+                        guard !isName || like == key, let alias = try work.alias(like), knows(alias.maker) else {
+                            continue
+                        }
                         try work.write(like, nil)
                         ended = true
                     }

@@ -46,7 +46,9 @@ extension SetFold {
     private mutating func led(_ deleted: DeletedRow) throws -> DeletedRow {
         var led = deleted
         led.parents = []
-        for parent in deleted.parents where schema.tables[parent.table] != nil { led.parents.insert(try lead(parent).0) }
+        for parent in deleted.parents where schema.tables[parent.table] != nil {
+            led.parents.insert(try lead(parent).0)
+        }
         // A consequence without a parent that is known here still isn't a delete of its own.
         if led.parents.isEmpty { led.parents = deleted.parents }
         return led

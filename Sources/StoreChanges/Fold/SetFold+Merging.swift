@@ -174,7 +174,9 @@ extension SetFold {
 
     /// Gives equal rows without a key another content, under which there may be others.
     private mutating func renameCounted(_ row: RowReference, _ cells: [String: Cell]) throws {
-        let name = RowName.key(try schema.table(row.table).columns.map { cells[$0] ?? schema.cell($0, of: row, .counted) })
+        let name = RowName.key(
+            try schema.table(row.table).columns.map { cells[$0] ?? schema.cell($0, of: row, .counted) }
+        )
         let renamed = RowReference(row.table, name)
         guard renamed != row else { return }
         let count = try work.count(row)

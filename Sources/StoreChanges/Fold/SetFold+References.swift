@@ -96,7 +96,9 @@ extension SetFold {
         try put(row, state, writing: allColumns(row.table))
         for index in try schema.table(row.table).references.indices {
             let id = FoldSchema.ReferenceID(table: row.table, index: index)
-            guard let key = try missingParent(id, of: row, state), let parent = try self.tomb(with: key) else { continue }
+            guard let key = try missingParent(id, of: row, state), let parent = try self.tomb(with: key) else {
+                continue
+            }
             try bringBack(parent)
         }
         for companion in (companions[row] ?? []).sorted() { try bringBack(companion) }

@@ -48,8 +48,10 @@ struct StoreWriter {
     // MARK: Numbers
 
     /// Gives a row an integer key if it has none: its author's if that is free, else the next one.
+    ///
+    /// A row of a table without integer keys has none.
     private func assignNumber(_ row: RowReference) throws {
-        let table = try StoreTable(row.table, in: store, state)
+        let table = try StoreTable(state.schema.numberedTable(row.table), in: store, state)
         guard table.integerKey != nil, try numbers.number(of: row) == nil else { return }
         if let wish = try numbers.wish(of: row), wish <= 1 << 62, try isFree(wish, table) {
             return try numbers.setNumber(wish, of: row)

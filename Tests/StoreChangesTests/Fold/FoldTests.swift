@@ -66,7 +66,29 @@ struct FoldTests {
             let sets = try RandomHistory(oracle, seed: seed).sets
             let expected = try oracle.fold(sets, over: StateContent())
             let result = try fold(sets, production)
-            #expect(FoldOutcome(result.content, result.conflicts) == FoldOutcome(expected.content, expected.conflicts), "seed \(seed)")
+            #expect(
+                FoldOutcome(result.content, result.conflicts) == FoldOutcome(expected.content, expected.conflicts),
+                "seed \(seed)"
+            )
+        }
+    }
+
+    @Test("Sets that no store could have made give what the oracle gives", arguments: OracleRandomTests.schemas)
+    func anySets(_ schema: OracleRandomTests.RandomSchema) throws {
+        let oracle = try schema.oracle
+        let production = try DatabaseQueue().write { db in
+            try db.execute(sql: schema.sql)
+            return FoldSchema(try StoreSchema(db))
+        }
+        for seed in OracleRandomTests.seeds {
+            var random = RandomSets(oracle.schema, seed: seed)
+            let sets = random.sets()
+            let expected = try oracle.fold(sets, over: StateContent())
+            let result = try fold(sets, production)
+            #expect(
+                FoldOutcome(result.content, result.conflicts) == FoldOutcome(expected.content, expected.conflicts),
+                "seed \(seed)"
+            )
         }
     }
 }

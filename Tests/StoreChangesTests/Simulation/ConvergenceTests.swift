@@ -93,14 +93,18 @@ struct ConvergenceTests {
         }
     }
 
-    @Test("Random histories reach every rule")
+    @Test("Random histories meet the rules that need no mark")
     func coverage() throws {
-        var counts: [Conflict.Rule: Int] = [:]
-        for seed in UInt64(0)..<340 {
+        var rules: Set<Conflict.Rule> = []
+        for seed in UInt64(0)..<160 {
             var history = try History(seed: seed)
             try history.run()
-            for conflict in try history.devices[0].conflicts() { counts[conflict.rule, default: 0] += 1 }
+            rules.formUnion(try history.devices[0].conflicts().map(\.rule))
         }
-        for rule in Conflict.Rule.allCases { print(rule, counts[rule] ?? 0) }
+        let expected: Set<Conflict.Rule> = [
+            .overwritten, .deletedEdited, .deleteRefused, .consequenceRefused, .editOfDeleted, .merged, .takenBack,
+            .broughtBack, .referenceCleared, .deletedWithParent, .countBelowZero,
+        ]
+        #expect(expected.subtracting(rules) == [])
     }
 }

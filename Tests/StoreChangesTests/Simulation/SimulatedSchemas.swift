@@ -74,6 +74,11 @@ enum SimulatedSchemas {
             UNIQUE (shelf, slot)
         );
         """,
+        """
+        CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, color TEXT);
+        CREATE TABLE detail (id INTEGER PRIMARY KEY REFERENCES tag ON DELETE CASCADE, body TEXT);
+        CREATE TABLE use (detail INT REFERENCES detail ON DELETE CASCADE, times INT);
+        """,
         "CREATE TABLE pair (a TEXT, b TEXT, c TEXT, PRIMARY KEY (a, b))",
         """
         CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
