@@ -29,6 +29,7 @@ package struct PlainEvaluator: ExpressionEvaluator {
 /// here, which no expression can tell from a real one.
 package final class ScratchEvaluator: ExpressionEvaluator {
     private let queue: DatabaseQueue
+    /// Used only in the queue.
     private let db: SQLConnection
 
     /// Creates the tables of a schema.
@@ -39,35 +40,39 @@ package final class ScratchEvaluator: ExpressionEvaluator {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
         queue = try DatabaseQueue(configuration: configuration)
-        // The queue isn't used otherwise, so its connection is this object's.
-        db = queue.inDatabase { SQLConnection($0) }
-        for table in schema.tables { try db.execute(table.statement) }
+        db = try queue.inDatabase { connection in
+            let db = SQLConnection(connection)
+            for table in schema.tables { try db.execute(table.statement) }
+            return db
+        }
     }
 
     package func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]? {
-        try db.execute("PRAGMA ignore_check_constraints = ON")
-        try db.execute("DELETE FROM \(table.name.quotedName)")
-        try insert(table, cells)
         let expressions = index.terms.map(\.expression).joined(separator: ", ")
         let condition = index.condition.map { " WHERE \($0)" } ?? ""
-        guard let values = try db.first("SELECT \(expressions) FROM \(table.name.quotedName)\(condition)") else {
-            return nil
+        let values = try queue.inDatabase { _ in
+            try db.execute("PRAGMA ignore_check_constraints = ON")
+            try db.execute("DELETE FROM \(table.name.quotedName)")
+            try insert(table, cells)
+            return try db.first("SELECT \(expressions) FROM \(table.name.quotedName)\(condition)")
         }
-        return zip(values, index.terms).map { value, term in
+        return values.map { values in
             // A column's own cell, because its name says more than its number here.
-            term.column.flatMap { cells[$0] } ?? .value(value)
+            zip(values, index.terms).map { value, term in term.column.flatMap { cells[$0] } ?? .value(value) }
         }
     }
 
     package func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool {
         guard !table.checks.isEmpty else { return false }
-        try db.execute("PRAGMA ignore_check_constraints = OFF")
-        try db.execute("DELETE FROM \(table.name.quotedName)")
-        do {
-            try insert(table, cells)
-            return false
-        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_CHECK {
-            return true
+        return try queue.inDatabase { _ in
+            try db.execute("PRAGMA ignore_check_constraints = OFF")
+            try db.execute("DELETE FROM \(table.name.quotedName)")
+            do {
+                try insert(table, cells)
+                return false
+            } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_CHECK {
+                return true
+            }
         }
     }
 

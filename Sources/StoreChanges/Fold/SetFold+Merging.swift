@@ -12,7 +12,7 @@ extension SetFold {
         try merge(loser, into: winner, referredToAs: lost)
     }
 
-    /// - Parameter former: The row as others refer to it: its reference may have moved already.
+    /// Merges a row that others still know as `former`, because its reference has moved already.
     private mutating func merge(
         _ loser: RowReference,
         into winner: RowReference,
@@ -38,6 +38,7 @@ extension SetFold {
     ///   - former: The name that the row had.
     ///   - formerState: The cells that it had.
     ///   - row: The row to which the references lead from now on.
+    /// - Throws: What the state throws.
     mutating func moveReferences(
         from former: RowReference,
         _ formerState: RowState,
