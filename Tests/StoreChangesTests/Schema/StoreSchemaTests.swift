@@ -199,4 +199,20 @@ struct StoreSchemaTests {
         #expect(questions("pair").first?.contains("NOT NULL") == true)
         #expect(questions("users").isEmpty)
     }
+
+    @Test("The example of the landing page lists what doesn't synchronize")
+    func example() throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).sqlite")
+        defer { try? FileManager.default.removeItem(at: url) }
+        try DatabaseQueue(path: url.path).write { db in
+            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY); CREATE VIEW all_notes AS SELECT * FROM note")
+        }
+        // DOC: check
+        let schema = try StoreSchema(storeAt: url)
+        for report in schema.reports where !report.synchronizes {
+            print(report.table, report.reason ?? "")
+        }
+        // DOC: end
+        #expect(schema.reports.filter { !$0.synchronizes }.map(\.table) == ["all_notes"])
+    }
 }
