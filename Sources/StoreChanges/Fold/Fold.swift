@@ -78,7 +78,7 @@ struct SetFold {
         /// The row before the set; a merge or a changed key may have given it another name.
         var image: RowState? { if case .before(let image) = origin { image } else { nil } }
 
-        /// Of rows that are merged, the one with the lowest rank stays: those that were there first.
+        /// Of rows that are merged, the row with the lowest rank stays: an earlier one goes first.
         var rank: Int {
             switch origin {
             case .before: isMoved ? 1 : 0

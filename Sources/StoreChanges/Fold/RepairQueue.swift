@@ -18,7 +18,7 @@ struct RepairQueue {
 
     /// A reference that may lead nowhere.
     struct ReferenceCheck: Hashable, Comparable {
-        /// Restricting references come first, those that clear or delete later.
+        /// References that restrict come first, then references that clear or delete.
         var rank: Int
         var table: String
         var sortName: String

@@ -25,7 +25,7 @@ extension SetFold {
                 if !state.inserters.allSatisfy(knows) {
                     log(.deleteRefused, row, kept: state.cells)
                 } else if deletes[row]?.parents.isEmpty != true {
-                    // Of two deletes that reach one row, the one that needs no parent decides.
+                    // Of two deletes that reach one row, a delete that needs no parent decides.
                     deletes[row] = try led(deleted)
                 }
             } else if var tomb = try work.tomb(row) {

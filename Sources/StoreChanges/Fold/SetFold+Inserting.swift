@@ -26,7 +26,7 @@ extension SetFold {
         }
     }
 
-    /// Writes an inserted row over one that exists, as an update would.
+    /// Writes an inserted row over a row that exists, as an update would.
     private mutating func join(_ inserted: RowState, to row: RowReference, dangling: Set<String>) throws {
         var writes: [String: Write] = [:]
         for (column, cell) in inserted.cells {

@@ -6,7 +6,7 @@ extension SetFold {
     /// The row's name becomes an alias, and references and inserters move.
     ///
     /// Example: Two devices each inserted a contact with the same unique address: the contact that was there first
-    /// stays, the other one is logged, and the calls of both belong to the one that stays.
+    /// stays, the other one is logged, and the calls of both belong to the contact that stays.
     mutating func merge(_ loser: RowReference, into winner: RowReference) throws {
         guard let lost = try work.row(loser) else { return }
         try merge(loser, into: winner, referredToAs: lost)
@@ -111,7 +111,7 @@ extension SetFold {
         try moveReferences(from: row, former, to: name)
     }
 
-    /// Merges a row with the one whose name it would get; the cells of the one that was there first stay.
+    /// Merges a row with the row whose name it would get; the cells of the earlier row stay.
     private mutating func unite(
         _ row: RowReference,
         with name: RowReference,

@@ -43,7 +43,7 @@ extension SetFold {
         return key == schema.childKey(id, of: row, state)
     }
 
-    /// The deleted row to which a reference leads: one that this set deleted if there is one, then the least.
+    /// The deleted row to which a reference leads: first among the rows that this set deleted, then the least.
     private mutating func tomb(with key: LookupKey) throws -> RowReference? {
         let tombs = try work.tombs(with: key)
         return try tombs.first { try work.formerTomb($0) == nil } ?? tombs.first
@@ -81,7 +81,7 @@ extension SetFold {
 
     // MARK: Bringing back
 
-    /// Brings a deleted row back, with the rows to which it refers and those that went with it in this set.
+    /// Brings a deleted row back, with the rows to which it refers and the rows that went with it in this set.
     ///
     /// - Returns: Whether it came back: each row does so once in a set.
     @discardableResult

@@ -43,7 +43,7 @@ struct ByteParser {
         return byte
     }
 
-    /// Parses bytes; memory is only allocated for those that exist.
+    /// Parses bytes; memory is only allocated for bytes that exist.
     mutating func raw(_ count: Int, _ what: String) throws -> [UInt8] {
         var bytes: [UInt8] = []
         while bytes.count < count {

@@ -49,7 +49,7 @@ package final class Replica {
         return set
     }
 
-    /// Integrates sets of any clients, in any order; those that aren't ready wait.
+    /// Integrates sets of any clients, in any order; sets that aren't ready wait.
     package func integrate(_ sets: [SyncChangeSet]) throws {
         for set in sets {
             try ReplicaFact.clock.writeNumber(max(try ReplicaFact.clock.readNumber(db), set.header.stamp.rawValue), db)

@@ -5,7 +5,7 @@ struct ReplicaLog {
 
     init(_ state: ReplicaState) { self.state = state }
 
-    /// Adds a set; one that is known already stays as it is.
+    /// Adds a set; a set that is known already stays as it is.
     func insert(_ set: SyncChangeSet) throws {
         let bytes = set.encoded
         try db.execute(

@@ -39,7 +39,7 @@ enum ReplicaSchema {
         -- What the last write replaced in the store.
         CREATE TABLE replaced (tbl INTEGER, name BLOB, image BLOB NOT NULL, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
 
-        -- The integer keys of rows in this device's store, and those that their authors' stores have.
+        -- The integer keys of rows in this device's store, and in their authors' stores.
         CREATE TABLE numbers (
             tbl INTEGER, name BLOB, number INTEGER, wish INTEGER, PRIMARY KEY (tbl, name)
         ) WITHOUT ROWID;
@@ -63,7 +63,7 @@ enum ReplicaSchema {
 enum ReplicaFact: String {
     /// This device.
     case client
-    /// The token that the store has, and the one that the next write gives it.
+    /// The store's token, and the token that the next write gives it.
     case token, preparedToken
     /// The last counter that this device gave to an inserted row.
     case counter

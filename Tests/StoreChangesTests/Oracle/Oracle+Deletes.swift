@@ -22,7 +22,7 @@ extension Oracle.Integration {
             } else if let state = content.rows[row] {
                 // "If its author hadn't seen all inserters […], it deletes nothing and is logged."
                 if state.inserters.allSatisfy(knows) {
-                    // Of two deletes that reach one row, the one that needs no parent decides.
+                    // Of two deletes that reach one row, a delete that needs no parent decides.
                     if holding[row]?.parents.isEmpty != true { holding[row] = deleted }
                 } else {
                     log(.deleteRefused, row, kept: state.cells)

@@ -174,7 +174,7 @@ extension Oracle.Integration {
         traces[row]?.marked.isDisjoint(with: key.columns) == false
     }
 
-    /// The deleted row to which a reference leads: one that this set deleted if there is one, then the least.
+    /// The deleted row to which a reference leads: first among the rows that this set deleted, then the least.
     func tomb(of key: ForeignKey, _ cells: [Cell]) -> RowReference? {
         content.tombs.filter { $0.key.table == key.parent && matches(key, cells, image($0.key, $0.value.row)) }
             .keys.min { first, second in

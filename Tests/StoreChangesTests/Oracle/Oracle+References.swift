@@ -140,7 +140,7 @@ extension Oracle.Integration {
 }
 
 extension ForeignKey.Action {
-    /// The actions that bring rows back are repaired before those that take them away.
+    /// The actions that bring rows back are repaired before actions that take them away.
     fileprivate var order: Int {
         switch self {
         case .restrict, .noAction, .setDefault: 0

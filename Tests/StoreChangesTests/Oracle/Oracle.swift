@@ -30,9 +30,9 @@
 // 14. Nothing is logged where the cell already holds the new value, even if the change is marked as putting back.
 // 15. One entry is logged for each change, with all columns that it overwrites.
 // 16. An insert of a present row has no old values, so each differing value that goes is logged.
-// 17. References of other rows follow a changed value after all edits of the set, and only those that had the
+// 17. References of other rows follow a changed value after all edits of the set, and only others that had the
 //    former value and lead nowhere now.
-// 18. References in tombs follow merges and changed values as rows do; of two tombs that get one name the one that
+// 18. References in tombs follow merges and changed values as rows do; of two tombs that get one name the row that
 //    didn't move stays, with the deleters and inserters of both; a tomb that gets a row's name goes.
 // 19. The digest of a deleted row covers its cells outside the key, encoded one after the other in ascending order
 //    of the columns; a re-pointed reference makes it differ, which logs an edit too much rather than one too few.
@@ -48,16 +48,16 @@
 //
 // 24. Uniques are ordered by their columns or expressions in ascending order; equal ones by their description.
 // 25. A cell counts as changed by the set's updates if an update, or a repair other than following an alias, wrote
-//    it and it differs from the (led) value before the set; the columns of an index include those that its
+//    it and it differs from the (led) value before the set; the columns of an index include others that its
 //    expressions and its condition name.
 // 26. Only the index's own columns are taken back, not the other columns of their CHECK: if a CHECK is violated
 //    then, the row is left out.
 // 27. Each merge joins the two lowest rows of a clash; the entry names the row that goes, with its cells and those
 //    of the row that stays.
 // 28. A row that moves to a name that a row has is merged with it at once, by the same order of rank and name; if
-//    the one that moves is the lower, its cells stay under that name, and the entry has that name.
+//    the row that moves is the lower, its cells stay under that name, and the entry has that name.
 // 29. References don't follow a merge into columns where the row that stays has NULL; they have lost their parent.
-// 30. The row of (row, constraint) is the one that the repair changes: the row taken back or moved, the child of a
+// 30. The row of (row, constraint) is the row that the repair changes: the row taken back or moved, the child of a
 //    reference; merging counts for none.
 // 31. The group of a position is the whole list; following an alias counts as writing, so the rows of a list that
 //    is merged into another go to its end.
@@ -68,7 +68,7 @@
 // References
 //
 // 34. A reference has lost its parent by the set if it leads nowhere now and a row before the set had its values.
-// 35. Of several tombs that a reference fits, one that the set made goes before an older one, then the lesser name.
+// 35. Of several tombs that a reference fits, row that the set made goes before an older one, then the lesser name.
 // 36. An author's own delete isn't a deleter that the author had seen.
 // 37. A reference that the set wrote, but which was the same before the set and led nowhere then, was marked and is
 //    left alone.
@@ -85,7 +85,7 @@
 // Rows without a key
 //
 // 45. Entries of counted rows are logged once for each of the equal rows.
-// 46. Of counted rows that clash, the one with the greatest name of which the set made more goes first; else the
+// 46. Of counted rows that clash, the row with the greatest name of which the set made more goes first; else the
 //    other row that the set wrote; else the greatest.
 // 47. A counted row can be a parent, but it has no tomb, so it can't come back.
 // 48. A row whose CHECK was violated before the set already isn't left out for it.

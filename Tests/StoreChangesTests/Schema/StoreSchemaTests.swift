@@ -205,7 +205,8 @@ struct StoreSchemaTests {
         let url = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).sqlite")
         defer { try? FileManager.default.removeItem(at: url) }
         try DatabaseQueue(path: url.path).write { db in
-            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY); CREATE VIEW all_notes AS SELECT * FROM note")
+            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY)")
+            try db.execute(sql: "CREATE VIEW all_notes AS SELECT * FROM note")
         }
         // DOC: check
         let schema = try StoreSchema(storeAt: url)
