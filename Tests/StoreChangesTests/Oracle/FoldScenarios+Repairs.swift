@@ -56,7 +56,7 @@ extension FoldScenarios {
             conflicts: ["takenBack tag A#1", "takenBack tag A#2"]
         ),
         FoldScenario(
-            title: "A merge renames rows whose key contains the merged row, and merges those that meet",
+            title: "A merge renames rows whose key contains the merged row, and merges rows that meet",
             schema: tags + labels,
             sets: [
                 .by(
@@ -165,7 +165,7 @@ extension FoldScenarios {
             rows: ["tag A#1 color='red' name=NULL", "tag B#1 color='blue' name=NULL"]
         ),
         FoldScenario(
-            title: "Inserters move with a merge: who hadn't seen the merged row can't delete the one that stays",
+            title: "Inserters move with a merge: who hadn't seen the merged row can't delete the row that stays",
             schema: tags,
             sets: twoTags + [
                 .by(

@@ -154,7 +154,7 @@ extension OldCell {
         return cell
     }
 
-    /// Whether a cell is the one that is meant.
+    /// Whether a cell is the cell that is meant.
     func describes(_ cell: Cell) -> Bool {
         switch self {
         case .cell(let old): old == cell

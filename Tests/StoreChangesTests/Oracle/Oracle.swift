@@ -30,7 +30,7 @@
 // 14. Nothing is logged where the cell already holds the new value, even if the change is marked as putting back.
 // 15. One entry is logged for each change, with all columns that it overwrites.
 // 16. An insert of a present row has no old values, so each differing value that goes is logged.
-// 17. References of other rows follow a changed value after all edits of the set, and only others that had the
+// 17. References of other rows follow a changed value after all edits of the set, and only references with the
 //    former value and lead nowhere now.
 // 18. References in tombs follow merges and changed values as rows do; of two tombs that get one name the row that
 //    didn't move stays, with the deleters and inserters of both; a tomb that gets a row's name goes.
@@ -48,7 +48,7 @@
 //
 // 24. Uniques are ordered by their columns or expressions in ascending order; equal ones by their description.
 // 25. A cell counts as changed by the set's updates if an update, or a repair other than following an alias, wrote
-//    it and it differs from the (led) value before the set; the columns of an index include others that its
+//    it and it differs from the (led) value before the set; the columns of an index include columns that its
 //    expressions and its condition name.
 // 26. Only the index's own columns are taken back, not the other columns of their CHECK: if a CHECK is violated
 //    then, the row is left out.
