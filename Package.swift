@@ -59,7 +59,7 @@ let package = Package(
         .executableTarget(
             name: "StoreSyncCommand",
             dependencies: [
-                "StoreSync", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
+                "StoreSync", "StoreChanges", "RemoteStorage", "SyncCryptography", "Operations", "ThreadSupport",
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .target(name: "RemoteStorageS3", condition: .when(traits: ["S3"])),
                 .target(name: "RemoteStorageWebDAV", condition: .when(traits: ["WebDAV"])),
@@ -79,6 +79,17 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            swiftSettings: settings
+        ),
+        // Record-level changes of SQLite stores. It knows neither a remote nor operations.
+        .target(
+            name: "StoreChanges",
+            dependencies: [
+                "ContentDigests", "ByteCoding",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "HeapModule", package: "swift-collections"),
             ],
             swiftSettings: settings
         ),
@@ -336,6 +347,16 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             // Tests read them from the source directory.
+            exclude: ["Resources"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "StoreChangesTests",
+            dependencies: [
+                "StoreChanges", "OperationsTesting", "TestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            // Tests read them from the source directory, as does a program in another language.
             exclude: ["Resources"],
             swiftSettings: settings
         ),

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Operations
 import RemoteStorage
+import StoreChanges
 import StoreSync
 
 /// The exit statuses of sysexits.h, by error code.
@@ -23,6 +24,16 @@ enum ExitStatus {
         default: EX_SOFTWARE
         }
     }
+
+    static func status(for code: StoreChangesError.Code) -> Int32 {
+        switch code {
+        case .corrupt, .unsupportedFormat: EX_DATAERR
+        case .storeNotFound: EX_NOINPUT
+        case .cannotWrite: EX_CANTCREAT
+        case .busy: EX_TEMPFAIL
+        default: EX_SOFTWARE
+        }
+    }
 }
 
 /// An error as the command reports it: a word for scripts, a sentence for people, an exit status for both.
@@ -37,6 +48,8 @@ struct Failure {
             self.init(code: "\(error.code)", message: error.message, status: ExitStatus.status(for: error.code))
         case let error as RemoteError:
             self.init(StoreSyncError(error), signal: signal)
+        case let error as StoreChangesError:
+            self.init(code: "\(error.code)", message: error.message, status: ExitStatus.status(for: error.code))
         case let error as OperationError where error.code == .temporaryDirectoryUnavailable:
             let directory = FileManager.default.temporaryDirectory.path
             self.init(

@@ -22,6 +22,7 @@ struct DocumentationTests {
         Module("RemoteStorageS3", "RemoteStorageS3Tests"),
         Module("RemoteStorageTesting", "RemoteStorageTestingTests"),
         Module("RemoteStorageWebDAV", "RemoteStorageWebDAVTests"),
+        Module("StoreChanges", "StoreChangesTests"),
         Module("StoreSync", "StoreSyncTests"),
     ]
 

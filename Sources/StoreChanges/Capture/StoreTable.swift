@@ -1,0 +1,201 @@
+/// A table of the store, read and written with the names of the replica.
+struct StoreTable {
+    let name: String
+    private let table: FoldSchema.Table
+    private let store: SQLConnection
+    private let state: ReplicaState
+    private let numbers: ReplicaNumbers
+    /// The table's columns, in ascending order of their names.
+    private var columns: [String] { table.columns }
+
+    init(_ name: String, in store: SQLConnection, _ state: ReplicaState) throws {
+        self.name = name
+        self.store = store
+        self.state = state
+        numbers = ReplicaNumbers(state)
+        table = try state.schema.table(name)
+    }
+
+    /// The column with integers that differ between devices; `nil` if the table has none.
+    var integerKey: String? {
+        if case .integer(let column) = table.schema.key { column } else { nil }
+    }
+
+    // MARK: Reading
+
+    /// The numbers of all rows of a table with an integer key, in ascending order.
+    func forEachNumber(_ body: (Int64) throws -> Void) throws {
+        guard let key = integerKey?.quotedName else { return }
+        try store.forEach("SELECT \(key) FROM \(name.quotedName) ORDER BY \(key)") { values in
+            if let number = values.integer(0) { try body(number) }
+        }
+    }
+
+    /// Whether a row of a number exists.
+    func exists(_ number: Int64) throws -> Bool {
+        guard let key = integerKey?.quotedName else { return false }
+        return try store.first("SELECT 1 FROM \(name.quotedName) WHERE \(key) = ?", [.integer(number)]) != nil
+    }
+
+    /// A row of the store by its name in all stores.
+    struct Row {
+        var reference: RowReference
+        /// The cells outside the key.
+        var cells: [String: Cell]
+        /// The integer key in this store.
+        var number: Int64?
+    }
+
+    /// All rows, in the order of the table's key.
+    func forEachRow(_ body: (Row) throws -> Void) throws {
+        let order =
+            table.schema.key.columns.isEmpty
+            ? "" : " ORDER BY \(table.schema.key.columns.map(\.quotedName).joined(separator: ", "))"
+        try store.forEach("SELECT \(columnList) FROM \(name.quotedName)\(order)") { values in
+            if let row = try row(values) { try body(row) }
+        }
+    }
+
+    /// The row of a number.
+    func row(numbered number: Int64) throws -> Row? {
+        guard let key = integerKey?.quotedName else { return nil }
+        let sql = "SELECT \(columnList) FROM \(name.quotedName) WHERE \(key) = ?"
+        return try store.first(sql, [.integer(number)]).flatMap(row)
+    }
+
+    /// The row of a name, as the store has it.
+    func row(_ reference: RowReference) throws -> Row? {
+        guard let (condition, values) = try condition(reference) else { return nil }
+        let sql = "SELECT \(columnList) FROM \(name.quotedName) WHERE \(condition)"
+        return try store.first(sql, values).flatMap(row)
+    }
+
+    /// How often a row without a key occurs.
+    func count(_ reference: RowReference) throws -> Int {
+        guard let (condition, values) = try condition(reference) else { return 0 }
+        let count = try store.first("SELECT count(*) FROM \(name.quotedName) WHERE \(condition)", values)?.integer(0)
+        return Int(count ?? 0)
+    }
+
+    private var columnList: String { columns.map(\.quotedName).joined(separator: ", ") }
+
+    /// `nil` for a row with an integer key that has no name yet.
+    private func row(_ values: [StoredValue]) throws -> Row? {
+        var cells: [String: Cell] = [:]
+        for (column, value) in zip(columns, values) {
+            cells[column] = column == integerKey ? .value(value) : try cell(value, of: column)
+        }
+        switch table.schema.key {
+        case .integer(let column):
+            guard case .value(.integer(let number)) = cells[column], let row = try numbers.name(of: number, in: name)
+            else {
+                return nil
+            }
+            cells[column] = nil
+            return Row(reference: RowReference(name, row), cells: cells, number: number)
+        case .meaningful, .natural, .none:
+            let key = table.schema.key.columns.map { cells[$0] ?? .null }
+            guard !key.isEmpty, !key.contains(.null) else {
+                let all = columns.map { cells[$0] ?? .null }
+                return Row(reference: RowReference(name, .key(all)), cells: [:], number: nil)
+            }
+            for column in table.keyColumns { cells[column] = nil }
+            return Row(reference: RowReference(name, .key(key)), cells: cells, number: nil)
+        }
+    }
+
+    /// What a column's value is in all stores: a number of a row becomes the row's name.
+    ///
+    /// Numbers of 0 or less, and those of no row, stay as they are.
+    private func cell(_ value: StoredValue, of column: String) throws -> Cell {
+        guard case .integer(let number) = value, number > 0, let parent = state.schema.rowTable(of: column, in: name)
+        else {
+            return .value(value)
+        }
+        guard try StoreTable(parent, in: store, state).exists(number),
+            let row = try numbers.name(of: number, in: parent)
+        else { return .value(value) }
+        return .row(row)
+    }
+
+    // MARK: Writing
+
+    /// The value of a cell in this store.
+    func value(_ cell: Cell, of column: String) throws -> StoredValue {
+        switch cell {
+        case .value(let value): return value
+        case .row(let row):
+            guard let parent = state.schema.rowTable(of: column, in: name),
+                let number = try numbers.number(of: RowReference(parent, row))
+            else { return .null }
+            return .integer(number)
+        }
+    }
+
+    /// The condition that only a row fulfils; `nil` if the row has no number here.
+    private func condition(_ row: RowReference) throws -> (String, [StoredValue])? {
+        if case .integer(let column) = table.schema.key {
+            return try numbers.number(of: row).map { ("\(column.quotedName) = ?", [.integer($0)]) }
+        }
+        let isCounted = state.schema.isCounted(row)
+        let named = isCounted ? columns : table.schema.key.columns
+        let values = try named.map { try value(state.schema.cell($0, of: row, .counted), of: $0) }
+        // A row without a key is found by its bytes, because its name has them.
+        let conditions = named.map { column in
+            isCounted ? "\(column.quotedName) IS ? COLLATE BINARY" : "\(column.quotedName) = ?"
+        }
+        return (conditions.joined(separator: " AND "), values)
+    }
+
+    func delete(_ row: RowReference) throws {
+        guard let (condition, values) = try condition(row) else { return }
+        try store.execute("DELETE FROM \(name.quotedName) WHERE \(condition)", values)
+    }
+
+    /// Deletes one of several equal rows.
+    func deleteOne(_ row: RowReference) throws {
+        guard let (condition, values) = try condition(row) else { return }
+        let table = name.quotedName
+        let one = "rowid = (SELECT rowid FROM \(table) WHERE \(condition) LIMIT 1)"
+        try store.execute("DELETE FROM \(table) WHERE \(one)", values)
+    }
+
+    func insert(_ row: RowReference, _ cells: [String: Cell]) throws {
+        var values: [StoredValue] = []
+        for column in columns {
+            if column == integerKey {
+                values.append(try numbers.number(of: row).map { .integer($0) } ?? .null)
+            } else {
+                let state = RowState(cells: cells, inserters: [])
+                values.append(try value(self.state.schema.cell(column, of: row, state), of: column))
+            }
+        }
+        let places = columns.map { _ in "?" }.joined(separator: ", ")
+        try store.execute("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", values)
+    }
+
+    func update(_ row: RowReference, _ cells: [String: Cell]) throws {
+        guard let (condition, key) = try condition(row), !cells.isEmpty else { return }
+        let sorted = cells.sorted { $0.key.precedes($1.key) }
+        let assignments = sorted.map { "\($0.key.quotedName) = ?" }.joined(separator: ", ")
+        let values = try sorted.map { try value($0.value, of: $0.key) }
+        try store.execute("UPDATE \(name.quotedName) SET \(assignments) WHERE \(condition)", values + key)
+    }
+
+    // MARK: References
+
+    /// The columns of a row whose references lead to no row of the store.
+    func danglingColumns(_ row: Row) throws -> Set<String> {
+        var dangling: Set<String> = []
+        for reference in table.references {
+            let state = RowState(cells: row.cells, inserters: [])
+            let cells = reference.key.columns.map { self.state.schema.cell($0, of: row.reference, state) }
+            guard !cells.contains(.null) else { continue }
+            let values = try zip(cells, reference.key.columns).map { try value($0, of: $1) }
+            let conditions = reference.key.parentColumns.map { "\($0.quotedName) = ?" }.joined(separator: " AND ")
+            let sql = "SELECT 1 FROM \(reference.parent.quotedName) WHERE \(conditions)"
+            if try store.first(sql, values) == nil { dangling.formUnion(reference.key.columns) }
+        }
+        return dangling
+    }
+}

@@ -1,0 +1,98 @@
+import ByteCoding
+import GRDB
+
+/// Evaluates what only SQLite can: the expressions of indexes, and `CHECK` constraints.
+package protocol ExpressionEvaluator {
+    /// The values that are unique in combination, for an index with expressions or a condition.
+    ///
+    /// - Returns: The values; `nil` if the index doesn't have the row.
+    func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]?
+
+    /// Whether a row violates a `CHECK` constraint.
+    func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool
+}
+
+/// Evaluates nothing, for schemas without expressions and constraints.
+package struct PlainEvaluator: ExpressionEvaluator {
+    package init() {}
+
+    package func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) -> [Cell]? {
+        index.terms.map { term in term.column.flatMap { cells[$0] } ?? .null }
+    }
+
+    package func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) -> Bool { false }
+}
+
+/// Evaluates expressions in an empty database with the same tables, one row at a time.
+///
+/// Rows have names in place of the numbers that differ between devices; so every device gives a name the same number
+/// here, which no expression can tell from a real one.
+package final class ScratchEvaluator: ExpressionEvaluator {
+    private let queue: DatabaseQueue
+    /// Used only in the queue.
+    private let db: SQLConnection
+
+    /// Creates the tables of a schema.
+    ///
+    /// - Parameter schema: The schema.
+    /// - Throws: `DatabaseError`.
+    package init(_ schema: StoreSchema) throws {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        queue = try DatabaseQueue(configuration: configuration)
+        db = try queue.inDatabase { connection in
+            let db = SQLConnection(connection)
+            for table in schema.tables { try db.execute(table.statement) }
+            return db
+        }
+    }
+
+    package func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]? {
+        let expressions = index.terms.map(\.expression).joined(separator: ", ")
+        let condition = index.condition.map { " WHERE \($0)" } ?? ""
+        let values = try queue.inDatabase { _ in
+            try db.execute("PRAGMA ignore_check_constraints = ON")
+            try db.execute("DELETE FROM \(table.name.quotedName)")
+            try insert(table, cells)
+            return try db.first("SELECT \(expressions) FROM \(table.name.quotedName)\(condition)")
+        }
+        return values.map { values in
+            // A column's own cell, because its name says more than its number here.
+            zip(values, index.terms).map { value, term in term.column.flatMap { cells[$0] } ?? .value(value) }
+        }
+    }
+
+    package func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool {
+        guard !table.checks.isEmpty else { return false }
+        return try queue.inDatabase { _ in
+            try db.execute("PRAGMA ignore_check_constraints = OFF")
+            try db.execute("DELETE FROM \(table.name.quotedName)")
+            do {
+                try insert(table, cells)
+                return false
+            } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_CHECK {
+                return true
+            }
+        }
+    }
+
+    private func insert(_ table: TableSchema, _ cells: [String: Cell]) throws {
+        let columns = table.columns.map(\.name)
+        let places = columns.map { _ in "?" }.joined(separator: ", ")
+        let names = columns.map(\.quotedName).joined(separator: ", ")
+        try db.execute(
+            "INSERT INTO \(table.name.quotedName) (\(names)) VALUES (\(places))",
+            columns.map { Self.value(cells[$0] ?? .null) }
+        )
+    }
+
+    /// A number that is the same for a name everywhere, and greater than 0.
+    private static func value(_ cell: Cell) -> StoredValue {
+        switch cell {
+        case .value(let value): return value
+        case .row:
+            let digest = SetDigest(of: cell.encoded)
+            return .integer(Int64(littleEndianBytes: digest.rawValue.prefix(8)) >> 2 & Int64.max | 1)
+        }
+    }
+}

@@ -1,0 +1,217 @@
+/// Applies change sets to a state, one after another in the total order.
+///
+/// The state that results is the same on every device, whatever the order in which the sets arrived: a set that belongs
+/// further back is applied after the later ones were undone.
+package struct Fold {
+    private let schema: FoldSchema
+
+    package init(_ schema: FoldSchema) { self.schema = schema }
+
+    /// Applies a set.
+    ///
+    /// A set is applied whole: deletes, then updates, then inserts, each in the order of tables and names; then what
+    /// violates a constraint is repaired.
+    ///
+    /// - Parameters:
+    ///   - set: The set, greater in the total order than all that the state contains.
+    ///   - base: The state.
+    /// - Returns: What changes in the state, and what was overwritten or left out.
+    /// - Throws: ``StoreChangesError``, and what `base` throws.
+    package func apply(_ set: SyncChangeSet, to base: some StateReader) throws -> (StateDelta, [Conflict]) {
+        var fold = SetFold(set.header, FoldWorkspace(base, schema))
+        let changes = try fold.resolve(set.changes)
+        try fold.delete(changes)
+        try fold.update(changes)
+        try fold.insert(changes)
+        try fold.followChangedValues()
+        try fold.repair()
+        try fold.endTakenAliases()
+        return (fold.work.delta, fold.conflicts)
+    }
+}
+
+/// The fold of one set in progress.
+struct SetFold {
+    let header: SyncChangeSet.Header
+    var work: FoldWorkspace
+    var conflicts: [Conflict] = []
+    /// What the set did to rows.
+    var traces: [RowReference: Trace] = [:]
+    /// The values by which references find the rows that the set itself writes.
+    var ownKeys: Set<LookupKey> = []
+    /// The rows with values that the set changed, as they were.
+    var formerRows: [(row: RowReference, state: RowState)] = []
+    /// Whether all edits are written, and constraints are checked.
+    var isRepairing = false
+    /// The constraints to check.
+    var queue = RepairQueue()
+    /// The rows that went with a row of this set: by a consequence of its delete, or by a repair.
+    var companions: [RowReference: Set<RowReference>] = [:]
+    /// The rows that came back from their tombs, each once.
+    var broughtBack: Set<RowReference> = []
+
+    /// What a set did to a row.
+    struct Trace {
+        /// Where the row comes from.
+        enum Origin {
+            case before(RowState?)
+            case inserted
+            case broughtBack(Tomb)
+        }
+
+        var origin: Origin
+        /// Whether the row refers to another row than before, because that one was merged or has another value.
+        var isMoved = false
+        /// The columns that edits and repairs wrote, other than by following a reference.
+        var updated: Set<String> = []
+        /// All columns that the set wrote.
+        var written: Set<String> = []
+        /// The columns whose references led to no row in the author's store.
+        var dangling: Set<String> = []
+        /// What the first change of the set wrote, by column.
+        var firstWrites: [String: Cell] = [:]
+        /// The inserters of rows that were merged into this one.
+        var mergedInserters: Set<SetID> = []
+        /// How often the row was repaired because of each constraint.
+        var repairs: [String: Int] = [:]
+
+        /// The row before the set; a merge or a changed key may have given it another name.
+        var image: RowState? { if case .before(let image) = origin { image } else { nil } }
+
+        /// Of rows that are merged, the row with the lowest rank stays: an earlier one goes first.
+        var rank: Int {
+            switch origin {
+            case .before: isMoved ? 1 : 0
+            case .inserted: 2
+            case .broughtBack: 3
+            }
+        }
+    }
+
+    init(_ header: SyncChangeSet.Header, _ work: FoldWorkspace) {
+        self.header = header
+        self.work = work
+    }
+
+    var schema: FoldSchema { work.schema }
+
+    /// Whether the set's author knew another set.
+    func knows(_ set: SetID) -> Bool { set == header.id || header.hasSeen(set) }
+
+    // MARK: Rows
+
+    /// Records what a row was before the set, when the set first touches it.
+    mutating func trace(_ row: RowReference) throws {
+        guard traces[row] == nil else { return }
+        traces[row] = Trace(origin: .before(try work.row(row)))
+    }
+
+    /// Writes a row with a key.
+    ///
+    /// - Parameters:
+    ///   - row: The row.
+    ///   - state: Its new state.
+    ///   - columns: The columns that change; all of them if the row is new.
+    /// - Throws: What the state throws.
+    mutating func put(_ row: RowReference, _ state: RowState, writing columns: Set<String>) throws {
+        try trace(row)
+        let former = try work.row(row)
+        try work.write(row, state)
+        if let former {
+            try leaveAliases(of: row, former, at: row)
+            let kept = Set(schema.parentKeys(of: row, state))
+            if !schema.parentKeys(of: row, former).allSatisfy(kept.contains) { try queueChildren(of: row, former) }
+        } else {
+            try work.write(row, tomb: nil)
+        }
+        traces[row]?.written.formUnion(columns)
+        try queue(row, columns)
+    }
+
+    /// Removes a row without leaving a tomb, and lets its children be checked.
+    mutating func remove(_ row: RowReference) throws {
+        guard let state = try work.row(row) else { return }
+        if schema.isCounted(row) {
+            try trace(row)
+            try work.setCount(row, 0)
+        } else {
+            let repairs = traces[row]?.repairs ?? [:]
+            traces[row] = Trace(origin: .before(nil), repairs: repairs)
+            try work.write(row, nil)
+        }
+        try queueChildren(of: row, state)
+    }
+
+    /// Turns a row into a tomb; rows without a key have none.
+    mutating func bury(_ row: RowReference) throws {
+        guard let state = try work.row(row) else { return }
+        try remove(row)
+        guard !schema.isCounted(row) else { return }
+        try work.write(row, tomb: Tomb(row: state, deleters: [header.id]))
+    }
+
+    /// All columns of a table.
+    func allColumns(_ table: String) -> Set<String> { Set(schema.tables[table]?.columns ?? []) }
+
+    // MARK: References
+
+    /// Lets the rows be checked that refer to what a row had.
+    private mutating func queueChildren(of row: RowReference, _ state: RowState) throws {
+        for id in try schema.table(row.table).incoming {
+            guard let key = schema.childKey(id, leadingTo: row, state) else { continue }
+            for child in try work.rows(with: key) { queueReference(child, id) }
+        }
+    }
+
+    /// The key of a reference's parent if no row has it; `nil` if the reference leads to a row, or to nothing.
+    mutating func missingParent(
+        _ id: FoldSchema.ReferenceID,
+        of row: RowReference,
+        _ state: RowState
+    ) throws -> LookupKey? {
+        guard let child = schema.childKey(id, of: row, state), !isLeftAlone(id, row, state),
+            let key = schema.parentKey(id, child), try work.rows(with: key).isEmpty
+        else { return nil }
+        return key
+    }
+
+    /// Whether a reference holds a number that isn't a row's.
+    private func isLeftAlone(_ id: FoldSchema.ReferenceID, _ row: RowReference, _ state: RowState) -> Bool {
+        schema.tables[id.table]?.references[id.index].key.columns.contains { column in
+            guard schema.rowTable(of: column, in: row.table) != nil,
+                case .value(.integer(let number)) = schema.cell(column, of: row, state)
+            else { return false }
+            return number <= 0
+        } ?? true
+    }
+
+    /// Whether a reference led to no row in its author's store too.
+    func isMarked(_ id: FoldSchema.ReferenceID, _ row: RowReference) -> Bool {
+        guard let trace = traces[row], let reference = schema.tables[id.table]?.references[id.index] else {
+            return false
+        }
+        return !trace.dangling.isDisjoint(with: reference.key.columns)
+    }
+
+    // MARK: Conflicts
+
+    mutating func log(
+        _ rule: Conflict.Rule,
+        _ row: RowReference,
+        lost: [String: Cell] = [:],
+        kept: [String: Cell] = [:]
+    ) {
+        conflicts.append(Conflict(rule, row, lost: lost, kept: kept, by: header.id))
+    }
+
+    /// The cells of a row that is lost: for a row without a key, all of them.
+    func lostCells(of row: RowReference, _ state: RowState) -> [String: Cell] {
+        schema.isCounted(row) ? schema.cells(of: row, state) : state.cells
+    }
+
+    /// Logs a row that is lost; equal rows without a key once for each of them.
+    mutating func logLost(_ rule: Conflict.Rule, _ row: RowReference, _ state: RowState) throws {
+        let count = schema.isCounted(row) ? try work.count(row) : 1
+        for _ in 0..<count { log(rule, row, lost: lostCells(of: row, state)) }
+    }
+}

@@ -1,0 +1,249 @@
+/// The schema as the fold uses it: which rows can clash, and which columns refer to which rows.
+package struct FoldSchema {
+    /// A table, and how other tables refer to it.
+    struct Table: Sendable {
+        let schema: TableSchema
+        /// All columns that are stored, in ascending order of their names.
+        let columns: [String]
+        let keyColumns: Set<String>
+        var uniques: [Unique]
+        var references: [Reference] = []
+        /// The references of this and other tables to this one.
+        var incoming: [ReferenceID] = []
+        /// Unique columns outside the key to which references lead, in ascending order: their former values become aliases.
+        var referencedColumns: [[String]] = []
+        /// Columns that one `CHECK` names together, directly or through others.
+        var checkGroups: [Set<String>] = []
+    }
+
+    /// A unique index.
+    struct Unique: Sendable {
+        let index: UniqueIndex
+        /// The columns that decide whether two rows clash.
+        let columns: Set<String>
+        /// Its position in the total order of repairs.
+        let sortName: String
+        /// Whether clashing rows move to the end of their list.
+        let isPosition: Bool
+    }
+
+    /// A foreign key to a table that synchronizes.
+    struct Reference: Sendable {
+        let key: ForeignKey
+        let parent: String
+        /// How the parent's columns compare with this reference's.
+        let parentColumns: [ColumnSchema]
+        let sortName: String
+    }
+
+    /// A reference among those of a table.
+    struct ReferenceID: Hashable, Sendable {
+        let table: String
+        let index: Int
+    }
+
+    private(set) var tables: [String: Table] = [:]
+    /// For each column that holds rows with integer keys, the table of these rows.
+    private var rowColumns: [String: [String: String]] = [:]
+    /// What SQLite evaluates: expressions of indexes, and constraints.
+    let evaluator: any ExpressionEvaluator
+
+    /// Prepares a schema.
+    ///
+    /// - Parameters:
+    ///   - schema: The tables that synchronize.
+    ///   - evaluator: Evaluates the expressions of their indexes and constraints.
+    package init(_ schema: StoreSchema, evaluator: any ExpressionEvaluator = PlainEvaluator()) {
+        self.evaluator = evaluator
+        for table in schema.tables {
+            let columns = table.columns.map(\.name)
+            tables[table.name] = Table(
+                schema: table,
+                columns: columns.sorted { $0.precedes($1) },
+                keyColumns: Set(table.key.columns),
+                uniques: table.uniques.map { index in
+                    let named = index.namedColumns(of: columns)
+                    // Rows of one key are one row, whatever else is said of its index.
+                    let isPosition = index.kind == .position && named != Set(table.key.columns)
+                    let sortName = Self.sortName(named, index.condition)
+                    return Unique(index: index, columns: named, sortName: sortName, isPosition: isPosition)
+                }.sorted { $0.sortName.precedes($1.sortName) },
+                checkGroups: Self.groups(table.checks)
+            )
+        }
+        for table in schema.tables { link(table, schema) }
+        findRowColumns()
+    }
+
+    private mutating func link(_ table: TableSchema, _ schema: StoreSchema) {
+        let references = table.references.compactMap { key -> Reference? in
+            guard let parent = schema.table(key.parent), key.parentColumns.count == key.columns.count else {
+                return nil
+            }
+            let parentColumns = key.parentColumns.compactMap { parent.column($0) }
+            let columns = key.columns.compactMap { table.column($0)?.name }
+            guard parentColumns.count == columns.count else { return nil }
+            var key = key
+            (key.columns, key.parentColumns) = (columns, parentColumns.map(\.name))
+            return Reference(
+                key: key,
+                parent: parent.name,
+                parentColumns: parentColumns,
+                sortName: Self.sortName(Set(columns), parent.name)
+            )
+        }.sorted { $0.sortName.precedes($1.sortName) }
+        tables[table.name]?.references = references
+        for (index, reference) in references.enumerated() {
+            tables[reference.parent]?.incoming.append(ReferenceID(table: table.name, index: index))
+            let columns = reference.key.parentColumns.sorted { $0.precedes($1) }
+            guard let parent = tables[reference.parent], columns != parent.schema.key.columns,
+                !parent.referencedColumns.contains(columns)
+            else { continue }
+            tables[reference.parent]?.referencedColumns.append(columns)
+        }
+    }
+
+    private static func sortName(_ columns: Set<String>, _ rest: String?) -> String {
+        (columns.sorted { $0.precedes($1) } + [rest ?? ""]).joined(separator: "\0")
+    }
+
+    /// Joins the sets that have a column in common.
+    private static func groups(_ checks: [Set<String>]) -> [Set<String>] {
+        var groups: [Set<String>] = []
+        for check in checks where check.count > 1 {
+            let (joined, others) = (
+                groups.filter { !$0.isDisjoint(with: check) }, groups.filter { $0.isDisjoint(with: check) }
+            )
+            groups = others + [joined.reduce(check) { $0.union($1) }]
+        }
+        return groups
+    }
+
+    /// Finds the columns that refer to integer keys, directly or through a parent's column that does.
+    private mutating func findRowColumns() {
+        var changed = true
+        while changed {
+            changed = false
+            for (name, table) in tables.sorted(by: { $0.key.precedes($1.key) }) {
+                for reference in table.references {
+                    for (column, parentColumn) in zip(reference.key.columns, reference.key.parentColumns)
+                    where rowColumns[name]?[column] == nil {
+                        guard let target = rowTable(reference.parent, parentColumn) else { continue }
+                        rowColumns[name, default: [:]][column] = target
+                        changed = true
+                    }
+                }
+            }
+        }
+    }
+
+    private func rowTable(_ table: String, _ column: String) -> String? {
+        if let target = rowColumns[table]?[column] { return target }
+        guard case .integer(let key) = tables[table]?.schema.key, key == column else { return nil }
+        // A key that refers to another integer key has that one's rows, once they are found.
+        let isReference = tables[table]?.references.contains { reference in
+            guard reference.key.columns == [column], reference.parent != table,
+                case .integer(let parentKey) = tables[reference.parent]?.schema.key
+            else { return false }
+            return reference.key.parentColumns == [parentKey]
+        }
+        return isReference == true ? nil : table
+    }
+
+    /// The table whose rows have the numbers of a table's integer key: another one if the key is a reference itself.
+    package func numberedTable(_ table: String) -> String {
+        guard let key = tables[table]?.schema.key, case .integer(let column) = key else { return table }
+        return rowColumns[table]?[column] ?? table
+    }
+
+    /// The table with an integer key to whose rows a column refers.
+    package func rowTable(of column: String, in table: String) -> String? { rowColumns[table]?[column] }
+
+    func table(_ name: String) throws -> Table {
+        guard let table = tables[name] else {
+            throw StoreChangesError(
+                .unsupportedFormat,
+                "A change set names the table “\(name)”, which the schema doesn't have. Update the app on this device."
+            )
+        }
+        return table
+    }
+
+    // MARK: Rows
+
+    /// Whether a row has no key, so that equal ones are counted.
+    package func isCounted(_ row: RowReference) -> Bool {
+        guard let table = tables[row.table] else { return false }
+        guard case .key(let cells) = row.row else { return false }
+        return table.schema.key == .none || cells.count != table.keyColumns.count || cells.contains(.null)
+    }
+
+    /// What a column of a row holds.
+    package func cell(_ column: String, of row: RowReference, _ state: RowState) -> Cell {
+        if let cell = state.cells[column] { return cell }
+        guard let table = tables[row.table] else { return .null }
+        switch row.row {
+        case .numbered: return table.keyColumns.contains(column) ? .row(row.row) : .null
+        case .key(let cells):
+            let columns =
+                cells.count == table.schema.key.columns.count && !isCounted(row)
+                ? table.schema.key.columns : table.columns
+            guard let index = columns.firstIndex(of: column), cells.indices.contains(index) else { return .null }
+            return cells[index]
+        }
+    }
+
+    /// All cells of a row by the names of their columns.
+    package func cells(of row: RowReference, _ state: RowState) -> [String: Cell] {
+        guard let table = tables[row.table] else { return state.cells }
+        return Dictionary(uniqueKeysWithValues: table.columns.map { ($0, cell($0, of: row, state)) })
+    }
+
+    /// The name of a row with these cells.
+    ///
+    /// - Parameters:
+    ///   - cells: All cells.
+    ///   - row: The row's former name.
+    /// - Returns: The name; the former one for a row whose integer key isn't a reference.
+    func name(of cells: [String: Cell], in row: RowReference) -> RowName {
+        guard let table = tables[row.table] else { return row.row }
+        switch row.row {
+        case .numbered:
+            guard let column = table.schema.key.columns.first, case .row(let name) = cells[column] else {
+                return row.row
+            }
+            return name
+        case .key:
+            let columns = isCounted(row) ? table.columns : table.schema.key.columns
+            return .key(columns.map { cells[$0] ?? .null })
+        }
+    }
+
+    /// The representative of all aliases whose values SQLite takes for equal.
+    func representative(_ key: AliasKey) -> AliasKey {
+        var key = key
+        key.cells = zip(key.columns, key.cells).map { column, cell in
+            cell.representative(tables[key.table]?.schema.column(column)?.collation ?? .binary)
+        }
+        return key
+    }
+
+    /// The name as a former value that leads to another row.
+    func aliasKey(of row: RowReference) -> AliasKey {
+        let columns = tables[row.table]?.schema.key.columns ?? []
+        return switch row.row {
+        case .numbered: AliasKey(table: row.table, columns: columns, cells: [.row(row.row)])
+        case .key(let cells): AliasKey(table: row.table, columns: columns, cells: cells)
+        }
+    }
+}
+
+extension UniqueIndex {
+    /// The columns that its terms and its condition name.
+    fileprivate func namedColumns(of columns: [String]) -> Set<String> {
+        let names = Dictionary(columns.map { ($0.sqlName, $0) }) { first, _ in first }
+        let expressions = terms.filter { $0.column == nil }.map(\.expression) + (condition.map { [$0] } ?? [])
+        let named = expressions.flatMap { SQLTokens($0).tokens.compactMap(\.name) }.compactMap { names[$0.sqlName] }
+        return Set(terms.compactMap(\.column) + named)
+    }
+}

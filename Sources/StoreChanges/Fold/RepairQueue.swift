@@ -1,0 +1,69 @@
+import HeapModule
+
+/// The constraints that a set may have violated, in the order in which they are repaired.
+struct RepairQueue {
+    /// Two rows with equal values in a unique index.
+    struct UniqueCheck: Hashable, Comparable {
+        var table: String
+        var sortName: String
+        var row: RowReference
+        var index: Int
+
+        static func < (lhs: UniqueCheck, rhs: UniqueCheck) -> Bool {
+            if lhs.table != rhs.table { return lhs.table.precedes(rhs.table) }
+            if lhs.sortName != rhs.sortName { return lhs.sortName.precedes(rhs.sortName) }
+            return lhs.row == rhs.row ? lhs.index < rhs.index : lhs.row < rhs.row
+        }
+    }
+
+    /// A reference that may lead nowhere.
+    struct ReferenceCheck: Hashable, Comparable {
+        /// References that restrict come first, then references that clear or delete.
+        var rank: Int
+        var table: String
+        var sortName: String
+        var row: RowReference
+        var reference: FoldSchema.ReferenceID
+
+        static func < (lhs: ReferenceCheck, rhs: ReferenceCheck) -> Bool {
+            if lhs.rank != rhs.rank { return lhs.rank < rhs.rank }
+            if lhs.table != rhs.table { return lhs.table.precedes(rhs.table) }
+            if lhs.sortName != rhs.sortName { return lhs.sortName.precedes(rhs.sortName) }
+            return lhs.row == rhs.row ? lhs.reference.index < rhs.reference.index : lhs.row < rhs.row
+        }
+    }
+
+    private var uniques = Heap<UniqueCheck>()
+    private var references = Heap<ReferenceCheck>()
+    private var queued: Set<AnyHashable> = []
+    /// The rows that repairs wrote, to be checked last.
+    private var rows: Set<RowReference> = []
+
+    mutating func insert(_ check: UniqueCheck) {
+        if queued.insert(check).inserted { uniques.insert(check) }
+    }
+
+    mutating func insert(_ check: ReferenceCheck) {
+        if queued.insert(check).inserted { references.insert(check) }
+    }
+
+    mutating func insert(_ row: RowReference) { rows.insert(row) }
+
+    mutating func nextUnique() -> UniqueCheck? {
+        guard let check = uniques.popMin() else { return nil }
+        queued.remove(check)
+        return check
+    }
+
+    mutating func nextReference() -> ReferenceCheck? {
+        guard let check = references.popMin() else { return nil }
+        queued.remove(check)
+        return check
+    }
+
+    mutating func nextRow() -> RowReference? {
+        guard let row = rows.min() else { return nil }
+        rows.remove(row)
+        return row
+    }
+}

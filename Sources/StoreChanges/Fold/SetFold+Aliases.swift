@@ -1,0 +1,203 @@
+// Former values of keys, and of unique columns to which references lead.
+
+extension SetFold {
+    // MARK: Leading
+
+    /// Returns the row that a name reaches, and whether its own name was a former one.
+    ///
+    /// A row that has the name goes before an alias. The alias may lead to a deleted row.
+    mutating func lead(_ row: RowReference) throws -> (RowReference, wentThroughAlias: Bool) {
+        let table = try schema.table(row.table)
+        guard case .key(let cells) = row.row else { return try leadName(row, row) }
+        let isCounted = schema.isCounted(row)
+        if !isCounted, try work.row(row) != nil { return (row, false) }
+        let columns = isCounted ? table.columns : table.schema.key.columns
+        guard columns.count == cells.count else { return (row, false) }
+        var named = Dictionary(uniqueKeysWithValues: zip(columns, cells))
+        try lead(&named, in: row.table)
+        let led = RowReference(row.table, .key(columns.map { named[$0] ?? .null }))
+        return isCounted ? (led, false) : try leadName(led, row)
+    }
+
+    private mutating func leadName(
+        _ led: RowReference,
+        _ original: RowReference
+    ) throws -> (RowReference, wentThroughAlias: Bool) {
+        if try work.row(led) != nil { return (led, false) }
+        for name in [led, original] {
+            if let alias = try work.alias(schema.aliasKey(of: name)) {
+                return (RowReference(led.table, alias.row), true)
+            }
+        }
+        if case .numbered(let client, let number) = led.row, let key = try referringKey(of: led.table) {
+            // A key that is a reference itself follows the row to which it refers.
+            var cells: [String: Cell] = [key: .row(.numbered(client: client, number: number))]
+            try lead(&cells, in: led.table)
+            if case .row(let name) = cells[key] { return (RowReference(led.table, name), false) }
+        }
+        return (led, false)
+    }
+
+    /// The integer key of a table if it is a reference.
+    private func referringKey(of table: String) throws -> String? {
+        guard case .integer(let column) = try schema.table(table).schema.key,
+            try schema.table(table).references.contains(where: { $0.key.columns == [column] })
+        else { return nil }
+        return column
+    }
+
+    /// Leads the references among cells, as far as all their columns are there.
+    ///
+    /// A reference that finds a row, among those of the state or of this set, isn't led.
+    mutating func lead(
+        _ cells: inout [String: Cell],
+        in table: String,
+        except dangling: Set<String> = [],
+        depth: Int = 0
+    ) throws {
+        guard depth < ByteParser.maximumDepth else { return }
+        var former: [String: Cell]
+        repeat {
+            former = cells
+            for (index, reference) in try schema.table(table).references.enumerated()
+            where dangling.isDisjoint(with: reference.key.columns) {
+                try lead(&cells, FoldSchema.ReferenceID(table: table, index: index), reference, depth)
+            }
+        } while cells != former
+    }
+
+    private mutating func lead(
+        _ cells: inout [String: Cell],
+        _ id: FoldSchema.ReferenceID,
+        _ reference: FoldSchema.Reference,
+        _ depth: Int
+    ) throws {
+        let values = reference.key.columns.compactMap { cells[$0] }
+        guard values.count == reference.key.columns.count, !values.contains(.null),
+            let key = schema.parentKey(id, values: values),
+            !ownKeys.contains(key), try work.rows(with: key).isEmpty
+        else { return }
+        let pairs = zip(reference.key.parentColumns, values).sorted { $0.0.precedes($1.0) }
+        let former = AliasKey(table: reference.parent, columns: pairs.map(\.0), cells: pairs.map(\.1))
+        var parent = Dictionary(uniqueKeysWithValues: pairs)
+        if let target = try target(of: former) {
+            guard let state = try work.row(target) ?? work.tomb(target)?.row else { return }
+            parent = schema.cells(of: target, state)
+        } else {
+            try lead(&parent, in: reference.parent, depth: depth + 1)
+        }
+        let led = reference.key.parentColumns.map { parent[$0] ?? .null }
+        guard !led.contains(.null) else { return }
+        for (column, cell) in zip(reference.key.columns, led) { cells[column] = cell }
+    }
+
+    /// The row to which former values lead, compared as SQLite compares them if need be.
+    private mutating func target(of key: AliasKey) throws -> RowReference? {
+        if let alias = try work.alias(key) { return RowReference(key.table, alias.row) }
+        var targets: [RowName] = []
+        for like in try work.aliases(like: key) {
+            if let alias = try work.alias(like) { targets.append(alias.row) }
+        }
+        return targets.min().map { RowReference(key.table, $0) }
+    }
+
+    // MARK: Making
+
+    /// The values of unique columns of a row, by which references find it; `nil` if one is `NULL`.
+    func valueKey(_ columns: [String], of row: RowReference, _ state: RowState) -> AliasKey? {
+        let cells = columns.map { schema.cell($0, of: row, state) }
+        return cells.contains(.null) ? nil : AliasKey(table: row.table, columns: columns, cells: cells)
+    }
+
+    /// Lets the former values of unique columns lead to a row that has others now.
+    mutating func leaveAliases(of former: RowReference, _ formerState: RowState, at row: RowReference) throws {
+        guard let state = try work.row(row) else { return }
+        for columns in try schema.table(row.table).referencedColumns {
+            guard let key = valueKey(columns, of: former, formerState), key != valueKey(columns, of: row, state) else {
+                continue
+            }
+            try work.write(key, Alias(row: row.row, maker: header.id))
+        }
+    }
+
+    /// Lets a row's name, and all that led to it, lead to another row.
+    mutating func moveAliases(from former: RowReference, to row: RowReference) throws {
+        let own = schema.aliasKey(of: row)
+        try work.write(own, nil)
+        for key in try work.aliases(leadingTo: former) {
+            guard let alias = try work.alias(key) else { continue }
+            try work.write(key, Alias(row: row.row, maker: alias.maker))
+        }
+        try work.write(schema.aliasKey(of: former), Alias(row: row.row, maker: header.id))
+    }
+
+    // MARK: Ending
+
+    /// Ends the aliases whose values an author gives to a row although it knew the alias.
+    mutating func endKnownAliases(_ changes: [Change]) throws {
+        var ended = true
+        while ended {
+            ended = false
+            for change in changes {
+                for key in try writtenKeys(of: change) {
+                    for like in try work.aliases(like: key) {
+                        // Names are compared by their bytes.
+                        let isName = like.columns == schema.tables[like.table]?.schema.key.columns
+                        guard !isName || like == key, let alias = try work.alias(like), knows(alias.maker) else {
+                            continue
+                        }
+                        try work.write(like, nil)
+                        ended = true
+                    }
+                }
+            }
+        }
+    }
+
+    /// The names and values that a change gives to a row, as its author has them and led through aliases.
+    private mutating func writtenKeys(of change: Change) throws -> [AliasKey] {
+        let row = RowReference(change.table, change.row)
+        guard !schema.isCounted(row) else { return [] }
+        let table = try schema.table(change.table)
+        switch change.edit {
+        case .delete: return []
+        case .insert(let inserted):
+            let state = RowState(cells: inserted.cells, inserters: [])
+            var led = schema.cells(of: row, state)
+            try lead(&led, in: change.table)
+            let ledRow = RowReference(row.table, schema.name(of: led, in: row))
+            return [schema.aliasKey(of: row), schema.aliasKey(of: ledRow)]
+                + table.referencedColumns.compactMap { valueKey($0, of: row, state) }
+                + table.referencedColumns.compactMap { valueKey($0, of: ledRow, RowState(cells: led, inserters: [])) }
+        case .update(let cells):
+            var state = try work.row(row) ?? RowState(cells: [:], inserters: [])
+            state.cells.merge(cells.mapValues(\.new)) { $1 }
+            return table.referencedColumns.filter { columns in columns.contains { cells[$0] != nil } }
+                .compactMap { valueKey($0, of: row, state) }
+        }
+    }
+
+    /// Ends the aliases whose values a row has, after everything else.
+    mutating func endTakenAliases() throws {
+        for row in work.changedRows {
+            guard let state = try work.row(row) else { continue }
+            if !schema.isCounted(row) { try work.write(schema.aliasKey(of: row), nil) }
+            for columns in try schema.table(row.table).referencedColumns {
+                guard let key = valueKey(columns, of: row, state) else { continue }
+                for like in try work.aliases(like: key) { try work.write(like, nil) }
+            }
+        }
+        for key in work.changedAliases {
+            let lookup = LookupKey(
+                table: key.table,
+                kind: .parent(key.columns),
+                cells: schema.representative(key).cells
+            )
+            let rows = try work.rows(with: lookup)
+            let isName = key.columns == schema.tables[key.table]?.schema.key.columns
+            if isName ? rows.contains(where: { schema.aliasKey(of: $0) == key }) : !rows.isEmpty {
+                try work.write(key, nil)
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// Rule 5, references: a parent that is still needed comes back, or the child goes as its foreign key says.
+
+extension SetFold {
+    /// Repairs a reference that leads nowhere.
+    ///
+    /// Example: One device deleted a folder while another one put a note into it. If the note's foreign key says
+    /// `ON DELETE CASCADE`, the note goes; if it says `SET NULL`, the note is in no folder; otherwise the folder comes
+    /// back.
+    mutating func repair(_ check: RepairQueue.ReferenceCheck) throws {
+        let (row, id) = (check.row, check.reference)
+        let reference = try schema.table(row.table).references[id.index]
+        guard let state = try work.row(row), !isMarked(id, row), let key = try missingParent(id, of: row, state) else {
+            return
+        }
+        let hadParent = try !work.base.rows(with: key).isEmpty
+        let isWritten = traces[row].map { !$0.written.isDisjoint(with: reference.key.columns) } ?? false
+        guard try hadParent || isWritten && !ledNowhereBefore(id, row, state) else { return }
+        defer { queueReference(row, id) }
+        if try goesBack(row, reference.sortName) { return }
+        let tomb = try tomb(with: key)
+        let isUnknown = try tomb.flatMap { try work.tomb($0) }?.deleters.contains(where: header.hasSeen) == false
+        guard isUnknown || hadParent else { return try leaveOut(row) }
+        switch reference.key.onDelete {
+        case .cascade:
+            if let tomb { companions[tomb, default: []].insert(row) }
+            try logLost(.deletedWithParent, row, state)
+            try bury(row)
+        case .setNull where try allowsNull(reference, row.table):
+            try clear(reference, row, state)
+        case .noAction, .restrict, .setDefault, .setNull:
+            if let tomb, try bringBack(tomb) { return }
+            try giveUp(reference, row, isWritten: isWritten)
+        }
+    }
+
+    /// Whether the row had this reference before the set and it led nowhere then, because its author had marked it.
+    private mutating func ledNowhereBefore(
+        _ id: FoldSchema.ReferenceID,
+        _ row: RowReference,
+        _ state: RowState
+    ) throws -> Bool {
+        guard let image = traces[row]?.image, let key = schema.childKey(id, of: row, image) else { return false }
+        return key == schema.childKey(id, of: row, state)
+    }
+
+    /// The deleted row to which a reference leads: first among the rows that this set deleted, then the least.
+    private mutating func tomb(with key: LookupKey) throws -> RowReference? {
+        let tombs = try work.tombs(with: key)
+        return try tombs.first { try work.formerTomb($0) == nil } ?? tombs.first
+    }
+
+    /// Whether a reference may be cleared: its columns allow `NULL`, and neither the key nor a `CHECK` has them.
+    private func allowsNull(_ reference: FoldSchema.Reference, _ table: String) throws -> Bool {
+        let table = try schema.table(table)
+        return reference.key.columns.allSatisfy { column in
+            table.schema.column(column)?.isNotNull == false && !table.keyColumns.contains(column)
+                && !table.schema.checks.contains { $0.contains(column) }
+        }
+    }
+
+    private mutating func clear(_ reference: FoldSchema.Reference, _ row: RowReference, _ state: RowState) throws {
+        let columns = reference.key.columns
+        let lost = Dictionary(columns.map { ($0, schema.cell($0, of: row, state)) }) { first, _ in first }
+        let kept = Dictionary(columns.map { ($0, Cell.null) }) { first, _ in first }
+        for _ in 0..<(schema.isCounted(row) ? try work.count(row) : 1) {
+            log(.referenceCleared, row, lost: lost, kept: kept)
+        }
+        try rewrite(row, kept)
+    }
+
+    /// What to do with a row whose parent can't come back.
+    private mutating func giveUp(_ reference: FoldSchema.Reference, _ row: RowReference, isWritten: Bool) throws {
+        guard isWritten else { return try takeOut(row) }
+        guard let image = traces[row]?.image, let state = try work.row(row), !schema.isCounted(row) else {
+            return try leaveOut(row)
+        }
+        var cells = schema.cells(of: row, image)
+        try lead(&cells, in: row.table)
+        try takeBack(row, cells.filter { reference.key.columns.contains($0.key) && state.cells[$0.key] != $0.value })
+    }
+
+    // MARK: Bringing back
+
+    /// Brings a deleted row back, with the rows to which it refers and the rows that went with it in this set.
+    ///
+    /// - Returns: Whether it came back: each row does so once in a set.
+    @discardableResult
+    private mutating func bringBack(_ row: RowReference) throws -> Bool {
+        guard let tomb = try work.tomb(row), broughtBack.insert(row).inserted else { return false }
+        var cells = schema.cells(of: row, tomb.row)
+        try lead(&cells, in: row.table)
+        let keyColumns = try schema.table(row.table).keyColumns
+        let state = RowState(cells: cells.filter { !keyColumns.contains($0.key) }, inserters: tomb.row.inserters)
+        traces[row] = Trace(origin: .broughtBack(tomb), repairs: traces[row]?.repairs ?? [:])
+        log(.broughtBack, row, kept: state.cells)
+        try put(row, state, writing: allColumns(row.table))
+        for index in try schema.table(row.table).references.indices {
+            let id = FoldSchema.ReferenceID(table: row.table, index: index)
+            guard let key = try missingParent(id, of: row, state), let parent = try self.tomb(with: key) else {
+                continue
+            }
+            try bringBack(parent)
+        }
+        for companion in (companions[row] ?? []).sorted() { try bringBack(companion) }
+        return true
+    }
+}

@@ -1,0 +1,129 @@
+import ByteCoding
+
+/// Parses the parts of a change set, which may come from anyone: whatever is malformed is refused with its position.
+struct ByteParser {
+    /// Returns the next bytes; an empty array at the end.
+    typealias Source = () throws -> [UInt8]
+
+    private let source: Source
+    private var buffer: ArraySlice<UInt8> = []
+    /// How many bytes were parsed.
+    private(set) var position: Int64 = 0
+
+    init(_ source: @escaping Source) { self.source = source }
+
+    /// The deepest nesting of names: a name may contain names of rows that its key refers to.
+    static let maximumDepth = 16
+    /// The longest name of a table, column or client, in bytes.
+    static let maximumNameLength = 4096
+    /// The longest value, in bytes: SQLite's own limit.
+    static let maximumValueLength = 2_147_483_647
+
+    func malformed(_ what: String) -> StoreChangesError {
+        StoreChangesError(
+            .corrupt,
+            "A change set is malformed at byte \(position): \(what). Synchronize again; if the error stays, the storage is damaged."
+        )
+    }
+
+    private mutating func fill() throws {
+        if buffer.isEmpty { buffer = try source()[...] }
+    }
+
+    /// Whether all bytes are parsed.
+    mutating func isAtEnd() throws -> Bool {
+        try fill()
+        return buffer.isEmpty
+    }
+
+    mutating func byte(_ what: String) throws -> UInt8 {
+        try fill()
+        guard let byte = buffer.popFirst() else { throw malformed("\(what) is missing") }
+        position += 1
+        return byte
+    }
+
+    /// Parses bytes; memory is only allocated for bytes that exist.
+    mutating func raw(_ count: Int, _ what: String) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while bytes.count < count {
+            try fill()
+            guard !buffer.isEmpty else { throw malformed("\(what) is cut off") }
+            let part = buffer.prefix(count - bytes.count)
+            bytes += part
+            buffer.removeFirst(part.count)
+            position += Int64(part.count)
+        }
+        return bytes
+    }
+
+    mutating func number(_ what: String) throws -> UInt64 {
+        var number: UInt64 = 0
+        for shift in stride(from: UInt64(0), through: 63, by: 7) {
+            let byte = try byte(what)
+            // The tenth byte has one bit left, and no number ends with bits that are all zero.
+            guard shift < 63 || byte <= 1, byte != 0 || shift == 0 else { throw malformed("\(what) is no number") }
+            number |= UInt64(byte & 0x7F) << shift
+            if byte < 0x80 { return number }
+        }
+        throw malformed("\(what) is no number")
+    }
+
+    mutating func count(_ what: String, atMost limit: Int) throws -> Int {
+        let number = try number(what)
+        guard number <= UInt64(limit) else { throw malformed("\(what) is \(number), and at most \(limit) is allowed") }
+        return Int(number)
+    }
+
+    mutating func signed(_ what: String) throws -> Int64 {
+        let number = try number(what)
+        return Int64(bitPattern: number >> 1) ^ -Int64(bitPattern: number & 1)
+    }
+
+    /// Parses text, of which SQLite's names consist.
+    mutating func text(_ what: String) throws -> String {
+        let bytes = try raw(count("the length of \(what)", atMost: Self.maximumNameLength), what)
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed("\(what) isn't UTF-8") }
+        return text
+    }
+
+    mutating func digest(_ what: String) throws -> SetDigest {
+        SetDigest(rawValue: try raw(SetDigest.byteCount, what))
+    }
+
+    mutating func cell(_ what: String, depth: Int = 0) throws -> Cell {
+        switch try byte(what) {
+        case 0: return .null
+        case 1: return .value(.integer(try signed(what)))
+        case 2:
+            let bitPattern = UInt64(littleEndianBytes: try raw(8, what)[...])
+            // SQLite stores NaN as NULL.
+            guard !Double(bitPattern: bitPattern).isNaN else { throw malformed("\(what) isn't a number") }
+            return .value(.real(bitPattern: bitPattern))
+        case 3: return .value(.text(try counted(what)))
+        case 4: return .value(.blob(try counted(what)))
+        case 5: return .row(try name(what, depth: depth + 1))
+        case let tag: throw malformed("\(what) is of the unknown kind \(tag)")
+        }
+    }
+
+    private mutating func counted(_ what: String) throws -> [UInt8] {
+        try raw(count("the length of \(what)", atMost: Self.maximumValueLength), what)
+    }
+
+    mutating func name(_ what: String, depth: Int = 0) throws -> RowName {
+        guard depth <= Self.maximumDepth else { throw malformed("\(what) is nested too deeply") }
+        switch try byte(what) {
+        case 1:
+            let client = try text(what)
+            return .numbered(client: ClientID(rawValue: client), number: try signed(what))
+        case 2:
+            var cells: [Cell] = []
+            for _ in 0..<(try count("the number of columns of \(what)", atMost: ChangeSetReader.maximumColumns)) {
+                cells.append(try cell(what, depth: depth))
+            }
+            return .key(cells)
+        case let tag: throw malformed("\(what) is of the unknown kind \(tag)")
+        }
+    }
+}

@@ -1,0 +1,67 @@
+/// The integer keys that rows have in this device's store.
+///
+/// Where a table's integer key is a reference itself, its rows have the names and numbers of the other table's.
+struct ReplicaNumbers {
+    private let state: ReplicaState
+    private var db: SQLConnection { state.db }
+
+    init(_ state: ReplicaState) { self.state = state }
+
+    private func tableKey(_ table: String) throws -> StoredValue { try state.table(state.schema.numberedTable(table)) }
+
+    private func key(_ row: RowReference) throws -> [StoredValue] { [try tableKey(row.table), .blob(row.row.encoded)] }
+
+    /// The number of a row; `nil` if it never was in the store.
+    func number(of row: RowReference) throws -> Int64? {
+        try db.first("SELECT number FROM numbers WHERE tbl = ? AND name = ?", try key(row))?.integer(0)
+    }
+
+    /// The number that its author's store gave a row.
+    func wish(of row: RowReference) throws -> Int64? {
+        try db.first("SELECT wish FROM numbers WHERE tbl = ? AND name = ?", try key(row))?.integer(0)
+    }
+
+    /// The row that has a number, or had it last.
+    func name(of number: Int64, in table: String) throws -> RowName? {
+        let values = [try tableKey(table), StoredValue.integer(number)]
+        return try db.first("SELECT name FROM numbers WHERE tbl = ? AND number = ?", values)?.bytes(0)
+            .map { try RowName(decoding: $0) }
+    }
+
+    /// Gives a row a number, which another row loses.
+    func setNumber(_ number: Int64, of row: RowReference) throws {
+        try db.execute(
+            "UPDATE numbers SET number = NULL WHERE tbl = ? AND number = ?",
+            [try tableKey(row.table), .integer(number)]
+        )
+        try db.execute(
+            """
+            INSERT INTO numbers (tbl, name, number) VALUES (?, ?, ?)
+            ON CONFLICT (tbl, name) DO UPDATE SET number = excluded.number
+            """,
+            try key(row) + [.integer(number)]
+        )
+    }
+
+    func setWish(_ wish: Int64, of row: RowReference) throws {
+        try db.execute(
+            """
+            INSERT INTO numbers (tbl, name, wish) VALUES (?, ?, ?)
+            ON CONFLICT (tbl, name) DO UPDATE SET wish = excluded.wish
+            """,
+            try key(row) + [.integer(wish)]
+        )
+    }
+
+    /// The greatest number that a row of the table ever had here; 0 if none had one.
+    func greatest(in table: String) throws -> Int64 {
+        try db.first("SELECT max(number) FROM numbers WHERE tbl = ?", [try tableKey(table)])?.integer(0) ?? 0
+    }
+
+    /// Creates a name for a row that was inserted in this device's store.
+    func createName(in table: String, by client: ClientID) throws -> RowName {
+        let counter = try ReplicaFact.counter.readNumber(db) + 1
+        try ReplicaFact.counter.writeNumber(counter, db)
+        return .numbered(client: client, number: Int64(counter))
+    }
+}

@@ -1,0 +1,89 @@
+/// The rows of the store that aren't at the state, and with them what the store held when it was last seen.
+///
+/// A row that isn't pending is in the store as it is in the state. So no copy of the store is needed to tell what the
+/// user changed.
+struct ReplicaPending {
+    private let state: ReplicaState
+    private var db: SQLConnection { state.db }
+
+    init(_ state: ReplicaState) { self.state = state }
+
+    /// What the store held for a row: the pending image, else the state.
+    func base(_ row: RowReference) throws -> [String: Cell]? {
+        if let pending = try image(row) { return pending.cells }
+        return try state.row(row)?.cells
+    }
+
+    /// How often the store had a row without a key.
+    func baseCount(_ row: RowReference) throws -> Int {
+        let values = try db.first("SELECT count FROM pending_counts WHERE tbl = ? AND name = ?", try state.key(row))
+        if let count = values?.integer(0) { return Int(count) }
+        return try state.count(row) ?? 0
+    }
+
+    /// What the store has for a pending row; `cells` are `nil` where it has none.
+    struct Image {
+        var cells: [String: Cell]?
+    }
+
+    /// Returns `nil` if the row isn't pending.
+    func image(_ row: RowReference) throws -> Image? {
+        guard let values = try db.first("SELECT image FROM pending WHERE tbl = ? AND name = ?", try state.key(row))
+        else { return nil }
+        return Image(cells: try values.bytes(0).map { try state.schema.cells(decoding: $0, of: row.table) })
+    }
+
+    /// Records what the store holds for a row.
+    func setBase(_ row: RowReference, _ cells: [String: Cell]?) throws {
+        let image = cells.map { StoredValue.blob(state.schema.encode($0, of: row.table)) } ?? .null
+        try db.execute(
+            "INSERT OR REPLACE INTO pending (tbl, name, image) VALUES (?, ?, ?)",
+            try state.key(row) + [image]
+        )
+    }
+
+    func setBaseCount(_ row: RowReference, _ count: Int) throws {
+        try db.execute(
+            "INSERT OR REPLACE INTO pending_counts (tbl, name, count) VALUES (?, ?, ?)",
+            try state.key(row) + [.integer(Int64(count))]
+        )
+    }
+
+    /// Keeps what the store holds for a row that is about to change in the state.
+    func keep(_ row: RowReference) throws {
+        if try image(row) == nil { try setBase(row, try state.row(row)?.cells) }
+    }
+
+    func keepCount(_ row: RowReference) throws { try setBaseCount(row, try baseCount(row)) }
+
+    /// Removes a row that is in the store as it is in the state.
+    func settle(_ row: RowReference) throws {
+        if let image = try image(row), try image.cells == state.row(row)?.cells {
+            try db.execute("DELETE FROM pending WHERE tbl = ? AND name = ?", try state.key(row))
+        }
+    }
+
+    func settleCount(_ row: RowReference) throws {
+        if try baseCount(row) == state.count(row) ?? 0 {
+            try db.execute("DELETE FROM pending_counts WHERE tbl = ? AND name = ?", try state.key(row))
+        }
+    }
+
+    /// Whether the store is at the state.
+    var isEmpty: Bool {
+        get throws {
+            try db.first("SELECT 1 FROM pending UNION ALL SELECT 1 FROM pending_counts LIMIT 1") == nil
+        }
+    }
+
+    /// The pending rows, of tables with a key.
+    var rows: [RowReference] { get throws { try references("pending") } }
+    /// The pending rows without a key.
+    var counted: [RowReference] { get throws { try references("pending_counts") } }
+
+    private func references(_ table: String) throws -> [RowReference] {
+        try db.all("SELECT tbl, name FROM \(table)").map {
+            RowReference(state.tableName($0.integer(0)), try RowName(decoding: $0.bytes(1) ?? []))
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import ByteCoding
+
+/// The tables of a replica's database.
+enum ReplicaSchema {
+    static func create(_ db: SQLConnection) throws {
+        for statement in statements.split(separator: ";\n") { try db.execute(String(statement)) }
+    }
+
+    private static let statements = """
+        -- What is known of the replica itself, by name.
+        CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+
+        CREATE TABLE tables (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+
+        -- The state: rows, deleted rows, former values, and how often rows without a key occur.
+        CREATE TABLE rows (
+            tbl INTEGER, name BLOB, image BLOB NOT NULL, inserters BLOB NOT NULL, PRIMARY KEY (tbl, name)
+        ) WITHOUT ROWID;
+        CREATE TABLE tombs (
+            tbl INTEGER, name BLOB, image BLOB NOT NULL, inserters BLOB NOT NULL, deleters BLOB NOT NULL,
+            PRIMARY KEY (tbl, name)
+        ) WITHOUT ROWID;
+        CREATE TABLE aliases (
+            tbl INTEGER, key BLOB, value BLOB NOT NULL, name BLOB NOT NULL, maker BLOB NOT NULL, PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
+        CREATE INDEX aliases_by_value ON aliases (tbl, value);
+        CREATE INDEX aliases_by_name ON aliases (tbl, name);
+        CREATE TABLE counts (tbl INTEGER, name BLOB, count INTEGER NOT NULL, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
+
+        -- By which values rows and deleted rows are found.
+        CREATE TABLE lookups (tbl INTEGER, key BLOB, name BLOB, PRIMARY KEY (tbl, key, name)) WITHOUT ROWID;
+        CREATE TABLE tomb_lookups (tbl INTEGER, key BLOB, name BLOB, PRIMARY KEY (tbl, key, name)) WITHOUT ROWID;
+
+        -- The rows of the store that aren't at the state: as the store has them, NULL if it doesn't.
+        CREATE TABLE pending (tbl INTEGER, name BLOB, image BLOB, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
+        CREATE TABLE pending_counts (
+            tbl INTEGER, name BLOB, count INTEGER NOT NULL, PRIMARY KEY (tbl, name)
+        ) WITHOUT ROWID;
+        -- What the last write replaced in the store.
+        CREATE TABLE replaced (tbl INTEGER, name BLOB, image BLOB NOT NULL, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
+
+        -- The integer keys of rows in this device's store, and in their authors' stores.
+        CREATE TABLE numbers (
+            tbl INTEGER, name BLOB, number INTEGER, wish INTEGER, PRIMARY KEY (tbl, name)
+        ) WITHOUT ROWID;
+        CREATE UNIQUE INDEX numbers_by_number ON numbers (tbl, number);
+
+        -- All sets that arrived; undo is NULL until a set is integrated.
+        CREATE TABLE sets (
+            stamp INTEGER, client TEXT, sequence INTEGER, digest BLOB NOT NULL, bytes BLOB NOT NULL, undo BLOB,
+            PRIMARY KEY (stamp, client, sequence), UNIQUE (client, sequence)
+        ) WITHOUT ROWID;
+
+        CREATE TABLE conflicts (
+            number INTEGER PRIMARY KEY AUTOINCREMENT, client TEXT NOT NULL, sequence INTEGER NOT NULL,
+            rule TEXT NOT NULL, tbl INTEGER NOT NULL, name BLOB NOT NULL, lost BLOB NOT NULL, kept BLOB NOT NULL
+        );
+        CREATE INDEX conflicts_by_set ON conflicts (client, sequence);
+        """
+}
+
+/// What a replica knows of itself.
+enum ReplicaFact: String {
+    /// This device.
+    case client
+    /// The store's token, and the token that the next write gives it.
+    case token, preparedToken
+    /// The last counter that this device gave to an inserted row.
+    case counter
+    /// The greatest stamp that was read.
+    case clock
+    /// For each client the last set whose effect is in the store.
+    case seen
+
+    func read(_ db: SQLConnection) throws -> [UInt8]? {
+        try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)
+    }
+
+    func write(_ value: [UInt8]?, _ db: SQLConnection) throws {
+        if let value {
+            try db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", [.text(rawValue), .blob(value)])
+        } else {
+            try db.execute("DELETE FROM facts WHERE name = ?", [.text(rawValue)])
+        }
+    }
+
+    func readNumber(_ db: SQLConnection) throws -> UInt64 {
+        try read(db).map { UInt64(littleEndianBytes: $0[...]) } ?? 0
+    }
+
+    func writeNumber(_ number: UInt64, _ db: SQLConnection) throws { try write(number.littleEndianBytes, db) }
+}

@@ -1,0 +1,121 @@
+import GRDB
+
+/// What a schema leaves open, each with what to do about it.
+struct SchemaQuestions {
+    private let table: TableSchema
+    private let schema: StoreSchema
+    private let rules: SyncRules
+
+    init(_ table: TableSchema, _ schema: StoreSchema, _ rules: SyncRules) {
+        self.table = table
+        self.schema = schema
+        self.rules = rules
+    }
+
+    /// The questions that the schema alone raises.
+    var all: [String] { key + references + undeclaredReferences + positions }
+
+    private var key: [String] {
+        switch table.key {
+        case .none:
+            [
+                """
+                It has no key: an edit of a row is a delete and an insert, and two devices that insert the same row \
+                make two. Add a primary key if rows are things of their own.
+                """
+            ]
+        case .integer, .meaningful, .natural: []
+        }
+    }
+
+    /// References that travel as plain values.
+    private var references: [String] {
+        table.references.compactMap { reference in
+            guard schema.table(reference.parent) == nil else { return nil }
+            return """
+                \(reference.description): \(reference.parent) doesn't synchronize, so the values of these columns \
+                travel as they are.
+                """
+        }
+    }
+
+    /// Columns that look like references to a table whose numbers differ between devices.
+    private var undeclaredReferences: [String] {
+        let declared = Set(table.references.flatMap(\.columns).map(\.sqlName))
+        return table.columns.compactMap { column -> String? in
+            let name = column.name.sqlName
+            guard column.affinity == .integer, !declared.contains(name), !table.key.columns.contains(column.name) else {
+                return nil
+            }
+            let parent = schema.tables.first { parent in
+                guard case .integer(let key) = parent.key else { return false }
+                let parentName = parent.name.sqlName
+                return [parentName, String(parentName.dropLast(parentName.hasSuffix("s") ? 1 : 0))].contains { parent in
+                    [parent + "_" + key.sqlName, parent + key.sqlName, parent + "_id", parent + "id"].contains(name)
+                }
+            }
+            guard let parent else { return nil }
+            return """
+                Does \(column.name) hold numbers of \(parent.name)? They differ between devices: declare it as a \
+                foreign key, or as a reference in the rules ("references").
+                """
+        }
+    }
+
+    private var positions: [String] {
+        table.uniques.filter { $0.kind == .position }.map { unique in
+            """
+            \(unique.description) is taken for a position in a list: where two rows want the same one, one moves to \
+            the end. If such rows are the same thing, say "identity" in the rules ("uniques").
+            """
+        }
+    }
+
+    /// The questions that the table's rows raise.
+    ///
+    /// - Parameter db: A connection to the store.
+    /// - Returns: The questions.
+    /// - Throws: `DatabaseError`.
+    func about(rowsIn db: Database) throws -> [String] { try meaning(of: db) + nullKeys(in: db) }
+
+    /// Numbers that a device hardly assigned: a single row of number 1 or less, and numbers with large gaps.
+    private func meaning(of db: Database) throws -> [String] {
+        guard case .integer(let column) = table.key else { return [] }
+        let (name, key) = (table.name.quotedName, column.quotedName)
+        guard
+            let row = try Row.fetchOne(
+                db,
+                sql: "SELECT (SELECT min(\(key)) FROM \(name)), (SELECT max(\(key)) FROM \(name))"
+            ), let minimum: Int64 = row[0], let maximum: Int64 = row[1]
+        else { return [] }
+        let isReferenced = schema.tables.contains { other in
+            other.references.contains { $0.parent.isSameName(as: table.name) }
+        }
+        let isSingle = minimum == maximum && minimum <= 1 && !isReferenced
+        guard minimum < 0 || isSingle || (1800...2200).contains(minimum) && maximum <= 2200 else { return [] }
+        return [
+            """
+            Do the numbers in \(column) mean something (\(minimum) to \(maximum))? Then name the table in the rules \
+            ("meaningfulKeys"); otherwise every device numbers the rows by itself.
+            """
+        ]
+    }
+
+    private func nullKeys(in db: Database) throws -> [String] {
+        guard case .natural(let columns) = table.key else { return [] }
+        let nullable = columns.filter { table.column($0)?.isNotNull == false }
+        guard !nullable.isEmpty else { return [] }
+        let condition = nullable.map { "\($0.quotedName) IS NULL" }.joined(separator: " OR ")
+        let hasNull = try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM \(table.name.quotedName) WHERE \(condition))"
+        )
+        guard hasNull == true else { return [] }
+        return [
+            """
+            Some rows have NULL in their key (\(columns.joined(separator: ", "))): they are counted like rows of a \
+            table without a key. Declare the columns NOT NULL to avoid that.
+            """
+        ]
+    }
+}

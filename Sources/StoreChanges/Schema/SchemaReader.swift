@@ -1,0 +1,325 @@
+import GRDB
+import GRDBSQLite
+
+/// Reads the tables of a database.
+struct SchemaReader {
+    /// A table of the database's list.
+    struct ListedTable {
+        var name: String
+        /// `table`, `view`, `virtual` or `shadow`.
+        var kind: String
+        var isWithoutRowID: Bool
+        var isStrict: Bool
+    }
+
+    private let db: Database
+    private let rules: SyncRules
+    /// The statement that creates each table or index.
+    private let statements: [String: String]
+    private let excludedTables: Set<String>
+    private let meaningfulKeys: Set<String>
+
+    init(_ db: Database, _ rules: SyncRules) throws {
+        self.db = db
+        self.rules = rules
+        let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        statements = Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
+        excludedTables = Set(rules.excludedTables.map(\.sqlName))
+        meaningfulKeys = Set(rules.meaningfulKeys.map(\.sqlName))
+    }
+
+    /// All tables but SQLite's own.
+    func list() throws -> [ListedTable] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT name, type, wr, strict FROM pragma_table_list
+                WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+                """
+        ).map {
+            ListedTable(name: $0[0], kind: $0[1], isWithoutRowID: $0[2], isStrict: $0[3])
+        }
+    }
+
+    // MARK: Tables that don't synchronize
+
+    /// Why a table doesn't synchronize whatever it holds; `nil` if it may.
+    func exclusion(of table: ListedTable) -> String? {
+        switch table.kind {
+        case "view": return "A view holds no rows of its own."
+        case "virtual":
+            return
+                "A virtual table is kept by its module. Triggers keep it up to date; otherwise an FTS table is rebuilt."
+        case "shadow": return "It belongs to a virtual table."
+        default: break
+        }
+        let name = table.name.sqlName
+        if excludedTables.contains(name) { return "The document's rules exclude it." }
+        if name == "z_primarykey" || name == "z_metadata" {
+            return
+                "It belongs to Core Data, whose stores can't be synchronized record by record. Push and pull them whole."
+        }
+        if Self.isBookkeeping(name) { return "It records which migrations this device's app has run." }
+        return nil
+    }
+
+    private static func isBookkeeping(_ name: String) -> Bool {
+        let names: Set = [
+            "alembic_version", "android_metadata", "ar_internal_metadata", "databasechangelog", "databasechangeloglock",
+            "flyway_schema_history", "goose_db_version", "knex_migrations_lock", "room_master_table",
+            "schema_version", "__efmigrationshistory",
+        ]
+        return name.hasPrefix("grdb_") || name.hasSuffix("_migrations") || names.contains(name)
+    }
+
+    /// What of a table other devices may not have: functions or collations of the app; `nil` if there is nothing.
+    ///
+    /// The table and its indexes are created in an empty database, where only SQLite's own are known.
+    func foreignElements(of table: TableSchema) throws -> String? {
+        let scratch = try DatabaseQueue()
+        let indexes = try String.fetchAll(
+            db,
+            sql:
+                "SELECT sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? COLLATE NOCASE AND sql IS NOT NULL",
+            arguments: [table.name]
+        )
+        do {
+            try scratch.write { scratch in
+                for statement in [statements[table.name] ?? ""] + indexes { try scratch.execute(sql: statement) }
+            }
+            return nil
+        } catch let error as DatabaseError {
+            let problem = error.message ?? error.resultCode.description
+            return
+                "It needs what only the app has (\(problem)). Use SQLite's own functions and collations to synchronize it."
+        }
+    }
+
+    // MARK: A table
+
+    func table(_ listed: ListedTable) throws -> TableSchema {
+        let tokens = SQLTokens(statements[listed.name] ?? "")
+        let info = try Row.fetchAll(
+            db,
+            sql: "SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?)",
+            arguments: [listed.name]
+        )
+        let columns = try info.filter { ($0["hidden"] as Int) == 0 }.map { try column($0, of: listed) }
+        let primaryKey = info.filter { ($0["pk"] as Int) > 0 }.sorted { ($0["pk"] as Int) < ($1["pk"] as Int) }
+            .map { $0["name"] as String }
+        var table = TableSchema(
+            name: listed.name,
+            columns: columns,
+            key: .none,
+            uniques: [],
+            references: try references(of: listed.name),
+            checks: Self.checks(in: tokens, of: columns.map(\.name)),
+            statement: statements[listed.name] ?? "",
+            isWithoutRowID: listed.isWithoutRowID,
+            replacesOnConflict: Self.replacesOnConflict(tokens)
+        )
+        let (uniques, hasKeyIndex) = try uniques(of: table)
+        table.uniques = uniques
+        table.key = key(of: table, primaryKey, hasKeyIndex: hasKeyIndex)
+        return table
+    }
+
+    private func column(_ info: Row, of table: ListedTable) throws -> ColumnSchema {
+        let (name, type): (String, String) = (info["name"], info["type"])
+        return ColumnSchema(
+            name: name,
+            type: type,
+            affinity: Affinity(type: type, isStrict: table.isStrict),
+            collation: try collation(of: name, in: table.name),
+            isNotNull: info["notnull"] || table.isWithoutRowID && (info["pk"] as Int) > 0,
+            defaultValue: info["dflt_value"]
+        )
+    }
+
+    /// The collation, which no pragma tells; an unknown one is found later, when the table is created elsewhere.
+    private func collation(of column: String, in table: String) throws -> Collation {
+        var name: UnsafePointer<CChar>?
+        let code = sqlite3_table_column_metadata(db.sqliteConnection, "main", table, column, nil, &name, nil, nil, nil)
+        guard code == SQLITE_OK, let name else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+        return Collation(name: String(cString: name)) ?? .binary
+    }
+
+    private func key(of table: TableSchema, _ primaryKey: [String], hasKeyIndex: Bool) -> TableKey {
+        if let column = primaryKey.first, !hasKeyIndex, !table.isWithoutRowID {
+            let isFixed = table.checks.contains { $0 == [column] }
+            return meaningfulKeys.contains(table.name.sqlName) || isFixed
+                ? .meaningful(column: column) : .integer(column: column)
+        }
+        func sorted(_ columns: [String]) -> [String] { columns.sorted { $0.precedes($1) } }
+        if !primaryKey.isEmpty { return .natural(columns: sorted(primaryKey)) }
+        // Every device must choose the same one: the shortest, and the first of several.
+        let candidates = table.uniques.filter { $0.condition == nil }.compactMap(\.columns)
+            .filter { $0.allSatisfy { table.column($0)?.isNotNull == true } }.map(sorted)
+        let best = candidates.min { first, second in
+            first.count == second.count
+                ? first.lexicographicallyPrecedes(second) { $0.precedes($1) } : first.count < second.count
+        }
+        return best.map { .natural(columns: $0) } ?? .none
+    }
+
+    // MARK: Foreign keys
+
+    private func references(of table: String) throws -> [ForeignKey] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT id, "table", "from", "to", on_delete FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq
+                """,
+            arguments: [table]
+        )
+        var references: [(id: Int, key: ForeignKey)] = []
+        for row in rows {
+            let id: Int = row["id"]
+            if references.last?.id != id {
+                let action = ForeignKey.Action(rawValue: row["on_delete"]) ?? .noAction
+                references.append(
+                    (id, ForeignKey(columns: [], parent: row["table"], parentColumns: [], onDelete: action))
+                )
+            }
+            references[references.count - 1].key.columns.append(row["from"])
+            if let column: String = row["to"] { references[references.count - 1].key.parentColumns.append(column) }
+        }
+        let declared = try references.map(\.key).map(completed)
+        let added = try rules.references.filter { $0.table.isSameName(as: table) }.map {
+            try completed(
+                ForeignKey(
+                    columns: $0.columns,
+                    parent: $0.parent,
+                    parentColumns: $0.parentColumns ?? [],
+                    onDelete: .noAction
+                )
+            )
+        }
+        return declared + added
+    }
+
+    /// The reference with the parent's primary key, if it names no columns.
+    private func completed(_ reference: ForeignKey) throws -> ForeignKey {
+        guard reference.parentColumns.isEmpty else { return reference }
+        var reference = reference
+        reference.parentColumns = try String.fetchAll(
+            db,
+            sql: "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0 ORDER BY pk",
+            arguments: [reference.parent]
+        )
+        return reference
+    }
+
+    // MARK: Unique indexes
+
+    /// Returns the unique indexes, and whether one of them is the primary key's.
+    private func uniques(of table: TableSchema) throws -> ([UniqueIndex], hasKeyIndex: Bool) {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT name, origin FROM pragma_index_list(?) WHERE \"unique\" ORDER BY seq DESC",
+            arguments: [table.name]
+        )
+        let indexes = try rows.map { try unique($0["name"], of: table) }
+        return (indexes, rows.contains { ($0["origin"] as String) == "pk" })
+    }
+
+    private func unique(_ name: String, of table: TableSchema) throws -> UniqueIndex {
+        let definition = IndexDefinition(SQLTokens(statements[name] ?? ""))
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno",
+            arguments: [name]
+        )
+        let terms = rows.enumerated().map { index, row in
+            let column: String? = row["name"]
+            return UniqueIndex.Term(
+                column: column,
+                expression: column?.quotedName ?? definition?.expression(at: index) ?? "NULL",
+                collation: Collation(name: row["coll"]) ?? .binary
+            )
+        }
+        let unique = UniqueIndex(terms: terms, condition: definition?.condition, kind: .identity)
+        return setting(kind(of: unique, in: table), of: unique)
+    }
+
+    private func setting(_ kind: UniqueIndex.Kind, of unique: UniqueIndex) -> UniqueIndex {
+        var unique = unique
+        unique.kind = kind
+        return unique
+    }
+
+    /// What a clash means: a position, if the index ends with an integer and another column refers to a list's row.
+    private func kind(of unique: UniqueIndex, in table: TableSchema) -> UniqueIndex.Kind {
+        guard let columns = unique.columns, let last = columns.last, columns.count > 1 else { return .identity }
+        let rule = rules.uniques.first {
+            $0.table.isSameName(as: table.name) && Set($0.columns.map(\.sqlName)) == Set(columns.map(\.sqlName))
+        }
+        if let rule { return rule.kind }
+        func isReference(_ column: String) -> Bool {
+            table.references.contains { $0.columns.contains { $0.isSameName(as: column) } }
+        }
+        let isPosition =
+            table.column(last)?.affinity == .integer && !isReference(last)
+            && columns.dropLast().contains(where: isReference)
+        return isPosition ? .position : .identity
+    }
+
+    // MARK: Statements
+
+    /// The columns that each `CHECK` constraint names.
+    private static func checks(in tokens: SQLTokens, of columns: [String]) -> [Set<String>] {
+        let names = Dictionary(columns.map { ($0.sqlName, $0) }) { first, _ in first }
+        return tokens.tokens.indices.compactMap { index in
+            guard tokens.tokens[index].isKeyword("CHECK"), index + 1 < tokens.tokens.count,
+                tokens.tokens[index + 1] == .symbol("("), let end = tokens.closing(index + 1)
+            else { return nil }
+            let named = tokens.tokens[index...end].compactMap(\.name).compactMap { names[$0.sqlName] }
+            return named.isEmpty ? nil : Set(named)
+        }
+    }
+
+    private static func replacesOnConflict(_ tokens: SQLTokens) -> Bool {
+        tokens.tokens.indices.dropLast(2).contains { index in
+            tokens.tokens[index].isKeyword("ON") && tokens.tokens[index + 1].isKeyword("CONFLICT")
+                && tokens.tokens[index + 2].isKeyword("REPLACE")
+        }
+    }
+}
+
+/// The expressions of a `CREATE INDEX` statement, which no pragma tells.
+struct IndexDefinition {
+    /// The expression after `WHERE`, if there is one.
+    let condition: String?
+    private let expressions: [String]
+
+    /// Reads a statement; `nil` if it isn't one of this kind, as for indexes that belong to a constraint.
+    init?(_ tokens: SQLTokens) {
+        // The name of an index or table could be a keyword in quotes, but never an unquoted ON.
+        guard let on = tokens.tokens.firstIndex(where: { $0.isKeyword("ON") }), on + 2 < tokens.tokens.count,
+            tokens.tokens[on + 2] == .symbol("("), let end = tokens.closing(on + 2)
+        else { return nil }
+        expressions = tokens.split(on + 3..<end).map { Self.expression(in: $0, of: tokens) }
+        let rest = end + 1..<tokens.tokens.count
+        condition =
+            rest.first.flatMap { tokens.tokens[$0].isKeyword("WHERE") ? $0 : nil }
+            .map { tokens.text($0 + 1..<tokens.tokens.count) }
+    }
+
+    /// The expression of a term, in SQL.
+    func expression(at index: Int) -> String? { expressions.indices.contains(index) ? expressions[index] : nil }
+
+    /// A term without `COLLATE` and the order, which follow its expression.
+    private static func expression(in range: Range<Int>, of tokens: SQLTokens) -> String {
+        var range = range
+        while let last = range.last {
+            if tokens.tokens[last].isKeyword("ASC") || tokens.tokens[last].isKeyword("DESC") {
+                range = range.dropLast()
+            } else if last > range.lowerBound, tokens.tokens[last - 1].isKeyword("COLLATE") {
+                range = range.dropLast(2)
+            } else {
+                break
+            }
+        }
+        return tokens.text(range)
+    }
+}

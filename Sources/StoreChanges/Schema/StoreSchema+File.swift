@@ -1,0 +1,73 @@
+public import Foundation
+import GRDB
+
+extension StoreSchema {
+    /// Reads the schema of a store, and writes nothing.
+    ///
+    /// Blocks.
+    ///
+    /// ```swift
+    /// let schema = try StoreSchema(storeAt: url)
+    /// for report in schema.reports where !report.synchronizes {
+    ///     print(report.table, report.reason ?? "")
+    /// }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - url: The SQLite database; other programs may have it open.
+    ///   - rules: What the schema doesn't say.
+    /// - Throws: ``StoreChangesError``.
+    public init(storeAt url: URL, rules: SyncRules = .none) throws {
+        guard FileManager.default.fileExists(atPath: url.path) else {
+            throw StoreChangesError(.storeNotFound, "There is no file at \(url.path). Check the path of the store.")
+        }
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(5)
+        do {
+            self = try DatabaseQueue(path: url.path, configuration: configuration).read { db in
+                try StoreSchema(db, rules: rules)
+            }
+        } catch let error as DatabaseError {
+            throw StoreChangesError(error, storeAt: url)
+        }
+    }
+}
+
+extension StoreChangesError {
+    /// Describes what SQLite reported of a store.
+    init(_ error: DatabaseError, storeAt url: URL) {
+        let store = url.lastPathComponent
+        self =
+            switch error.resultCode.primaryResultCode {
+            case .SQLITE_BUSY, .SQLITE_LOCKED:
+                StoreChangesError(.busy, "\(store) is being written by another program. Try again.", cause: error)
+            case .SQLITE_NOTADB:
+                StoreChangesError(
+                    .storeNotFound,
+                    "\(store) isn't a SQLite database, or it's encrypted. Only plain SQLite databases synchronize.",
+                    cause: error
+                )
+            case .SQLITE_CORRUPT:
+                StoreChangesError(
+                    .corrupt,
+                    "\(store) is damaged. Check it with “PRAGMA integrity_check”, or restore it from a backup.",
+                    cause: error
+                )
+            case .SQLITE_CANTOPEN, .SQLITE_AUTH, .SQLITE_PERM:
+                StoreChangesError(.storeNotFound, "\(store) can't be read. Check its permissions.", cause: error)
+            case .SQLITE_FULL, .SQLITE_READONLY, .SQLITE_IOERR:
+                StoreChangesError(
+                    .cannotWrite,
+                    "\(store), or a file beside it, can't be written. Check permissions and free space.",
+                    cause: error
+                )
+            default:
+                StoreChangesError(
+                    .corrupt,
+                    "SQLite can't use \(store): \(error.message ?? "\(error.resultCode)").",
+                    cause: error
+                )
+            }
+    }
+}

@@ -1,0 +1,71 @@
+package import GRDB
+
+/// The schema of a store: what of it synchronizes, and what doesn't and why.
+public struct StoreSchema: Hashable, Sendable {
+    /// The tables that synchronize, in the order of their names.
+    public var tables: [TableSchema]
+    /// What there is to say of each table of the store, in the order of their names.
+    public var reports: [TableReport]
+
+    /// The table of a name.
+    public func table(_ name: String) -> TableSchema? { tables.first { $0.name.isSameName(as: name) } }
+
+    /// Reads the schema of a database.
+    ///
+    /// - Parameters:
+    ///   - db: A connection, whose functions and collations aren't used: other devices may not have them.
+    ///   - rules: What the schema doesn't say.
+    /// - Throws: `DatabaseError`.
+    package init(_ db: Database, rules: SyncRules = .none) throws {
+        let reader = try SchemaReader(db, rules)
+        var tables: [TableSchema] = []
+        var reports: [TableReport] = []
+        for listed in try reader.list().sorted(by: { $0.name.precedes($1.name) }) {
+            if let reason = reader.exclusion(of: listed) {
+                reports.append(TableReport(listed.name, excludedBecause: reason))
+                continue
+            }
+            let table = try reader.table(listed)
+            if let reason = try reader.foreignElements(of: table) {
+                reports.append(TableReport(listed.name, excludedBecause: reason))
+                continue
+            }
+            tables.append(table)
+        }
+        self.tables = tables
+        self.reports = reports
+        for table in tables {
+            let questions = SchemaQuestions(table, self, rules)
+            self.reports.append(TableReport(table, questions.all + (try questions.about(rowsIn: db))))
+        }
+        self.reports.sort { $0.table.precedes($1.table) }
+    }
+}
+
+/// What `storesync check` says of a table.
+public struct TableReport: Hashable, Sendable {
+    /// The table's name.
+    public var table: String
+    /// How its rows are named; `nil` if it doesn't synchronize.
+    public var key: TableKey?
+    /// Whether the table synchronizes.
+    public var synchronizes: Bool
+    /// Why it doesn't.
+    public var reason: String?
+    /// What only the app's author can answer, each with what to do about it.
+    public var questions: [String]
+
+    init(_ table: String, excludedBecause reason: String) {
+        self.table = table
+        self.synchronizes = false
+        self.reason = reason
+        self.questions = []
+    }
+
+    init(_ table: TableSchema, _ questions: [String]) {
+        self.table = table.name
+        self.synchronizes = true
+        self.questions = questions
+        self.key = table.key
+    }
+}

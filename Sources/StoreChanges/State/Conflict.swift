@@ -1,0 +1,58 @@
+/// Something that merging overwrote or left out, with what is needed to restore it.
+public struct Conflict: Hashable, Sendable {
+    /// The rule of the fold that decided.
+    public enum Rule: String, Hashable, Sendable, CaseIterable {
+        /// Two changes of one set wrote one cell differently: the first counts.
+        case sameCellTwice
+        /// A set changed and deleted one row: the change counts.
+        case editedAndDeleted
+        /// A cell was overwritten by an edit that didn't know its value, or that puts a former value back.
+        case overwritten
+        /// A row was deleted by a device that didn't know its last edit.
+        case deletedEdited
+        /// A delete didn't know of an insert of the row, so the row stays.
+        case deleteRefused
+        /// A delete that was the consequence of another one, which didn't hold or no longer concerned the row.
+        case consequenceRefused
+        /// An edit of a row that is deleted.
+        case editOfDeleted
+        /// Two rows with the same unique values were merged.
+        case merged
+        /// An edit gave a row values that another one has, and was taken back.
+        case takenBack
+        /// Two rows wanted the same position, and one moved to the end.
+        case moved
+        /// A deleted row came back because another row refers to it.
+        case broughtBack
+        /// A reference to a deleted row was set to NULL.
+        case referenceCleared
+        /// A row was deleted because the row was deleted to which it refers.
+        case deletedWithParent
+        /// A change was left out because its reference leads nowhere, or because it violates a constraint.
+        case leftOut
+        /// A row was deleted because it violates a constraint in every form.
+        case takenOut
+        /// A row of a table without a key was deleted more often than it was there.
+        case countBelowZero
+    }
+
+    /// The rule that decided.
+    public var rule: Rule
+    /// The row.
+    public var row: RowReference
+    /// What was lost, by column; for a deleted row all of its cells.
+    public var lost: [String: Cell]
+    /// What stays in its place, by column; empty if there is no row.
+    public var kept: [String: Cell]
+    /// The set that was integrated when the rule decided.
+    public var set: SetID
+
+    /// Creates an entry.
+    public init(_ rule: Rule, _ row: RowReference, lost: [String: Cell], kept: [String: Cell], by set: SetID) {
+        self.rule = rule
+        self.row = row
+        self.lost = lost
+        self.kept = kept
+        self.set = set
+    }
+}

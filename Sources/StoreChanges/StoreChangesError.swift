@@ -1,0 +1,47 @@
+/// What went wrong while changes of a store were captured, read or applied, and what to do about it.
+///
+/// ``message`` is written for the person in front of the device; ``code`` is for programs.
+public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
+    /// What kind of failure it is.
+    ///
+    /// The list may grow: handle the codes you know, show ``StoreChangesError/message`` for the rest.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// The code's name, as scripts know it.
+        public let description: String
+
+        private init(_ description: String) { self.description = description }
+
+        /// Another program is writing to the store; try again.
+        public static let busy = Code("busy")
+        /// A file can't be written: permissions, no space, a wrong kind of file.
+        public static let cannotWrite = Code("cannotWrite")
+        /// A file's content isn't what was written.
+        public static let corrupt = Code("corrupt")
+        /// More than half of a table's rows are gone, which may be a mistake.
+        public static let massDeletion = Code("massDeletion")
+        /// The store doesn't exist, or isn't a SQLite database that can be read.
+        public static let storeNotFound = Code("storeNotFound")
+        /// A file was written by a program, or a version of it, that this program doesn't know.
+        public static let unsupportedFormat = Code("unsupportedFormat")
+    }
+
+    /// What kind of failure it is.
+    public var code: Code
+    /// What went wrong and what to do about it, in a sentence or two.
+    public var message: String
+    /// The underlying error, if there is one.
+    public var cause: (any Error)?
+
+    /// Creates an error.
+    public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+
+    /// The code, the message and, line by line below, what caused it.
+    public var description: String {
+        guard let cause else { return "\(code): \(message)" }
+        return "\(code): \(message)\n└ \(cause)"
+    }
+}

@@ -1,0 +1,69 @@
+/// The name of a row, the same in every replica.
+///
+/// Integers that SQLite assigns can't name a row: two devices assign the same one to different rows. So a row with an
+/// integer key is named by the client that inserted it and a number that this client uses once.
+public indirect enum RowName: Hashable, Sendable {
+    /// The row with an integer key that a client inserted; every replica maps it to an integer of its own.
+    case numbered(client: ClientID, number: Int64)
+    /// The values of the key's columns, in the order of their names; of all columns in a table without a key.
+    case key([Cell])
+}
+
+/// What a column of a row holds.
+public enum Cell: Hashable, Sendable {
+    /// A value as SQLite stores it.
+    case value(StoredValue)
+    /// The row with an integer key that the column refers to.
+    case row(RowName)
+
+    static let null = Cell.value(.null)
+
+    /// Whether the cell is `NULL`.
+    public var isNull: Bool { self == .null }
+}
+
+/// A client's identifier.
+public struct ClientID: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// The identifier, as the remote's files have it.
+    public let rawValue: String
+
+    /// Creates an identifier; the caller has checked that it is one.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// The identifier.
+    public var description: String { rawValue }
+}
+
+extension ClientID: Comparable {
+    /// Compares the identifiers byte by byte, which is the same on every platform.
+    public static func < (lhs: ClientID, rhs: ClientID) -> Bool {
+        lhs.rawValue.utf8.lexicographicallyPrecedes(rhs.rawValue.utf8)
+    }
+}
+
+extension RowName: Comparable {
+    /// Compares the names' bytes in change sets.
+    public static func < (lhs: RowName, rhs: RowName) -> Bool {
+        lhs.encoded.lexicographicallyPrecedes(rhs.encoded)
+    }
+}
+
+extension RowName: CustomStringConvertible {
+    /// The name, for messages.
+    public var description: String {
+        switch self {
+        case .numbered(let client, let number): "\(client)#\(number)"
+        case .key(let cells): "(\(cells.map(\.description).joined(separator: ", ")))"
+        }
+    }
+}
+
+extension Cell: CustomStringConvertible {
+    /// The cell, for messages.
+    public var description: String {
+        switch self {
+        case .value(let value): value.description
+        case .row(let name): "→\(name)"
+        }
+    }
+}

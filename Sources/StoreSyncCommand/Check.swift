@@ -1,0 +1,89 @@
+import ArgumentParser
+import Foundation
+import StoreChanges
+
+/// `storesync check`: says which tables of a store synchronize record by record, and what to do about the others.
+struct Check: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Says which tables of a store synchronize, by which key, and what is doubtful. Writes nothing."
+    )
+
+    @Argument(help: "The SQLite database.")
+    var store: String
+
+    @Option(help: ArgumentHelp("What the schema doesn't say, in JSON.", valueName: "file"))
+    var rules: String?
+
+    @OptionGroup var options: CommonOptions
+
+    private struct Result: Encodable {
+        struct Table: Encodable {
+            let table: String
+            let key: String?
+            let synchronizes: Bool
+            let reason: String?
+            let questions: [String]
+
+            private enum CodingKeys: CodingKey {
+                case table, key, synchronizes, reason, questions
+            }
+
+            // The synthesized method would leave out a key or a reason that is `nil`.
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.container(keyedBy: CodingKeys.self)
+                try container.encode(table, forKey: .table)
+                try container.encode(key, forKey: .key)
+                try container.encode(synchronizes, forKey: .synchronizes)
+                try container.encode(reason, forKey: .reason)
+                try container.encode(questions, forKey: .questions)
+            }
+        }
+        var command = "check"
+        let tables: [Table]
+    }
+
+    func run() async throws {
+        try await Session.run(options.output) { _ in
+            let schema = try StoreSchema(storeAt: URL(filePath: store), rules: try syncRules())
+            let tables = schema.reports.map { report in
+                Result.Table(
+                    table: report.table,
+                    key: report.key.flatMap { $0.columns.isEmpty ? nil : $0.columns.joined(separator: ", ") },
+                    synchronizes: report.synchronizes,
+                    reason: report.reason,
+                    questions: report.questions
+                )
+            }
+            Report(options.output).result(Result(tables: tables), lines: schema.reports.flatMap(lines))
+        }
+    }
+
+    private func syncRules() throws -> SyncRules {
+        guard let rules else { return .none }
+        do {
+            return try JSONDecoder().decode(SyncRules.self, from: Data(contentsOf: URL(filePath: rules)))
+        } catch let error as DecodingError {
+            throw UsageError("The rules in \(rules) can't be used. \(error.problem)")
+        } catch {
+            throw UsageError("The rules in \(rules) can't be read: \(error.localizedDescription)")
+        }
+    }
+
+    private func lines(_ report: TableReport) -> [String] {
+        guard let key = report.key else { return ["✗ \(report.table): \(report.reason ?? "")"] }
+        return ["✓ \(report.table): \(key)"] + report.questions.map { "    ? \($0)" }
+    }
+}
+
+extension DecodingError {
+    /// What is wrong, as far as it can be told to a person.
+    fileprivate var problem: String {
+        switch self {
+        case .dataCorrupted(let context), .keyNotFound(_, let context), .typeMismatch(_, let context),
+            .valueNotFound(_, let context):
+            let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+            return path.isEmpty ? context.debugDescription : "\(path): \(context.debugDescription)"
+        @unknown default: return "\(self)"
+        }
+    }
+}

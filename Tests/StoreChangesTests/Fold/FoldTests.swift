@@ -1,0 +1,94 @@
+import GRDB
+import StoreChanges
+import TestSupport
+import Testing
+
+@Suite("The fold", .timeLimit(.minutes(10)))
+struct FoldTests {
+    /// Folds sets one after the other in the total order.
+    private func fold(
+        _ sets: [SyncChangeSet],
+        _ schema: FoldSchema
+    ) throws -> (content: StateContent, conflicts: [Conflict]) {
+        var content = StateContent()
+        var conflicts: [Conflict] = []
+        for set in sets.sorted(by: { $0.header.position < $1.header.position }) {
+            let (delta, more) = try Fold(schema).apply(set, to: StateContentReader(content, schema))
+            let former = content
+            content.apply(delta)
+            var undone = content
+            undone.apply(delta.inverse)
+            #expect(undone == former, "undoing a set gives the state before it")
+            conflicts += more
+        }
+        return (content, conflicts)
+    }
+
+    /// Evaluates what a scenario says.
+    private struct ScenarioEvaluator: ExpressionEvaluator {
+        let scenario: FoldScenario
+
+        func values(of index: UniqueIndex, in table: TableSchema, _ cells: [String: Cell]) throws -> [Cell]? {
+            guard let indexKey = scenario.indexKey else {
+                return PlainEvaluator().values(of: index, in: table, cells)
+            }
+            return indexKey(index, table.name, cells)
+        }
+
+        func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool {
+            scenario.violations[table.name]?(cells) ?? false
+        }
+    }
+
+    @Test("Each rule gives the state and the conflicts that it promises", arguments: FoldScenarios.all)
+    func scenario(_ scenario: FoldScenario) throws {
+        let schema = try DatabaseQueue().write { db in
+            try db.execute(sql: scenario.schema)
+            return try StoreSchema(db, rules: scenario.rules)
+        }
+        let result = try fold(scenario.sets, FoldSchema(schema, evaluator: ScenarioEvaluator(scenario: scenario)))
+        let outcome = FoldOutcome(result.content, result.conflicts)
+        #expect(outcome.rows == scenario.rows.sorted(by: bytewise))
+        #expect(outcome.tombs == scenario.tombs.sorted(by: bytewise))
+        #expect(outcome.conflicts == scenario.conflicts.sorted(by: bytewise))
+        if let aliases = scenario.aliases { #expect(outcome.aliases == aliases.sorted(by: bytewise)) }
+        for (rule, lost) in scenario.lost { #expect(outcome.lost[rule] == [lost]) }
+    }
+
+    @Test("A random history gives what the oracle gives", arguments: OracleRandomTests.schemas)
+    func oracle(_ schema: OracleRandomTests.RandomSchema) throws {
+        let oracle = try schema.oracle
+        let production = try DatabaseQueue().write { db in
+            try db.execute(sql: schema.sql)
+            return FoldSchema(try StoreSchema(db))
+        }
+        for seed in OracleRandomTests.seeds {
+            let sets = try RandomHistory(oracle, seed: seed).sets
+            let expected = try oracle.fold(sets, over: StateContent())
+            let result = try fold(sets, production)
+            #expect(
+                FoldOutcome(result.content, result.conflicts) == FoldOutcome(expected.content, expected.conflicts),
+                "seed \(seed)"
+            )
+        }
+    }
+
+    @Test("Sets that no store could have made give what the oracle gives", arguments: OracleRandomTests.schemas)
+    func anySets(_ schema: OracleRandomTests.RandomSchema) throws {
+        let oracle = try schema.oracle
+        let production = try DatabaseQueue().write { db in
+            try db.execute(sql: schema.sql)
+            return FoldSchema(try StoreSchema(db))
+        }
+        for seed in OracleRandomTests.seeds {
+            var random = RandomSets(oracle.schema, seed: seed)
+            let sets = random.sets()
+            let expected = try oracle.fold(sets, over: StateContent())
+            let result = try fold(sets, production)
+            #expect(
+                FoldOutcome(result.content, result.conflicts) == FoldOutcome(expected.content, expected.conflicts),
+                "seed \(seed)"
+            )
+        }
+    }
+}

@@ -1,0 +1,219 @@
+import Foundation
+import GRDB
+import StoreChanges
+import Testing
+
+@Suite("The schema of a store")
+struct StoreSchemaTests {
+    private func schema(_ sql: String, rules: SyncRules = .none) throws -> StoreSchema {
+        try DatabaseQueue().write { db in
+            try db.execute(sql: sql)
+            return try StoreSchema(db, rules: rules)
+        }
+    }
+
+    @Test(
+        "The key is the primary key, else a unique index over columns that aren't NULL, else none",
+        arguments: [
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY, a)", TableKey.integer(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a)", .integer(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY DESC, a)", .natural(columns: ["id"])),
+            ("CREATE TABLE t (id INT PRIMARY KEY, a)", .natural(columns: ["id"])),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY, a) WITHOUT ROWID", .natural(columns: ["id"])),
+            ("CREATE TABLE t (b TEXT, a TEXT, c, PRIMARY KEY (b, a))", .natural(columns: ["a", "b"])),
+            ("CREATE TABLE t (a TEXT NOT NULL UNIQUE, b)", .natural(columns: ["a"])),
+            ("CREATE TABLE t (a TEXT UNIQUE, b)", .none),
+            (
+                "CREATE TABLE t (a NOT NULL, b NOT NULL, c NOT NULL, UNIQUE (a, b), UNIQUE (c))",
+                .natural(columns: ["c"])
+            ),
+            ("CREATE TABLE t (a NOT NULL, b NOT NULL, UNIQUE (b), UNIQUE (a))", .natural(columns: ["a"])),
+            ("CREATE TABLE t (a NOT NULL); CREATE UNIQUE INDEX i ON t (a) WHERE a > 1", .none),
+            ("CREATE TABLE t (a NOT NULL); CREATE UNIQUE INDEX i ON t (lower(a))", .none),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY CHECK (id = 1), a)", .meaningful(column: "id")),
+            ("CREATE TABLE t (id INTEGER PRIMARY KEY, a, CHECK (id <> a))", .integer(column: "id")),
+        ]
+    )
+    func keys(sql: String, key: TableKey) throws {
+        let schema = try schema(sql)
+        #expect(schema.table("T")?.key == key)
+        #expect(schema.reports.map(\.synchronizes) == [true])
+    }
+
+    @Test("Rules say that numbers have a meaning, and exclude tables")
+    func rules() throws {
+        let schema = try schema(
+            "CREATE TABLE year (year INTEGER PRIMARY KEY); CREATE TABLE cache (id INTEGER PRIMARY KEY)",
+            rules: SyncRules(excludedTables: ["Cache"], meaningfulKeys: ["Year"])
+        )
+        #expect(schema.tables.map(\.key) == [.meaningful(column: "year")])
+        #expect(schema.reports.first?.reason == "The document's rules exclude it.")
+    }
+
+    @Test("A store's bookkeeping, views, virtual and shadow tables don't synchronize, and the reason is said")
+    func excluded() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT);
+            INSERT INTO note (body) VALUES ('x');
+            CREATE VIEW recent AS SELECT * FROM note;
+            CREATE VIRTUAL TABLE search USING fts5(body);
+            CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
+            CREATE TABLE schema_migrations (version TEXT NOT NULL PRIMARY KEY);
+            CREATE TABLE alembic_version (version_num TEXT NOT NULL PRIMARY KEY);
+            """
+        )
+        #expect(schema.tables.map(\.name) == ["note"])
+        for report in schema.reports where !report.synchronizes { #expect(report.reason?.isEmpty == false) }
+        let excluded = Set(schema.reports.filter { !$0.synchronizes }.map(\.table))
+        #expect(
+            excluded.isSuperset(of: [
+                "recent", "search", "search_data", "grdb_migrations", "schema_migrations", "alembic_version",
+            ])
+        )
+    }
+
+    @Test("A table that needs a function or collation of the app doesn't synchronize")
+    func foreignElements() throws {
+        let queue = try DatabaseQueue()
+        let schema = try queue.write { db in
+            db.add(function: DatabaseFunction("fold", argumentCount: 1, pure: true) { $0[0] })
+            db.add(collation: DatabaseCollation("swedish") { _, _ in .orderedSame })
+            try db.execute(
+                sql: """
+                    CREATE TABLE a (id INTEGER PRIMARY KEY, name TEXT);
+                    CREATE UNIQUE INDEX i ON a (fold(name));
+                    CREATE TABLE b (id INTEGER PRIMARY KEY, name TEXT COLLATE swedish);
+                    CREATE TABLE c (id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE);
+                    """
+            )
+            return try StoreSchema(db)
+        }
+        #expect(schema.tables.map(\.name) == ["c"])
+        #expect(schema.tables[0].column("NAME")?.collation == .noCase)
+        #expect(schema.reports[0].reason?.contains("fold") == true)
+        #expect(schema.reports[1].reason?.contains("swedish") == true)
+    }
+
+    @Test("Foreign keys name the columns to which they refer")
+    func references() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE folder (id INTEGER PRIMARY KEY, code TEXT NOT NULL UNIQUE);
+            CREATE TABLE item (
+                id INTEGER PRIMARY KEY, folder REFERENCES folder ON DELETE CASCADE,
+                code TEXT REFERENCES folder (code) ON DELETE SET NULL, a, b,
+                FOREIGN KEY (a, b) REFERENCES pair
+            );
+            CREATE TABLE pair (a, b, PRIMARY KEY (b, a));
+            """
+        )
+        let references = try #require(schema.table("item")?.references)
+        #expect(
+            references.map(\.description) == ["(folder) → folder(id)", "(code) → folder(code)", "(a, b) → pair(b, a)"]
+        )
+        #expect(references.map(\.onDelete) == [.cascade, .setNull, .noAction])
+    }
+
+    @Test("Partial and expression indexes keep their expressions")
+    func expressions() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE t (id INTEGER PRIMARY KEY, "a, b" TEXT, c TEXT COLLATE NOCASE);
+            CREATE UNIQUE INDEX i ON t (lower("a, b") COLLATE RTRIM DESC, c, (c || ',')) WHERE c <> 'where (' AND "a, b" > 1;
+            """
+        )
+        let unique = try #require(schema.table("t")?.uniques.first)
+        #expect(unique.terms.map(\.expression) == ["lower(\"a, b\")", "\"c\"", "(c || ',')"])
+        #expect(unique.terms.map(\.collation) == [.trailingSpaces, .noCase, .binary])
+        #expect(unique.condition == "c <> 'where (' AND \"a, b\" > 1")
+        #expect(unique.columns == nil)
+    }
+
+    @Test("CHECK constraints name their columns, wherever they are written")
+    func checks() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE t (
+                a INT CHECK (a > 0), b /* CHECK (c) */ TEXT DEFAULT 'CHECK (c)', c,
+                CONSTRAINT x CHECK (length("b") < 9 AND [c] <> 'a'), -- CHECK (a)
+                CHECK (B < C)
+            );
+            ALTER TABLE t ADD COLUMN d CHECK (d IN (1, (2)));
+            """
+        )
+        #expect(schema.table("t")?.checks == [["a"], ["d"], ["b", "c"], ["b", "c"]])
+    }
+
+    @Test("Generated columns aren't among the columns; conflict clauses are known")
+    func columns() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE t (
+                id INTEGER PRIMARY KEY, name TEXT UNIQUE ON CONFLICT REPLACE,
+                upper TEXT AS (upper(name)), length INT AS (length(name)) STORED, n NUMERIC(3), r DOUBLE, x
+            );
+            CREATE TABLE s (a ANY PRIMARY KEY, b TEXT) STRICT, WITHOUT ROWID;
+            """
+        )
+        let table = try #require(schema.table("t"))
+        #expect(table.columns.map(\.name) == ["id", "name", "n", "r", "x"])
+        #expect(table.columns.map(\.affinity) == [.integer, .text, .numeric, .real, .blob])
+        #expect(table.replacesOnConflict)
+        let strict = try #require(schema.table("s"))
+        #expect(strict.columns.map(\.affinity) == [.blob, .text])
+        #expect(strict.isWithoutRowID && !strict.replacesOnConflict)
+        #expect(strict.columns[0].isNotNull)
+    }
+
+    @Test("An index that ends with an integer, in a list that a reference names, is a position")
+    func positions() throws {
+        let sql = """
+            CREATE TABLE album (id INTEGER PRIMARY KEY);
+            CREATE TABLE song (id INTEGER PRIMARY KEY, album REFERENCES album, track INT, title TEXT,
+                UNIQUE (album, track), UNIQUE (album, title));
+            """
+        #expect(try schema(sql).table("song")?.uniques.map(\.kind) == [.position, .identity])
+        let rules = SyncRules(uniques: [.init(table: "song", columns: ["track", "album"], kind: .identity)])
+        #expect(try schema(sql, rules: rules).table("song")?.uniques.map(\.kind) == [.identity, .identity])
+    }
+
+    @Test("What a schema leaves open is asked, with what to do")
+    func questions() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE log (line TEXT);
+            CREATE TABLE users (id INTEGER PRIMARY KEY);
+            CREATE TABLE post (id INTEGER PRIMARY KEY, user_id INTEGER, year INT);
+            CREATE TABLE settings (id INTEGER PRIMARY KEY, theme TEXT);
+            INSERT INTO settings VALUES (1, 'dark');
+            CREATE TABLE pair (a TEXT, b TEXT, PRIMARY KEY (a, b));
+            INSERT INTO pair VALUES (NULL, 'x');
+            """
+        )
+        func questions(_ table: String) -> [String] { schema.reports.first { $0.table == table }?.questions ?? [] }
+        #expect(questions("log").first?.contains("Add a primary key") == true)
+        #expect(questions("post").count == 1)
+        #expect(questions("post").first?.contains("declare it as a foreign key") == true)
+        #expect(questions("settings").first?.contains("meaningfulKeys") == true)
+        #expect(questions("pair").first?.contains("NOT NULL") == true)
+        #expect(questions("users").isEmpty)
+    }
+
+    @Test("The example of the landing page lists what doesn't synchronize")
+    func example() throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).sqlite")
+        defer { try? FileManager.default.removeItem(at: url) }
+        try DatabaseQueue(path: url.path).write { db in
+            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY)")
+            try db.execute(sql: "CREATE VIEW all_notes AS SELECT * FROM note")
+        }
+        // DOC: check
+        let schema = try StoreSchema(storeAt: url)
+        for report in schema.reports where !report.synchronizes {
+            print(report.table, report.reason ?? "")
+        }
+        // DOC: end
+        #expect(schema.reports.filter { !$0.synchronizes }.map(\.table) == ["all_notes"])
+    }
+}

@@ -1,0 +1,131 @@
+import OperationsTesting
+import StoreChanges
+import TestSupport
+import Testing
+
+@Suite("Devices that edit at once", .timeLimit(.minutes(10)))
+struct ConvergenceTests {
+    /// One history: devices that edit, capture, exchange sets in any order, and write.
+    struct History {
+        var random: SplitMix64
+        var devices: [SimulatedDevice]
+        var time: UInt64 = 0
+        var log: [String] = []
+
+        init(seed: UInt64) throws {
+            random = SplitMix64(seed: seed)
+            let schema = SimulatedSchemas.all[Int(seed % UInt64(SimulatedSchemas.all.count))]
+            devices = try ["A", "B", "C"].prefix(Int.random(in: 2...3, using: &random)).map {
+                try SimulatedDevice($0, schemaSQL: schema)
+            }
+        }
+
+        mutating func run() throws {
+            for _ in 0..<Int.random(in: 10...80, using: &random) {
+                let index = Int.random(in: 0..<devices.count, using: &random)
+                let device = devices[index]
+                switch Int.random(in: 0..<20, using: &random) {
+                case 0..<15:
+                    let statement = RandomEdits(device.schema).statement(using: &random)
+                    if try device.edit(statement) { log.append("\(device.client): \(statement)") }
+                case 15: try capture(device)
+                case 16: try receive(device)
+                default: try synchronize(device)
+                }
+            }
+            // Twice, so that everything has arrived everywhere.
+            for _ in 0..<2 {
+                for device in devices { try synchronize(device) }
+            }
+        }
+
+        private mutating func capture(_ device: SimulatedDevice) throws {
+            time += 1
+            // Clocks may be wrong by a lot.
+            let clock = random.chance(20) ? UInt64.random(in: 0...100, using: &random) : time
+            if let set = try device.capture(at: clock) {
+                log.append("\(device.client) captures \(set.header.id.sequence)")
+            }
+        }
+
+        private mutating func receive(_ device: SimulatedDevice) throws {
+            for other in devices where other.client != device.client {
+                let arrived = device.arrived[other.client] ?? 0
+                let count = Int.random(in: arrived...other.sets.count, using: &random)
+                try device.integrate(other.sets[arrived..<count].shuffled(using: &random))
+                device.arrived[other.client] = count
+                log.append("\(device.client) receives \(arrived)..<\(count) of \(other.client)")
+            }
+        }
+
+        mutating func synchronize(_ device: SimulatedDevice) throws {
+            for other in devices where other.client != device.client {
+                let arrived = device.arrived[other.client] ?? 0
+                try device.integrate(other.sets[arrived...].shuffled(using: &random))
+                device.arrived[other.client] = other.sets.count
+            }
+            try capture(device)
+            let written = try device.write()
+            log.append("\(device.client) synchronizes, \(written)")
+        }
+    }
+
+    @Test(
+        "Stores that have exchanged everything are equal, keep their constraints, and nothing is captured again",
+        arguments: TestDepth.seeds(quick: 400, ci: 4_000, deep: 100_000)
+    )
+    func convergence(seed: UInt64) throws {
+        var history = try History(seed: seed)
+        do {
+            try history.run()
+        } catch {
+            Issue.record("\(error)\n\(history.log.joined(separator: "\n"))")
+            return
+        }
+        let first = try history.devices[0].content()
+        let expected = try oracle(history.devices[0].schema).fold(history.devices.flatMap(\.sets), over: StateContent())
+        #expect(first == expected.content, "\(history.log.joined(separator: "\n"))")
+        for device in history.devices {
+            let content = try device.content()
+            #expect(content == first, "\(device.client)\n\(history.log.joined(separator: "\n"))")
+            let violations = try device.violations()
+            #expect(violations.isEmpty, "\(device.client)\n\(history.log.joined(separator: "\n"))")
+            let echo = try device.capture(at: 1_000)
+            #expect(echo == nil, "\(device.client)\n\(history.log.joined(separator: "\n"))")
+        }
+    }
+
+    /// The plain fold, with SQLite for the expressions.
+    private func oracle(_ schema: StoreSchema) throws -> Oracle {
+        let scratch = try ScratchEvaluator(schema)
+        return Oracle(
+            schema: schema,
+            violatesCheck: { row, cells in
+                guard let table = schema.table(row.table) else { return false }
+                return (try? scratch.violatesCheck(table, cells)) ?? false
+            },
+            indexKey: { index, name, cells in
+                guard let table = schema.table(name) else { return nil }
+                guard index.condition != nil || index.columns == nil else {
+                    return PlainEvaluator().values(of: index, in: table, cells)
+                }
+                return (try? scratch.values(of: index, in: table, cells)) ?? nil
+            }
+        )
+    }
+
+    @Test("Random histories meet the rules that need no mark")
+    func coverage() throws {
+        var rules: Set<Conflict.Rule> = []
+        for seed in UInt64(0)..<160 {
+            var history = try History(seed: seed)
+            try history.run()
+            rules.formUnion(try history.devices[0].conflicts().map(\.rule))
+        }
+        let expected: Set<Conflict.Rule> = [
+            .overwritten, .deletedEdited, .deleteRefused, .editOfDeleted, .merged, .broughtBack, .deletedWithParent,
+            .countBelowZero,
+        ]
+        #expect(expected.subtracting(rules) == [])
+    }
+}

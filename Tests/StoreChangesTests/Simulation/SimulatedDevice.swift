@@ -1,0 +1,88 @@
+import GRDB
+import StoreChanges
+import TestSupport
+
+/// A device of a simulation: an app's store, and the replica beside it.
+final class SimulatedDevice {
+    let client: ClientID
+    let store: DatabaseQueue
+    let schema: StoreSchema
+    private let replicaDatabase: DatabaseQueue
+    private let replica: Replica
+    /// The sets that this device captured.
+    private(set) var sets: [SyncChangeSet] = []
+    /// How many sets of each other device have arrived.
+    var arrived: [ClientID: Int] = [:]
+
+    init(_ name: String, schemaSQL: String) throws {
+        client = ClientID(rawValue: name)
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        store = try DatabaseQueue(configuration: configuration)
+        replicaDatabase = try DatabaseQueue()
+        try store.write { try $0.execute(sql: schemaSQL) }
+        let schema = try store.read { try StoreSchema($0) }
+        self.schema = schema
+        replica = try replicaDatabase.write { [client] db in
+            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client)
+        }
+    }
+
+    /// Executes a statement of the app, which may violate a constraint.
+    @discardableResult
+    func edit(_ sql: String) throws -> Bool {
+        do {
+            try store.writeWithoutTransaction { db in
+                try db.execute(sql: "PRAGMA foreign_keys = ON")
+                defer { try? db.execute(sql: "PRAGMA foreign_keys = OFF") }
+                try db.inTransaction {
+                    try db.execute(sql: sql)
+                    return .commit
+                }
+            }
+            return true
+        } catch let error as DatabaseError where [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH].contains(error.resultCode) {
+            return false
+        }
+    }
+
+    /// Captures what the app changed.
+    @discardableResult
+    func capture(at time: UInt64 = 0) throws -> SyncChangeSet? {
+        let set = try replicaDatabase.write { _ in
+            try store.read { try replica.capture($0, at: time, allowsDeletions: true) }
+        }
+        if let set { sets.append(set) }
+        return set
+    }
+
+    /// Integrates sets of other devices.
+    func integrate(_ sets: [SyncChangeSet]) throws {
+        try replicaDatabase.write { _ in try replica.integrate(sets) }
+    }
+
+    /// Writes what merging changed into the store.
+    @discardableResult
+    func write() throws -> [String: ChangeCounts] {
+        try replicaDatabase.write { _ in try store.write { try replica.write(to: $0) } }
+    }
+
+    func content() throws -> StateContent { try replicaDatabase.read { _ in try replica.content() } }
+    func conflicts() throws -> [Conflict] { try replicaDatabase.read { _ in try replica.conflicts() } }
+
+    /// The rows of a query, each as text.
+    func rows(_ sql: String) throws -> [String] {
+        try store.read { db in
+            try Row.fetchAll(db, sql: sql).map { row in row.map { "\($0.1)" }.joined(separator: "|") }
+        }
+    }
+
+    /// What violates a constraint of the store.
+    func violations() throws -> [String] {
+        try store.read { db in
+            let references = try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").map { "\($0)" }
+            let integrity = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+            return references + integrity
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Foundation
+import GRDB
+import Testing
+
+extension CommandTests {
+    @Suite("Check says what synchronizes record by record")
+    struct CheckTests {
+        private func store(_ sql: String, in fixture: Fixture) throws -> URL {
+            let url = fixture.folder.appending(path: "app.sqlite")
+            let queue = try DatabaseQueue(path: url.path)
+            try queue.write { try $0.execute(sql: sql) }
+            try queue.close()
+            return url
+        }
+
+        private static let schema = """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+            CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL);
+            CREATE TABLE line (text TEXT);
+            CREATE VIEW titles AS SELECT title FROM note;
+            """
+
+        @Test("Each table is listed with its key, whether it synchronizes, and why not; nothing is written")
+        func tables() async throws {
+            let fixture = try Fixture()
+            let url = try store(Self.schema, in: fixture)
+            let before = try Listing(of: fixture.folder)
+            let check = try await fixture.run(["check", url.path, "--json"])
+            #expect(check.status == 0, "\(check)")
+            let object = try check.json()
+            #expect(object.keys == ["command", "tables"])
+            let tables = try #require(object["tables"]?.array)
+            #expect(tables.map { $0["table"]?.string } == ["line", "note", "tag", "titles"])
+            #expect(tables.map { $0["key"]?.string } == [nil, "id", "name", nil])
+            #expect(tables.map { $0["synchronizes"]?.boolean } == [true, true, true, false])
+            for table in tables { #expect(table.keys == ["table", "key", "synchronizes", "reason", "questions"]) }
+            #expect(tables[3]["reason"]?.string?.contains("view") == true)
+            #expect(tables[0]["questions"]?.array?.count == 1)
+            #expect(try Listing(of: fixture.folder).paths == before.paths)
+            let lines = try await fixture.run(["check", url.path])
+            #expect(lines.output.contains("✓ note: by id, which every device numbers by itself"), "\(lines)")
+            #expect(lines.output.contains("✗ titles: "), "\(lines)")
+        }
+
+        @Test("Rules from a file are followed; a misspelt rule is refused with the ones that exist")
+        func rules() async throws {
+            let fixture = try Fixture()
+            let url = try store(Self.schema, in: fixture)
+            let rules = fixture.folder.appending(path: "rules.json")
+            try Data(#"{"excludedTables": ["line"]}"#.utf8).write(to: rules)
+            let check = try await fixture.run(["check", url.path, "--json", "--rules", rules.path]).json()
+            #expect(check["tables"]?.array?.first?["synchronizes"]?.boolean == false)
+            try Data(#"{"excluded": ["line"]}"#.utf8).write(to: rules)
+            let refused = try await fixture.run(["check", url.path, "--json", "--rules", rules.path])
+            #expect(refused.status == 64)
+            #expect(try refused.errorCode() == "usage")
+            #expect(try refused.errorMessage().contains("excludedTables"))
+        }
+
+        @Test("A store that is missing is 66; so is a file that isn't a database")
+        func missing() async throws {
+            let fixture = try Fixture()
+            let missing = try await fixture.run(["check", fixture.folder.appending(path: "no.sqlite").path, "--json"])
+            #expect(missing.status == 66)
+            #expect(try missing.errorCode() == "storeNotFound")
+            let noise = fixture.folder.appending(path: "noise")
+            try Data(repeating: 7, count: 5_000).write(to: noise)
+            let refused = try await fixture.run(["check", noise.path, "--json"])
+            #expect(refused.status == 66)
+            #expect(try refused.errorMessage().contains("isn't a SQLite database"))
+        }
+    }
+}
