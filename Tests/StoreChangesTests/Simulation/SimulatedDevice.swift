@@ -73,6 +73,8 @@ final class SimulatedDevice {
     /// Writes what merging changed into the store.
     ///
     /// - Parameter last: The last step; a device that doesn't die takes them all.
+    /// - Returns: How many rows changed, by table.
+    /// - Throws: What SQLite or the replica throws.
     @discardableResult
     func write(upTo last: WriteStep = .finish) throws -> [String: ChangeCounts] {
         try replicaDatabase.write { _ in try store.read { try replica.prepare($0) } }
