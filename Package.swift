@@ -86,7 +86,7 @@ let package = Package(
         .target(
             name: "StoreChanges",
             dependencies: [
-                "ContentDigests", "ByteCoding",
+                "ContentDigests", "ByteCoding", "CSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "HeapModule", package: "swift-collections"),
@@ -198,6 +198,11 @@ let package = Package(
         ),
         .target(name: "ThreadSupport", swiftSettings: settings),
         .target(name: "ByteCoding", swiftSettings: settings),
+        // Functions of SQLite that Swift can't call.
+        .systemLibrary(
+            name: "CSQLite",
+            providers: [.apt(["libsqlite3-dev"])]
+        ),
         // Functions of Glibc that Swift's Glibc module doesn't export.
         .systemLibrary(name: "CLinux"),
         .systemLibrary(

@@ -37,6 +37,27 @@ struct StoreTable {
         return try store.first("SELECT 1 FROM \(name.quotedName) WHERE \(key) = ?", [.integer(number)]) != nil
     }
 
+    /// The greatest number that SQLite knows of the table.
+    func greatestNumber() throws -> Int64 {
+        guard let key = integerKey?.quotedName else { return 0 }
+        let greatest = try store.first("SELECT max(\(key)) FROM \(name.quotedName)")?.integer(0) ?? 0
+        // The table exists only where a key is declared AUTOINCREMENT.
+        let exists = try store.first("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'") != nil
+        let sequence = try exists ? store.first("SELECT seq FROM sqlite_sequence WHERE name = ?", [.text(name)]) : nil
+        return max(greatest, sequence?.integer(0) ?? 0)
+    }
+
+    /// Deletes the rows of numbers that have no name, because a trigger inserted them; returns whether there were any.
+    func deleteUnnamedRows() throws -> Bool {
+        guard let key = integerKey?.quotedName else { return false }
+        var unnamed: [Int64] = []
+        try forEachNumber { if try numbers.name(of: $0, in: name) == nil { unnamed.append($0) } }
+        for number in unnamed {
+            try store.execute("DELETE FROM \(name.quotedName) WHERE \(key) = ?", [.integer(number)])
+        }
+        return !unnamed.isEmpty
+    }
+
     /// A row of the store by its name in all stores.
     struct Row {
         var reference: RowReference

@@ -6,6 +6,7 @@ package final class Replica {
     private let state: ReplicaState
     private let log: ReplicaLog
     private let client: ClientID
+    private let document: String
 
     /// Opens a replica, or creates one in an empty database.
     ///
@@ -13,10 +14,12 @@ package final class Replica {
     ///   - db: The replica's database, which lives longer than this object; every call needs a transaction.
     ///   - schema: The store's schema.
     ///   - client: This device.
+    ///   - document: The document, by which a store that belongs to several keeps their tokens apart.
     /// - Throws: `DatabaseError`.
-    package init(_ db: Database, _ schema: FoldSchema, client: ClientID) throws {
+    package init(_ db: Database, _ schema: FoldSchema, client: ClientID, document: String) throws {
         self.db = SQLConnection(db)
         self.client = client
+        self.document = document
         if try !db.tableExists("facts") { try ReplicaSchema.create(self.db) }
         state = try ReplicaState(self.db, schema)
         log = ReplicaLog(state)
@@ -58,15 +61,56 @@ package final class Replica {
         try log.integrate()
     }
 
-    /// Writes into the store what merging changed.
+    // MARK: Writing
+
+    /// Chooses everything that the next write puts into the store, and its new token.
     ///
-    /// - Parameter store: The store, in a write transaction, with foreign keys off and nothing captured outstanding.
+    /// - Parameter store: The store, in a transaction; it isn't written.
+    /// - Throws: `DatabaseError`.
+    package func prepare(_ store: Database) throws {
+        try StoreWriter(to: SQLConnection(store), state).assignNumbers()
+        try ReplicaFact.preparedToken.write(StoreToken.random().bytes, db)
+    }
+
+    /// Writes into the store what was prepared, and changes nothing in the replica.
+    ///
+    /// - Parameter store: The store, in a write transaction, with foreign keys off.
     /// - Returns: How many rows changed, by table.
     /// - Throws: `DatabaseError`.
     package func write(to store: Database) throws -> [String: ChangeCounts] {
-        let counts = try StoreWriter(to: SQLConnection(store), state).write()
-        try setStoreSeen(try log.integrated())
+        let connection = SQLConnection(store)
+        let counts = try StoreWriter(to: connection, state).write()
+        if let token = try ReplicaFact.preparedToken.read(db) {
+            try StoreToken(bytes: token).write(connection, document: document)
+        }
         return counts
+    }
+
+    /// Records that the store has what was prepared.
+    package func finish() throws {
+        try StoreWriter(to: db, state).finish()
+        try setStoreSeen(try log.integrated())
+        try ReplicaFact.token.write(try ReplicaFact.preparedToken.read(db), db)
+        try ReplicaFact.preparedToken.write(nil, db)
+    }
+
+    /// Finds out, by the store's token, what a synchronization that died had done; and that the store is the replica's.
+    ///
+    /// - Parameter store: The store, in a transaction; it isn't written.
+    /// - Throws: ``StoreChangesError`` with `storeReplaced`.
+    package func recover(_ store: Database) throws {
+        let token = try StoreToken.read(SQLConnection(store), document: document)?.bytes
+        if let prepared = try ReplicaFact.preparedToken.read(db), prepared == token { return try finish() }
+        guard token == (try ReplicaFact.token.read(db)) else {
+            throw StoreChangesError(
+                .storeReplaced,
+                """
+                The store isn't the one that this device synchronized last: it's a copy, a restored backup, or another \
+                store. Say which side counts: --take local keeps its differences as edits, --take remote replaces it.
+                """
+            )
+        }
+        try ReplicaFact.preparedToken.write(nil, db)
     }
 
     // MARK: What the store has seen

@@ -87,6 +87,20 @@ final class ReplicaState: StateReader {
         }
     }
 
+    /// The names of a table's rows.
+    func names(of table: String) throws -> [RowName] {
+        try db.all("SELECT name FROM rows WHERE tbl = ?", [self.table(table)]).map {
+            try RowName(decoding: $0.bytes(0) ?? [])
+        }
+    }
+
+    /// The names of a table's rows without a key.
+    func countedNames(of table: String) throws -> [RowName] {
+        try db.all("SELECT name FROM counts WHERE tbl = ?", [self.table(table)]).map {
+            try RowName(decoding: $0.bytes(0) ?? [])
+        }
+    }
+
     // MARK: Writing
 
     /// Writes or removes a row, with the keys by which it's found.

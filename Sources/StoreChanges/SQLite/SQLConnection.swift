@@ -1,3 +1,4 @@
+import CSQLite
 import GRDB
 import GRDBSQLite
 
@@ -53,8 +54,13 @@ final class SQLConnection {
         while try statement.step() { try body(statement.row) }
     }
 
-    /// How many rows the last statement inserted, updated or deleted.
-    var changeCount: Int { Int(sqlite3_changes(handle)) }
+    /// Sets whether statements run the triggers of the schema.
+    func setTriggers(enabled isEnabled: Bool) throws {
+        let code = setTriggersEnabled(handle, isEnabled ? 1 : 0)
+        guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+        // Statements that are prepared already have their triggers compiled in.
+        statements = [:]
+    }
 }
 
 /// A prepared statement.

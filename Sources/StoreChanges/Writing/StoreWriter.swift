@@ -1,6 +1,11 @@
+import CSQLite
 import GRDB
 
 /// Writes into a store what merging changed: the rows that are pending, as they are in the state.
+///
+/// First the app's triggers run, so that search indexes and counters follow: row by row, then all rows at once that are
+/// in each other's way. What a trigger refuses is written without triggers, and so are synchronized rows that triggers
+/// changed.
 struct StoreWriter {
     private let state: ReplicaState
     private let store: SQLConnection
@@ -27,25 +32,12 @@ struct StoreWriter {
         var present: [String: Cell]?
     }
 
-    /// Writes everything, and records that the store is at the state.
-    ///
-    /// - Returns: How many rows were inserted, updated and deleted, by table.
-    func write() throws -> [String: ChangeCounts] {
-        let targets = try pending.rows.sorted().map { row in
-            Target(row: row, former: try pending.base(row), present: try state.row(row)?.cells)
-        }
-        for target in targets where target.present != nil { try assignNumber(target.row) }
-        var counts: [String: ChangeCounts] = [:]
-        for target in targets { counts[target.row.table, default: ChangeCounts()].add(target.former, target.present) }
-        var waiting: [Target] = []
-        for target in targets where !(try attempt { try write(target) }) { waiting.append(target) }
-        try writeTogether(waiting)
-        for row in try pending.counted { try writeCount(row, &counts) }
-        try finish(targets)
-        return counts
-    }
-
     // MARK: Numbers
+
+    /// Gives every row that is about to be written an integer key, in the replica alone.
+    func assignNumbers() throws {
+        for row in try pending.rows.sorted() where try state.row(row) != nil { try assignNumber(row) }
+    }
 
     /// Gives a row an integer key if it has none: its author's if that is free, else the next one.
     ///
@@ -56,12 +48,8 @@ struct StoreWriter {
         if let wish = try numbers.wish(of: row), wish <= 1 << 62, try isFree(wish, table) {
             return try numbers.setNumber(wish, of: row)
         }
-        var greatest = try numbers.greatest(in: row.table)
-        let sequence = try? store.first("SELECT seq FROM sqlite_sequence WHERE name = ?", [.text(row.table)])?.integer(
-            0
-        )
-        greatest = max(greatest, sequence.flatMap { $0 } ?? 0)
-        try numbers.setNumber(max(greatest, 0) + 1, of: row)
+        let greatest = max(try numbers.greatest(in: table.name), try table.greatestNumber(), 0)
+        try numbers.setNumber(greatest + 1, of: row)
     }
 
     private func isFree(_ number: Int64, _ table: StoreTable) throws -> Bool {
@@ -71,7 +59,29 @@ struct StoreWriter {
         return try state.row(row) == nil && pending.base(row) == nil
     }
 
-    // MARK: Rows
+    // MARK: Writing
+
+    /// Writes everything.
+    ///
+    /// - Returns: How many rows were inserted, updated and deleted, by table.
+    func write() throws -> [String: ChangeCounts] {
+        let targets = try pending.rows.sorted().map { row in
+            Target(row: row, former: try pending.base(row), present: try state.row(row)?.cells)
+        }
+        var counts: [String: ChangeCounts] = [:]
+        for target in targets { counts[target.row.table, default: ChangeCounts()].add(target.former, target.present) }
+        var waiting: [Target] = []
+        for target in targets where !(try attempt { try write(target) }) { waiting.append(target) }
+        for row in try pending.counted { try writeCount(row, &counts) }
+        if try attempt({ try writeTogether(waiting) }) { waiting = [] }
+        try store.setTriggers(enabled: false)
+        defer { try? store.setTriggers(enabled: true) }
+        try writeTogether(waiting)
+        var changed = Set(waiting.map(\.row.table))
+        for table in try tablesOfTriggers() where try putRight(table) { changed.insert(table) }
+        try rebuildSearchIndexes(of: changed)
+        return counts
+    }
 
     /// Tries to write a row in a savepoint.
     private func attempt(_ body: () throws -> Void) throws -> Bool {
@@ -121,19 +131,79 @@ struct StoreWriter {
         }
     }
 
+    // MARK: Putting right
+
+    /// The synchronized tables that a trigger of the store may have written: any of them, if there are triggers.
+    private func tablesOfTriggers() throws -> [String] {
+        let hasTriggers = try store.first("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' LIMIT 1") != nil
+        return hasTriggers ? state.schema.tables.keys.sorted { $0.precedes($1) } : []
+    }
+
+    /// Writes the rows of a table that aren't as the state has them, and returns whether there were any.
+    private func putRight(_ name: String) throws -> Bool {
+        let table = try StoreTable(name, in: store, state)
+        var wrong: [Target] = []
+        var present: Set<RowName> = []
+        var counts: [RowReference: Int] = [:]
+        try table.forEachRow { row in
+            guard !state.schema.isCounted(row.reference) else { return counts[row.reference, default: 0] += 1 }
+            present.insert(row.reference.row)
+            let target = Target(row: row.reference, former: row.cells, present: try state.row(row.reference)?.cells)
+            if target.former != target.present { wrong.append(target) }
+        }
+        for row in try state.names(of: name) where !present.contains(row) {
+            let reference = RowReference(name, row)
+            wrong.append(Target(row: reference, former: nil, present: try state.row(reference)?.cells))
+        }
+        try writeTogether(wrong)
+        var isChanged = !wrong.isEmpty
+        for row in Set(counts.keys).union(try state.countedNames(of: name).map { RowReference(name, $0) }).sorted() {
+            let (former, wanted) = (counts[row] ?? 0, try state.count(row) ?? 0)
+            if former != wanted { isChanged = true }
+            for _ in former..<max(former, wanted) { try table.insert(row, [:]) }
+            for _ in wanted..<max(former, wanted) { try table.deleteOne(row) }
+        }
+        return try table.deleteUnnamedRows() || isChanged
+    }
+
+    /// Rebuilds the search indexes of tables whose triggers didn't run.
+    private func rebuildSearchIndexes(of tables: Set<String>) throws {
+        guard !tables.isEmpty else { return }
+        let statements = try store.all(
+            "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%USING fts%'"
+        )
+        for values in statements {
+            guard let name = values.text(0), let statement = values.text(1),
+                let content = SearchIndex.contentTable(of: SQLTokens(statement)),
+                tables.contains(where: { $0.isSameName(as: content) })
+            else { continue }
+            try store.execute("INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('rebuild')")
+        }
+    }
+
     // MARK: Afterwards
 
-    private func finish(_ targets: [Target]) throws {
+    /// Records, in the replica alone, that the store is at the state.
+    func finish() throws {
         try state.db.execute("DELETE FROM replaced")
-        for target in targets {
-            guard let former = target.former else { continue }
-            try state.db.execute(
-                "INSERT INTO replaced (tbl, name, image) VALUES (?, ?, ?)",
-                try state.key(target.row) + [.blob(state.schema.encode(former, of: target.row.table))]
-            )
-        }
+        try state.db.execute("INSERT INTO replaced SELECT tbl, name, image FROM pending WHERE image IS NOT NULL")
         try state.db.execute("DELETE FROM pending")
         try state.db.execute("DELETE FROM pending_counts")
+    }
+}
+
+/// A full-text index of SQLite.
+enum SearchIndex {
+    /// The table that an index was created for with the option `content`; `nil` if it holds its text itself.
+    static func contentTable(of tokens: SQLTokens) -> String? {
+        for index in tokens.tokens.indices.dropLast(2)
+        where tokens.tokens[index].isKeyword("CONTENT") && tokens.tokens[index + 1] == .symbol("=") {
+            switch tokens.tokens[index + 2] {
+            case .word(let name), .quoted(let name), .text(let name): return name.isEmpty ? nil : name
+            case .symbol, .other: return nil
+            }
+        }
+        return nil
     }
 }
 

@@ -37,6 +37,10 @@ struct ConvergenceTests {
             for _ in 0..<2 {
                 for device in devices { try synchronize(device) }
             }
+            for device in devices {
+                try device.integrate([])
+                try device.write()
+            }
         }
 
         private mutating func capture(_ device: SimulatedDevice) throws {
@@ -65,8 +69,10 @@ struct ConvergenceTests {
                 device.arrived[other.client] = other.sets.count
             }
             try capture(device)
-            let written = try device.write()
-            log.append("\(device.client) synchronizes, \(written)")
+            let last: SimulatedDevice.WriteStep =
+                random.chance(15) ? [.prepare, .write].randomElement(using: &random) ?? .write : .finish
+            let written = try device.write(upTo: last)
+            log.append("\(device.client) synchronizes up to \(last), \(written)")
         }
     }
 

@@ -24,7 +24,7 @@ final class SimulatedDevice {
         let schema = try store.read { try StoreSchema($0) }
         self.schema = schema
         replica = try replicaDatabase.write { [client] db in
-            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client)
+            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client, document: "notes")
         }
     }
 
@@ -50,7 +50,8 @@ final class SimulatedDevice {
     @discardableResult
     func capture(at time: UInt64 = 0) throws -> SyncChangeSet? {
         let set = try replicaDatabase.write { _ in
-            try store.read { try replica.capture($0, at: time, allowsDeletions: true) }
+            try store.read { try replica.recover($0) }
+            return try store.read { try replica.capture($0, at: time, allowsDeletions: true) }
         }
         if let set { sets.append(set) }
         return set
@@ -58,13 +59,30 @@ final class SimulatedDevice {
 
     /// Integrates sets of other devices.
     func integrate(_ sets: [SyncChangeSet]) throws {
-        try replicaDatabase.write { _ in try replica.integrate(sets) }
+        try replicaDatabase.write { _ in
+            try store.read { try replica.recover($0) }
+            try replica.integrate(sets)
+        }
+    }
+
+    /// The steps of a write, after each of which a device may die.
+    enum WriteStep: CaseIterable {
+        case prepare, write, finish
     }
 
     /// Writes what merging changed into the store.
+    ///
+    /// - Parameter last: The last step; a device that doesn't die takes them all.
+    /// - Returns: How many rows changed, by table.
+    /// - Throws: What SQLite or the replica throws.
     @discardableResult
-    func write() throws -> [String: ChangeCounts] {
-        try replicaDatabase.write { _ in try store.write { try replica.write(to: $0) } }
+    func write(upTo last: WriteStep = .finish) throws -> [String: ChangeCounts] {
+        try replicaDatabase.write { _ in try store.read { try replica.prepare($0) } }
+        guard last != .prepare else { return [:] }
+        let counts = try replicaDatabase.read { _ in try store.write { try replica.write(to: $0) } }
+        guard last != .write else { return counts }
+        try replicaDatabase.write { _ in try replica.finish() }
+        return counts
     }
 
     func content() throws -> StateContent { try replicaDatabase.read { _ in try replica.content() } }
@@ -83,6 +101,17 @@ final class SimulatedDevice {
             let references = try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").map { "\($0)" }
             let integrity = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
             return references + integrity
+        } + searchProblems()
+    }
+
+    /// What a full-text index has that its table doesn't, or lacks.
+    private func searchProblems() throws -> [String] {
+        guard try store.read({ try $0.tableExists("search") }) else { return [] }
+        do {
+            try store.write { try $0.execute(sql: "INSERT INTO search (search, rank) VALUES ('integrity-check', 1)") }
+            return []
+        } catch {
+            return ["\(error)"]
         }
     }
 }

@@ -79,6 +79,25 @@ enum SimulatedSchemas {
         CREATE TABLE detail (id INTEGER PRIMARY KEY REFERENCES tag ON DELETE CASCADE, body TEXT);
         CREATE TABLE use (detail INT REFERENCES detail ON DELETE CASCADE, times INT);
         """,
+        """
+        CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT UNIQUE, body TEXT, edits INT NOT NULL DEFAULT 0);
+        CREATE TABLE total (name TEXT PRIMARY KEY NOT NULL, count INT);
+        CREATE VIRTUAL TABLE search USING fts5(title, body, content='note', content_rowid='id');
+        CREATE TRIGGER note_insert AFTER INSERT ON note BEGIN
+            INSERT INTO search (rowid, title, body) VALUES (new.id, new.title, new.body);
+        END;
+        CREATE TRIGGER note_delete AFTER DELETE ON note BEGIN
+            INSERT INTO search (search, rowid, title, body) VALUES ('delete', old.id, old.title, old.body);
+        END;
+        CREATE TRIGGER note_update AFTER UPDATE OF id, title, body ON note BEGIN
+            INSERT INTO search (search, rowid, title, body) VALUES ('delete', old.id, old.title, old.body);
+            INSERT INTO search (rowid, title, body) VALUES (new.id, new.title, new.body);
+        END;
+        CREATE TRIGGER note_edited AFTER UPDATE OF body ON note BEGIN
+            UPDATE note SET edits = edits + 1 WHERE id = new.id;
+            INSERT OR REPLACE INTO total VALUES ('edits', (SELECT sum(edits) FROM note));
+        END;
+        """,
         "CREATE TABLE pair (a TEXT, b TEXT, c TEXT, PRIMARY KEY (a, b))",
         """
         CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);

@@ -1,0 +1,39 @@
+/// The mark in a store by which a replica knows that it is the store that it wrote last.
+///
+/// A copy, a restored backup or another store has another mark, or an older one: its differences from the replica aren't
+/// edits of the user.
+struct StoreToken: Hashable, Sendable {
+    /// How many bytes a token has.
+    static let byteCount = 16
+    let bytes: [UInt8]
+
+    init(bytes: [UInt8]) { self.bytes = bytes }
+
+    /// Creates a token that no other store has.
+    static func random() -> StoreToken {
+        var generator = SystemRandomNumberGenerator()
+        return StoreToken(bytes: (0..<byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+    }
+
+    /// The table has a prefix that GRDB ignores when it compares schemas.
+    private static let table = "grdb_storesync"
+
+    /// Reads the store's token for a document; `nil` if it has none.
+    static func read(_ store: SQLConnection, document: String) throws -> StoreToken? {
+        let exists = try store.first("SELECT 1 FROM sqlite_schema WHERE name = ?", [.text(table)])
+        guard exists != nil else { return nil }
+        return try store.first("SELECT token FROM \(table) WHERE document = ?", [.text(document)])?.bytes(0)
+            .map { StoreToken(bytes: $0) }
+    }
+
+    /// Writes the token, in the same transaction as everything else that it stands for.
+    func write(_ store: SQLConnection, document: String) throws {
+        try store.execute(
+            "CREATE TABLE IF NOT EXISTS \(Self.table) (document TEXT PRIMARY KEY, token BLOB NOT NULL)"
+        )
+        try store.execute(
+            "INSERT OR REPLACE INTO \(Self.table) (document, token) VALUES (?, ?)",
+            [.text(document), .blob(bytes)]
+        )
+    }
+}
