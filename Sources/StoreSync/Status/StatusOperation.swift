@@ -16,6 +16,8 @@ public struct ApplicationStatus: Sendable, Hashable {
         public let userInfo: [String: PropertyListValue]
         /// The documents it's registered with.
         public let documents: [RemoteIdentifier]
+        /// When it last pushed or pulled one of them, by its own clock; `nil` if that isn't known.
+        public let lastSync: Date?
     }
 
     /// A registered document.
@@ -28,6 +30,8 @@ public struct ApplicationStatus: Sendable, Hashable {
         public let userInfo: [String: PropertyListValue]
         /// The newest store of each client.
         public let stores: [Store]
+        /// When each client last pushed or pulled it, by the client's clock, as far as that is known.
+        public let lastSyncs: [RemoteIdentifier: Date]
     }
 
     /// An uploaded store.
@@ -128,31 +132,32 @@ public actor StatusOperation: Operation {
             async let clients = applicationHooks.listClients(hierarchy)
             async let documents = documentHooks.listDocuments(hierarchy)
             guard try await exists else {
-                throw StoreSyncError(
-                    .applicationMissing,
-                    "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
-                )
+                throw StoreSyncError.applicationMissing(hierarchy.application, at: backend.identity)
             }
             let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
             let (seal, encrypted) = try await open(unlocking, encryption, context)
             let (clientNames, documentNames) = try await (clients, documents)
-            async let clientInfos = self.clients(clientNames, seal)
+            let reader = HierarchyReader(hierarchy: hierarchy, seal: seal, backend: backend)
+            async let clientInfos = reader.clients(clientNames)
             async let lost = lostDocuments(besides: documentNames, key, seal, context)
-            let listed = try await self.documents(documentNames, seal, context)
+            let listed = try await self.documents(documentNames, reader, context)
             let infos = try await clientInfos
             return ApplicationStatus(
                 application: hierarchy.application,
                 client: own,
                 encryption: encrypted,
-                clients: infos.map { client, info in
+                clients: infos.map { client in
                     ApplicationStatus.Client(
-                        client: client,
-                        description: info.value?.description ?? "",
-                        userInfo: info.value?.userInfo ?? [:],
-                        documents: listed.filter { $0.clients.contains(client) }.map(\.document.document)
+                        client: client.client,
+                        description: client.info.value?.description ?? "",
+                        userInfo: client.info.value?.userInfo ?? [:],
+                        documents: listed.filter { $0.clients.contains(client.client) }.compactMap(
+                            \.document?.document
+                        ),
+                        lastSync: listed.compactMap { $0.document?.lastSyncs[client.client] }.max()
                     )
                 },
-                documents: listed.map(\.document),
+                documents: listed.compactMap(\.document),
                 unreadable: (infos.compactMap(\.info.unreadable) + listed.flatMap(\.unreadable) + (try await lost))
                     .sorted { $0.path < $1.path }
             )
@@ -180,76 +185,41 @@ public actor StatusOperation: Operation {
         return (unlocked.seal, encryption)
     }
 
-    /// The content of a small file, or why it can't be read; neither if the file doesn't exist.
-    private struct Reading<Value: Sendable>: Sendable {
-        var value: Value?
-        var unreadable: ApplicationStatus.Unreadable?
-    }
-
-    private static func read<Value>(
-        _ path: RemotePath,
-        _ fetch: @Sendable () async throws -> [UInt8]?,
-        _ parse: @Sendable ([UInt8]) throws(StoreSyncError) -> Value
-    ) async throws -> Reading<Value> {
-        do {
-            guard let bytes = try await fetch() else { return Reading() }
-            return Reading(value: try parse(bytes))
-        } catch let error as StoreSyncError {
-            return Reading(unreadable: ApplicationStatus.Unreadable(error, at: path))
-        }
-    }
-
-    private func clients(
-        _ clients: [RemoteIdentifier],
-        _ seal: ApplicationSeal
-    ) async throws -> [(client: RemoteIdentifier, info: Reading<DeviceInfo>)] {
-        try await clients.concurrentMap { [applicationHooks, hierarchy] client in
-            let path = hierarchy.deviceInfo(client)
-            let info = try await Self.read(path) {
-                try await applicationHooks.fetchDeviceInfo(of: client, hierarchy)
-            } _: { bytes throws(StoreSyncError) in
-                try DeviceInfo(seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
-            }
-            return (client, info)
-        }
-    }
-
     /// A document as its info and the lists of its directories show it.
     private struct Listed: Sendable {
-        var document: RemoteIdentifier
-        var info: Reading<DocumentInfo>
-        var clients: [RemoteIdentifier]
+        var entry: HierarchyReader.Document
         var published: PublishedStores
+
+        var document: RemoteIdentifier { entry.document }
+        var info: Reading<DocumentInfo> { entry.info }
+    }
+
+    /// A document's part of the result; without the document itself if it was deleted and something of it is left.
+    private struct DocumentPart: Sendable {
+        var document: ApplicationStatus.Document?
+        var clients: [RemoteIdentifier] = []
+        var unreadable: [ApplicationStatus.Unreadable]
     }
 
     private func documents(
         _ documents: [RemoteIdentifier],
-        _ seal: ApplicationSeal,
+        _ reader: HierarchyReader,
         _ context: OperationContext
-    ) async throws -> [(
-        document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
-    )] {
+    ) async throws -> [DocumentPart] {
         let hooks = backend.wholeStoreDownloadHooks
-        let listed = try await documents.concurrentMap { [documentHooks, hierarchy] document in
-            let hierarchy = hierarchy.document(document)
-            let path = hierarchy.documentInfo
-            async let info = Self.read(path) {
-                try await documentHooks.fetchDocumentInfo(hierarchy)
-            } _: { bytes throws(StoreSyncError) in
-                try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
-            }
-            async let clients = documentHooks.listClients(hierarchy)
-            let published = try await PublishedStores.list(hooks, hierarchy)
-            return Listed(
-                document: document,
-                info: try await info,
-                clients: try await clients,
-                published: published
-            )
+        let listed = try await documents.concurrentMap { [hierarchy] document in
+            async let entry = reader.document(document)
+            let published = try await PublishedStores.list(hooks, hierarchy.document(document))
+            return Listed(entry: try await entry, published: published)
         }
-        let manifests = try await manifests(listed, hooks, seal, context)
+        async let removals = reader.interruptedRemovals(among: listed.map(\.entry))
+        let manifests = try await manifests(listed, hooks, reader.seal, context)
+        let interrupted = try await removals
         return try await context.blocking { [self] in
-            try listed.map { listed in try documentStatus(listed, manifests[listed.document, default: []], seal) }
+            try listed.map { listed in
+                if let problem = interrupted[listed.document] { return DocumentPart(unreadable: [problem]) }
+                return try documentStatus(listed, manifests[listed.document, default: []], reader.seal)
+            }
         }
     }
 
@@ -257,9 +227,7 @@ public actor StatusOperation: Operation {
         _ listed: Listed,
         _ found: [Reading<StoreManifest>],
         _ seal: ApplicationSeal
-    ) throws -> (
-        document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
-    ) {
+    ) throws -> DocumentPart {
         let manifests = found.compactMap(\.value)
         let newest = Dictionary(grouping: manifests, by: \.name.client).values.compactMap {
             $0.max { $0.name < $1.name }
@@ -269,11 +237,16 @@ public actor StatusOperation: Operation {
             document: listed.document,
             description: listed.info.value?.description ?? "",
             userInfo: listed.info.value?.userInfo ?? [:],
-            stores: (newest.map(ApplicationStatus.Store.init) + legacy).sorted { $0.client < $1.client }
+            stores: (newest.map(ApplicationStatus.Store.init) + legacy).sorted { $0.client < $1.client },
+            lastSyncs: listed.entry.lastSyncs
         )
-        let info = [listed.info.unreadable, try refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
-        let unreadable = found.compactMap(\.unreadable) + info
-        return (document, listed.clients, try unreadable + missing(from: listed, manifests))
+        let info = [try refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
+        let unreadable = found.compactMap(\.unreadable) + listed.entry.unreadable + info
+        return DocumentPart(
+            document: document,
+            clients: listed.entry.clients,
+            unreadable: try unreadable + missing(from: listed, manifests)
+        )
     }
 
     /// The documents that this device knows and that are missing, without an authentic note on their deletion.

@@ -91,7 +91,9 @@ public actor WholeStoreUploadOperation: Operation {
                 switch try await decide(on: content, to: target, context) {
                 case .nothing(let name, let manifest, let record):
                     try await recordUnchanged(record, of: content, context)
-                    return result(name, in: manifest, of: content, target)
+                    var result = result(name, in: manifest, of: content, target)
+                    result.warnings += await document.recordSync(of: target.client, backend.recentSyncHooks)
+                    return result
                 case .copyFirst:
                     try await context.blocking { try content.taken.release() }
                     return nil
@@ -137,6 +139,8 @@ public actor WholeStoreUploadOperation: Operation {
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let (outdated, notes) = await removable
+        // Concurrently with the publication, since afterwards it would take another round trip.
+        async let recorded = document.recordSync(of: target.client, backend.recentSyncHooks)
         try await publish(manifest)
         // Published: from here on, neither an error nor a cancellation makes the upload fail.
         let forgotten = try await warningOfFullDisk("published") {
@@ -145,7 +149,7 @@ public actor WholeStoreUploadOperation: Operation {
         await remember(manifest, files.lazy.compactMap(\.blocks).first, context)
         var result = result(manifest.name, in: manifest, of: plan.content, target)
         result.warnings += forgotten + target.published.overlooked
-        result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
+        result.warnings += unreadable(target.published, besides: plan.record.contained) + notes + (await recorded)
         result.warnings += await tidyUp(manifest, outdated, target.published, context)
         return result
     }

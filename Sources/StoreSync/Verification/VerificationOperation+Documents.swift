@@ -35,7 +35,8 @@ extension VerificationOperation {
         try await checkStructure(document, info, own, context)
         let published = try await PublishedStores.list(backend.wholeStoreUploadHooks, document)
         if let identity = try await identity(of: document, info, context) {
-            try await checkNotes(document, identity)
+            try await checkClientNotes(on: .document(document, identity))
+            try await checkRecentSyncs(document, identity)
             let assembler = StoreAssembler(
                 hierarchy: document,
                 seal: seal,
@@ -89,12 +90,11 @@ extension VerificationOperation {
         return integrityKey.map { DocumentIdentity(document: document.document, integrityKey: $0) }
     }
 
-    /// Checks the notes on clients that were removed from the document.
-    private func checkNotes(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
-        for item in try await hooks.listItems(in: document.deletedClients) ?? [] where item.kind == .file {
-            guard let client = RemoteIdentifier(ofFileNamed: item.name, extension: "plist") else { continue }
-            // TICoreDataSync's own notes may have any content.
-            try await check(document.deletedClient(client), .deletedClient(client, of: identity)) { _ in }
+    /// Checks the files that say when the registered clients last pushed or pulled.
+    private func checkRecentSyncs(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
+        for client in try await backend.documentRegistrationHooks.listClients(document) {
+            let path = document.recentSync(client)
+            try await check(path, .recentSync(client, of: identity)) { _ = try RecentSync($0, at: path) }
         }
     }
 

@@ -1,0 +1,49 @@
+public import Operations
+import RemoteStorage
+import ThreadSupport
+
+/// Lists an application's documents, without registering this device or changing anything.
+///
+/// ```swift
+/// let list = try await supervisor.add(DocumentListOperation(access)).value
+/// for document in list.documents { print(document.document, document.description) }
+/// ```
+///
+/// A file that can't be read is named in ``DocumentList/unreadable``.
+public actor DocumentListOperation: Operation {
+    private let access: ApplicationAccess
+    private let hooks: any DocumentRegistrationHooks
+
+    /// Creates an operation.
+    ///
+    /// - Parameter access: The application whose documents are listed.
+    public init(_ access: ApplicationAccess) {
+        self.access = access
+        hooks = access.backend.documentRegistrationHooks
+    }
+
+    /// Lists the documents in four rounds of requests, however many there are.
+    public func main(_ context: OperationContext) async throws -> DocumentList {
+        try await translatingErrors {
+            async let names = hooks.listDocuments(access.hierarchy)
+            let seal = try await access.seal(context)
+            context.reportProgress(0.3)
+            let reader = HierarchyReader(hierarchy: access.hierarchy, seal: seal, backend: access.backend)
+            let documents = try await names.concurrentMap { try await reader.document($0) }
+            let deleted = try await reader.interruptedRemovals(among: documents)
+            return DocumentList(
+                application: access.application,
+                documents: documents.filter { deleted[$0.document] == nil && $0.isRegistered }.map(
+                    DocumentList.Document.init
+                )
+                .sorted { $0.document < $1.document },
+                unreadable: (documents.flatMap(\.unreadable) + deleted.values).sorted { $0.path < $1.path }
+            )
+        }
+    }
+}
+
+extension HierarchyReader.Document {
+    /// Whether it has an info, readable or not: a directory without one is left over, or still arriving.
+    fileprivate var isRegistered: Bool { info.value != nil || info.unreadable != nil }
+}
