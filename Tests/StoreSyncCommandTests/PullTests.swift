@@ -4,16 +4,6 @@ import Testing
 extension CommandTests {
     @Suite("Pull replaces a store only if nothing is lost")
     struct PullTests {
-        private func expectFailure(
-            _ result: CommandResult,
-            _ status: Int32,
-            _ code: String,
-            sourceLocation: SourceLocation = #_sourceLocation
-        ) throws {
-            #expect(result.status == status, "\(result)", sourceLocation: sourceLocation)
-            #expect(try result.errorCode() == code, sourceLocation: sourceLocation)
-        }
-
         @Test("Pull creates neither application nor document, and fails without an uploaded store")
         func createsNothing() async throws {
             let fixture = try Fixture()

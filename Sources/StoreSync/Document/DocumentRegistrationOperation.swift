@@ -135,13 +135,23 @@ public actor DocumentRegistrationOperation: Operation {
         try refuseMissing(remembered, remote)
         guard request.mayCreateDocument else {
             throw remote.deleted != nil
-                ? StoreSyncError(.documentDeleted, "\(request.document) was deleted. Pushing it with --recreate creates it again.")
+                ? StoreSyncError(
+                    .documentDeleted,
+                    "\(request.document) was deleted. Pushing it with --recreate creates it again."
+                )
                 : StoreSyncError(
                     .documentNotFound,
                     "\(application.application) has no document \(request.document). Check the name; pushing creates it."
                 )
         }
-        try await request.document.refuseLookalike(among: hooks.listDocuments(application.hierarchy))
+        async let listed = hooks.listDocuments(application.hierarchy)
+        // Checked again, since the answers may be from before and after another device's removal of the document.
+        async let note = hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
+        try await request.document.refuseLookalike(among: listed)
+        var ignored: [String] = []
+        if remote.deleted == nil, let note = try await note, deletedDocument(note, &ignored) != nil {
+            throw StoreSyncError(.busy, "Another device is removing \(request.document) now. Try again.")
+        }
         let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
             throw CancellationError()

@@ -6,7 +6,7 @@ import ThreadSupport
 ///
 /// ```swift
 /// let list = try await supervisor.add(ClientListOperation(of: document, access)).value
-/// for client in list.clients { print(client.description, client.lastSync ?? "never") }
+/// for client in list.clients { print(client.client, client.description) }
 /// ```
 ///
 /// A file that can't be read is named in ``ClientList/unreadable``.

@@ -246,7 +246,7 @@ public struct ApplicationSyncManager: Sendable {
     ///
     /// ```swift
     /// for document in try await manager.listDocuments().value.documents {
-    ///     print(document.document, document.description, document.lastSyncs.values.max() ?? "never synchronized")
+    ///     print(document.document, document.description, document.lastSyncs.count)
     /// }
     /// ```
     ///
@@ -259,7 +259,7 @@ public struct ApplicationSyncManager: Sendable {
     ///
     /// ```swift
     /// for client in try await manager.listClients().value.clients {
-    ///     print(client.description, client.lastSync ?? "never synchronized")
+    ///     if let lastSync = client.lastSync { print(client.description, lastSync) }
     /// }
     /// ```
     ///

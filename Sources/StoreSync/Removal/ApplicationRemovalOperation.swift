@@ -1,6 +1,5 @@
 public import Operations
 import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// Removes all data of an application from the remote, and this device's memory of it.

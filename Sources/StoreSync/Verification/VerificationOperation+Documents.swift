@@ -18,11 +18,16 @@ extension VerificationOperation {
         if let info, try await isStranger(info, document, context) {
             problem(path, .documentInfoPutBack)
         }
-        if !isThere {
-            let isLost = try await wasLost(document, context)
-            if isLost { problem(path, .documentInfoMissing) }
+        let isLost = isThere ? false : try await wasLost(document, context)
+        if isLost { problem(path, .documentInfoMissing) }
+        let isDeleted = try await wasDeleted(document, info, isThere: isThere || isLost)
+        if isDeleted || !isThere {
             // An interrupted write leaves only a directory.
             guard try await hooks.listItems(in: document.root)?.isEmpty == false else { return }
+            if isDeleted {
+                report.warnings.append(StoreSyncError.removalInterrupted(document.document).message)
+                return
+            }
             if !isLost {
                 report.warnings.append("\(path) is missing: the document's registration has not fully arrived.")
             }
@@ -65,6 +70,13 @@ extension VerificationOperation {
         return try await context.blocking { [state, seal] in
             try state.isStranger(info, integrityKey, isEncrypted: seal.isEncrypted, for: key)
         }
+    }
+
+    /// Returns whether an authentic note says that the document was deleted, and not only a former one of its name.
+    private func wasDeleted(_ document: DocumentHierarchy, _ info: DocumentInfo?, isThere: Bool) async throws -> Bool {
+        let notes = DeletedDocumentNotes(hierarchy: hierarchy, seal: seal, backend: backend)
+        guard let deleted = try await notes.deleted(document.document) else { return false }
+        return info?.wasDeleted(accordingTo: deleted) ?? !isThere
     }
 
     /// Returns whether a document that this device knows is missing without an authentic note on its deletion.
