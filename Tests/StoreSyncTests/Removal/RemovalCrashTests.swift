@@ -34,7 +34,11 @@ struct RemovalCrashTests {
                     DyingBackend.Death(request: number, isAfter: $0)
                 }
             }
+            #expect(deaths.count >= 6)
             let interval = max(1, deaths.count / TestDepth.choose(quick: 4, ci: 12, deep: deaths.count))
+            print(
+                "crash points of removing \(subject), \(server), sealed \(isSealed): \(deaths.count), every \(interval)"
+            )
             let first = (SimulatedServer.all.firstIndex { $0 == server } ?? 0) % interval
             for index in stride(from: first, to: deaths.count, by: interval) {
                 let death = deaths[index]

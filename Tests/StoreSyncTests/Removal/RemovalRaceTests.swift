@@ -138,6 +138,52 @@ struct RemovalRaceTests {
         }
     }
 
+    @Test(
+        "H22: a document that is created again between any two requests of a removal is whole, or is refused",
+        arguments: servers
+    )
+    func recreatedMeanwhile(server: SimulatedServer) async throws {
+        let scene = try await RemovalScene(server, isSealed: true)
+        let (whole, counting) = try scene.device("a", at: try await scene.restore())
+        await counting.die(nil)
+        try await scene.remove(.document, by: whole)
+        let count = await counting.requests.count
+        for number in stride(from: 0, to: count + 1, by: TestDepth.choose(quick: 5, ci: 2, deep: 1)) {
+            let comment = "\(server), recreated before request \(number)"
+            let place = try await scene.restore()
+            let (a, connection) = try scene.device("a", at: place)
+            let b = try scene.device("b", at: place).device
+            try b.write("three")
+            let create = { @Sendable in
+                let refusal = await Self.refusal { try await b.push(recreates: true).value }
+                #expect(refusal.map { Self.told.contains($0) } ?? true, "\(comment): \(String(describing: refusal))")
+            }
+            if number < count { await connection.meet(atRequest: number, create) }
+            try await scene.remove(.document, by: a)
+            if number >= count { await create() }
+            let reader = try scene.device("reader", at: place).device
+            do {
+                _ = try await reader.pull().value
+                #expect(try reader.notes() == ["one", "two", "three"], "\(comment)")
+            } catch let error as StoreSyncError {
+                #expect(error.code == .documentDeleted && number < count, "\(comment): \(error)")
+            }
+            #expect(try await reader.verify().value.problems.isEmpty, "\(comment)")
+        }
+    }
+
+    /// Returns the code of the ``StoreSyncError`` that `body` throws, or `nil` if it throws nothing.
+    private static func refusal(of body: () async throws -> some Any) async -> StoreSyncError.Code? {
+        do {
+            _ = try await body()
+        } catch let error as StoreSyncError {
+            return error.code
+        } catch {
+            Issue.record("\(error)")
+        }
+        return nil
+    }
+
     @Test("H22: two devices that remove a document in any order of their requests both succeed", arguments: servers)
     func twoRemovers(server: SimulatedServer) async throws {
         let scene = try await RemovalScene(server, isSealed: true)
