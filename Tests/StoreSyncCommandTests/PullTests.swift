@@ -314,7 +314,7 @@ extension CommandTests {
             let root = fixture.share.appending(path: "org.example.notes")
             let files = FileManager.default
             try files.removeItem(at: root.appending(path: "Information/DeletedClients"))
-            try files.removeItem(at: root.appending(path: "Documents/notes/TemporaryFiles"))
+            try files.removeItem(at: root.appending(path: "Documents/notes/TemporaryFiles/WholeStore"))
             let client = try #require(try await laptop.run("status").json()["client"]?.string)
             let fixed = root.appending(path: "Documents/notes/WholeStore/\(client)/WholeStore.ticdsync")
             try files.removeItem(at: fixed)

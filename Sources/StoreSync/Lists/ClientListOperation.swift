@@ -1,3 +1,4 @@
+import Foundation
 public import Operations
 public import RemoteStorage
 import ThreadSupport
@@ -38,16 +39,18 @@ public actor ClientListOperation: Operation {
             let reader = HierarchyReader(hierarchy: access.hierarchy, seal: seal, backend: access.backend)
             let listed = try await names.concurrentMap { try await reader.document($0) }
             if document != nil, let only = listed.first { try await refuseMissing(only, reader) }
+            async let recentSyncs = reader.recentSyncs(of: listed)
             let clients =
                 if document == nil { try await registered } else {
                     try await remaining(among: listed, reader)
                 }
             let infos = try await reader.clients(clients.sorted())
+            let (times, unreadable) = try await (recentSyncs.times, recentSyncs.unreadable)
             return ClientList(
                 application: access.application,
                 document: document,
-                clients: infos.map { Self.client($0, listed) },
-                unreadable: (infos.compactMap(\.info.unreadable) + listed.flatMap(\.unreadable))
+                clients: infos.map { Self.client($0, listed, times) },
+                unreadable: (infos.compactMap(\.info.unreadable) + listed.compactMap(\.info.unreadable) + unreadable)
                     .sorted { $0.path < $1.path }
             )
         }
@@ -61,14 +64,15 @@ public actor ClientListOperation: Operation {
 
     private static func client(
         _ client: HierarchyReader.Client,
-        _ documents: [HierarchyReader.Document]
+        _ documents: [HierarchyReader.Document],
+        _ times: [RemoteIdentifier: [RemoteIdentifier: Date]]
     ) -> ClientList.Client {
         ClientList.Client(
             client: client.client,
             description: client.info.value?.description ?? "",
             userInfo: client.info.value?.userInfo ?? [:],
             documents: documents.filter { $0.clients.contains(client.client) }.map(\.document).sorted(),
-            lastSync: documents.compactMap { $0.lastSyncs[client.client] }.max()
+            lastSync: times.values.compactMap { $0[client.client] }.max()
         )
     }
 

@@ -20,7 +20,7 @@ public struct DocumentList: Sendable, Hashable {
         /// When each client last pushed or pulled it, by the client's clock, as far as that is known.
         public let lastSyncs: [RemoteIdentifier: Date]
 
-        init(_ document: HierarchyReader.Document) {
+        init(_ document: HierarchyReader.Document, lastSyncs: [RemoteIdentifier: Date]) {
             let info = document.info.value
             self.document = document.document
             description = info?.description ?? ""
@@ -28,7 +28,7 @@ public struct DocumentList: Sendable, Hashable {
             originalDevice = info.flatMap { $0.originalDevice.isEmpty ? nil : $0.originalDevice }
             originalDeviceDescription = info?.originalDeviceDescription ?? ""
             clients = document.clients
-            lastSyncs = document.lastSyncs
+            self.lastSyncs = lastSyncs
         }
     }
 

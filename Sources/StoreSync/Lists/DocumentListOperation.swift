@@ -30,14 +30,17 @@ public actor DocumentListOperation: Operation {
             context.reportProgress(0.3)
             let reader = HierarchyReader(hierarchy: access.hierarchy, seal: seal, backend: access.backend)
             let documents = try await names.concurrentMap { try await reader.document($0) }
+            async let recentSyncs = reader.recentSyncs(of: documents)
             let deleted = try await reader.interruptedRemovals(among: documents)
+            let (times, unreadable) = try await (recentSyncs.times, recentSyncs.unreadable)
+            let registered = documents.filter { deleted[$0.document] == nil && $0.isRegistered }
             return DocumentList(
                 application: access.application,
-                documents: documents.filter { deleted[$0.document] == nil && $0.isRegistered }.map(
-                    DocumentList.Document.init
-                )
-                .sorted { $0.document < $1.document },
-                unreadable: (documents.flatMap(\.unreadable) + deleted.values).sorted { $0.path < $1.path }
+                documents: registered.sorted { $0.document < $1.document }.map {
+                    DocumentList.Document($0, lastSyncs: times[$0.document] ?? [:])
+                },
+                unreadable: (documents.compactMap(\.info.unreadable) + unreadable + deleted.values)
+                    .sorted { $0.path < $1.path }
             )
         }
     }

@@ -22,15 +22,14 @@ struct HierarchyReader: Sendable {
         let info: Reading<DocumentInfo>
         /// The clients that are registered with it.
         let clients: [RemoteIdentifier]
-        /// When each of them last pushed or pulled it.
-        let recentSyncs: [RemoteIdentifier: Reading<RecentSync>]
+    }
 
-        /// The times that could be read.
-        var lastSyncs: [RemoteIdentifier: Date] { recentSyncs.compactMapValues { $0.value?.date } }
-        /// Its files that can't be read.
-        var unreadable: [ApplicationStatus.Unreadable] {
-            [info.unreadable].compactMap(\.self) + recentSyncs.values.compactMap(\.unreadable)
-        }
+    /// When the clients of documents last pushed or pulled.
+    struct RecentSyncs: Sendable {
+        /// The times that could be read, by document and client.
+        var times: [RemoteIdentifier: [RemoteIdentifier: Date]] = [:]
+        /// The files that can't be read.
+        var unreadable: [ApplicationStatus.Unreadable] = []
     }
 
     /// Reads what is known of clients.
@@ -47,44 +46,43 @@ struct HierarchyReader: Sendable {
         }
     }
 
-    /// Reads what is known of a document, in two rounds of requests.
+    /// Reads what is known of a document.
     func document(_ document: RemoteIdentifier) async throws -> Document {
         let (hooks, hierarchy) = (backend.documentRegistrationHooks, hierarchy.document(document))
         let path = hierarchy.documentInfo
-        async let listed = hooks.listClients(hierarchy)
+        async let clients = hooks.listClients(hierarchy)
         let info = try await Reading.of(path) {
             try await hooks.fetchDocumentInfo(hierarchy)
         } _: { bytes throws(StoreSyncError) in
             try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
         }
-        let clients = try await listed
-        return Document(
-            document: document,
-            info: info,
-            clients: clients,
-            recentSyncs: info.value == nil
-                ? [:] : try await recentSyncs(of: clients, hierarchy, info.value?.integrityKey ?? "")
-        )
+        return Document(document: document, info: info, clients: try await clients)
     }
 
-    /// Reads when clients last pushed or pulled a document.
-    private func recentSyncs(
-        of clients: [RemoteIdentifier],
-        _ hierarchy: DocumentHierarchy,
-        _ integrityKey: String
-    ) async throws -> [RemoteIdentifier: Reading<RecentSync>] {
+    /// Reads when the clients of documents last pushed or pulled them.
+    func recentSyncs(of documents: [Document]) async throws -> RecentSyncs {
         let hooks = backend.recentSyncHooks
-        let identity = DocumentIdentity(document: hierarchy.document, integrityKey: integrityKey)
-        let found = try await clients.concurrentMap { client in
-            let path = hierarchy.recentSync(client)
-            let reading = try await Reading.of(path) {
-                try await hooks.fetchRecentSync(of: client, hierarchy)
+        let wanted = documents.filter { $0.info.value != nil }.flatMap { document in
+            let identity = DocumentIdentity(
+                document: document.document,
+                integrityKey: document.info.value?.integrityKey ?? ""
+            )
+            return document.clients.map { (client: $0, identity) }
+        }
+        let readings = try await wanted.concurrentMap { client, identity in
+            let document = hierarchy.document(identity.document)
+            let path = document.recentSync(client)
+            return try await Reading.of(path) {
+                try await hooks.fetchRecentSync(of: client, document)
             } _: { bytes throws(StoreSyncError) in
                 try RecentSync(seal.open(bytes, as: .recentSync(client, of: identity), at: path), at: path)
             }
-            return (client, reading)
         }
-        return Dictionary(uniqueKeysWithValues: found)
+        var found = RecentSyncs(unreadable: readings.compactMap(\.unreadable))
+        for ((client, identity), reading) in zip(wanted, readings) {
+            found.times[identity.document, default: [:]][client] = reading.value?.date
+        }
+        return found
     }
 
     /// The problems of documents that were deleted, and of which something is left.

@@ -1,5 +1,5 @@
+import ContentDigests
 import RemoteStorage
-import SyncCryptography
 import ThreadSupport
 
 /// A note on a client's removal, as it was read.

@@ -33,5 +33,6 @@ extension StateDirectory {
                 )
             }
         }
+        noteClient(nil, of: key)
     }
 }

@@ -31,7 +31,7 @@ public struct ApplicationStatus: Sendable, Hashable {
         /// The newest store of each client.
         public let stores: [Store]
         /// When each client last pushed or pulled it, by the client's clock, as far as that is known.
-        public let lastSyncs: [RemoteIdentifier: Date]
+        public internal(set) var lastSyncs: [RemoteIdentifier: Date] = [:]
     }
 
     /// An uploaded store.
@@ -207,20 +207,24 @@ public actor StatusOperation: Operation {
         _ context: OperationContext
     ) async throws -> [DocumentPart] {
         let hooks = backend.wholeStoreDownloadHooks
-        let listed = try await documents.concurrentMap { [hierarchy] document in
-            async let entry = reader.document(document)
-            let published = try await PublishedStores.list(hooks, hierarchy.document(document))
-            return Listed(entry: try await entry, published: published)
+        async let published = documents.concurrentMap { [hierarchy] in
+            try await PublishedStores.list(hooks, hierarchy.document($0))
         }
-        async let removals = reader.interruptedRemovals(among: listed.map(\.entry))
+        let entries = try await documents.concurrentMap { try await reader.document($0) }
+        async let recentSyncs = reader.recentSyncs(of: entries)
+        async let removals = reader.interruptedRemovals(among: entries)
+        let listed = zip(entries, try await published).map(Listed.init)
         let manifests = try await manifests(listed, hooks, reader.seal, context)
-        let interrupted = try await removals
-        return try await context.blocking { [self] in
+        let (interrupted, times) = try await (removals, recentSyncs)
+        let parts = try await context.blocking { [self] in
             try listed.map { listed in
                 if let problem = interrupted[listed.document] { return DocumentPart(unreadable: [problem]) }
-                return try documentStatus(listed, manifests[listed.document, default: []], reader.seal)
+                var part = try documentStatus(listed, manifests[listed.document, default: []], reader.seal)
+                part.document?.lastSyncs = times.times[listed.document] ?? [:]
+                return part
             }
         }
+        return parts + [DocumentPart(unreadable: times.unreadable)]
     }
 
     private nonisolated func documentStatus(
@@ -237,11 +241,10 @@ public actor StatusOperation: Operation {
             document: listed.document,
             description: listed.info.value?.description ?? "",
             userInfo: listed.info.value?.userInfo ?? [:],
-            stores: (newest.map(ApplicationStatus.Store.init) + legacy).sorted { $0.client < $1.client },
-            lastSyncs: listed.entry.lastSyncs
+            stores: (newest.map(ApplicationStatus.Store.init) + legacy).sorted { $0.client < $1.client }
         )
-        let info = [try refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
-        let unreadable = found.compactMap(\.unreadable) + listed.entry.unreadable + info
+        let info = [listed.info.unreadable, try refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
+        let unreadable = found.compactMap(\.unreadable) + info
         return DocumentPart(
             document: document,
             clients: listed.entry.clients,

@@ -129,6 +129,9 @@ public actor WholeStoreUploadOperation: Operation {
         // Recorded before any of it is on the remote, so that this device never mistakes it for another device's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         async let removable = uploadsOfRemovedClients(including: plan.record.contained, target.published)
+        // Concurrently with other requests, since after the publication it would take round trips of its own.
+        let isSmall = plan.content.totalBytes <= RemoteContent.chunkSize
+        async let early = isSmall ? document.recordSync(of: target.client, backend.recentSyncHooks) : []
         let files = try await send(plan, context)
         var manifest = plan.manifest
         manifest.files = files.map(\.entry)
@@ -139,8 +142,7 @@ public actor WholeStoreUploadOperation: Operation {
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let (outdated, notes) = await removable
-        // Concurrently with the publication, since afterwards it would take another round trip.
-        async let recorded = document.recordSync(of: target.client, backend.recentSyncHooks)
+        async let late = isSmall ? [] : document.recordSync(of: target.client, backend.recentSyncHooks)
         try await publish(manifest)
         // Published: from here on, neither an error nor a cancellation makes the upload fail.
         let forgotten = try await warningOfFullDisk("published") {
@@ -149,7 +151,8 @@ public actor WholeStoreUploadOperation: Operation {
         await remember(manifest, files.lazy.compactMap(\.blocks).first, context)
         var result = result(manifest.name, in: manifest, of: plan.content, target)
         result.warnings += forgotten + target.published.overlooked
-        result.warnings += unreadable(target.published, besides: plan.record.contained) + notes + (await recorded)
+        result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
+        result.warnings += await early + late
         result.warnings += await tidyUp(manifest, outdated, target.published, context)
         return result
     }
