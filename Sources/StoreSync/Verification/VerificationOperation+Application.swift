@@ -134,29 +134,6 @@ extension VerificationOperation {
         )
     }
 
-    /// Checks the notes on clients that were removed and documents that were deleted.
-    func checkNotes() async throws {
-        try await checkClientNotes(on: .application(hierarchy))
-        for document in try await hooks.listItems(in: hierarchy.deletedDocuments).noteIdentifiers {
-            try await check(hierarchy.deletedDocument(document), .deletedDocument(document)) { _ in }
-        }
-    }
-
-    /// Checks the notes on clients that were removed from the application or from a document.
-    ///
-    /// A name may have several readings. The note is intact if it counts by one of them.
-    func checkClientNotes(on subject: ClientNotes.Subject) async throws {
-        let notes = ClientNotes(subject: subject, seal: seal, hooks: backend.applicationRegistrationHooks)
-        for name in try await notes.hooks.listClientNotes(in: subject.directory) {
-            let readings = ClientNoteName.readings(of: name)
-            guard let last = readings.last, let path = try? subject.directory.appending(name) else { continue }
-            try await check(path) { [seal] content in
-                let isIntact = readings.contains { notes.warning(about: ClientNote(name: $0, content: content)) == nil }
-                if !isIntact { _ = try seal.open(content, as: subject.role(last), at: path) }
-            }
-        }
-    }
-
     /// Checks the keychain files that the clients have published.
     func checkKeychains(_ context: OperationContext) async throws {
         let hooks = backend.keychainSynchronizationHooks

@@ -72,13 +72,6 @@ extension VerificationOperation {
         }
     }
 
-    /// Returns whether an authentic note says that the document was deleted, and not only a former one of its name.
-    private func wasDeleted(_ document: DocumentHierarchy, _ info: DocumentInfo?, isThere: Bool) async throws -> Bool {
-        let notes = DeletedDocumentNotes(hierarchy: hierarchy, seal: seal, backend: backend)
-        guard let deleted = try await notes.deleted(document.document) else { return false }
-        return info?.wasDeleted(accordingTo: deleted) ?? !isThere
-    }
-
     /// Returns whether a document that this device knows is missing without an authentic note on its deletion.
     private func wasLost(_ document: DocumentHierarchy, _ context: OperationContext) async throws -> Bool {
         let key = DocumentKey(application: key, document: document.document.rawValue)
@@ -100,14 +93,6 @@ extension VerificationOperation {
         let remembered = try await context.blocking { [state] in try state.integrityKey(for: key) }
         let integrityKey = info?.integrityKey ?? remembered ?? (seal.isEncrypted ? nil : "")
         return integrityKey.map { DocumentIdentity(document: document.document, integrityKey: $0) }
-    }
-
-    /// Checks the files that say when the registered clients last pushed or pulled.
-    private func checkRecentSyncs(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
-        for client in try await backend.documentRegistrationHooks.listClients(document) {
-            let path = document.recentSync(client)
-            try await check(path, .recentSync(client, of: identity)) { _ = try RecentSync($0, at: path) }
-        }
     }
 
     private func checkStructure(

@@ -113,7 +113,7 @@ struct ListTests {
         let second = try await b.pull().value.client
         let hierarchy = fixture.hierarchy.document(fixture.document)
         let (own, other) = ("\(hierarchy.recentSync(first))", "\(hierarchy.recentSync(second))")
-        // Another client's file, one that isn't sealed, and none at all.
+        // Another client's file, a file that isn't sealed, and an empty file.
         let others = try #require(try fixture.files()[other])
         for planted in [others, Data(RecentSync(.distantFuture).xml), Data()] {
             try fixture.put(planted, at: own)
