@@ -3,6 +3,7 @@ import Foundation
 public import Operations
 public import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// Downloads the newest whole store of a document, or one client's, and replaces the local store with it.
 ///
@@ -76,15 +77,15 @@ public actor WholeStoreDownloadOperation: Operation {
         )
         let local = try await localState(of: plan, record, context)
         let isUnchanged = local.root != nil && local.root == source.contentRoot
-        var warnings = document.allWarnings
         if isUnchanged {
             await discard(store, context)
-            warnings += try await fetchAppliedSets(of: plan, progress(of: plan, context))
+            try await fetchAppliedSets(of: plan, progress(of: plan, context))
         } else {
-            warnings += try await replaceStore(plan, local, context)
+            try await replaceStore(plan, local, context)
         }
         // The store is replaced: from here on, neither an error nor a cancellation makes the download fail.
         let forgotten = try await warningOfFullDisk("replaced") { try await remember(plan, context) }
+        let recorded = await document.recordSync(of: document.application.client, hooks.backend.recentSyncHooks)
         let bytes = try await context.blocking { try store.byteCount }
         return WholeStoreDownload(
             client: document.application.client,
@@ -94,7 +95,7 @@ public actor WholeStoreDownloadOperation: Operation {
             storedBytes: source.storedBytes ?? bytes,
             isEncrypted: document.application.isEncrypted,
             isUnchanged: isUnchanged,
-            warnings: warnings + choice.warnings + forgotten
+            warnings: document.allWarnings + choice.warnings + forgotten + recorded
         )
     }
 
@@ -104,19 +105,15 @@ public actor WholeStoreDownloadOperation: Operation {
 
     // MARK: Transferring
 
-    /// Downloads the store and its applied sets, and replaces the local store.
-    ///
-    /// - Returns: Warnings.
     private func replaceStore(
         _ plan: DownloadPlan,
         _ local: LocalState,
         _ context: OperationContext
-    ) async throws -> [String] {
-        let warnings: [String]
+    ) async throws {
         do {
             let progress = progress(of: plan, context)
             var root = try await fetchStore(of: plan, progress)
-            warnings = try await fetchAppliedSets(of: plan, progress)
+            try await fetchAppliedSets(of: plan, progress)
             if plan.source.manifest == nil {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")
                 root = try await context.blocking { try StoreSnapshot.check(download: plan.arrival, copyingTo: copy) }
@@ -141,7 +138,6 @@ public actor WholeStoreDownloadOperation: Operation {
             throw await namingWholeUpload(error, plan)
         }
         await discard(plan.store, context)
-        return warnings
     }
 
     /// Returns the error of a damaged upload, with the name of an older upload that can be pulled.
@@ -212,19 +208,14 @@ public actor WholeStoreDownloadOperation: Operation {
         }
     }
 
-    /// Downloads the applied sets, and meanwhile records the time of this pull: afterwards that would take another round
-    /// trip.
-    ///
-    /// - Returns: Warnings.
-    private func fetchAppliedSets(of plan: DownloadPlan, _ progress: TransferProgress) async throws -> [String] {
-        async let recorded = document.recordSync(of: document.application.client, hooks.backend.recentSyncHooks)
+    private func fetchAppliedSets(of plan: DownloadPlan, _ progress: TransferProgress) async throws {
         let applied = state.appliedSets(for: plan.store.path, in: key)
-        for file in WholeStoreFile.appliedSets where plan.source.files.contains(file) {
-            let arrival = try await progress.context.temporaryDirectory().appending(path: file.rawValue)
+        let directory = try await progress.context.temporaryDirectory()
+        try await WholeStoreFile.appliedSets.filter(plan.source.files.contains).concurrentMap { [self] file in
+            let arrival = directory.appending(path: file.rawValue)
             _ = try await fetch(file, from: plan.source, to: arrival, progress)
             try await progress.context.blocking { try applied.stage(file, from: arrival) }
         }
-        return await recorded
     }
 
     // MARK: Remembering
