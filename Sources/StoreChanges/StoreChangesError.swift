@@ -21,7 +21,7 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let massDeletion = Code("massDeletion")
         /// The store doesn't exist, or isn't a SQLite database that can be read.
         public static let storeNotFound = Code("storeNotFound")
-        /// The store isn't the one that the replica belongs to: a copy, a restored backup, or another store.
+        /// The replica belongs to another store: this one is a copy, a restored backup, or a different store.
         public static let storeReplaced = Code("storeReplaced")
         /// A file was written by a program, or a version of it, that this program doesn't know.
         public static let unsupportedFormat = Code("unsupportedFormat")

@@ -20,8 +20,7 @@ struct Status: AsyncParsableCommand {
             // Asked last: a remote that can't be reached has failed by now.
             let remote = Remote(session.backend.identity, try await session.backend.knownCapabilities())
             session.report.result(Result(status, remote), lines: lines(status, remote))
-            guard !options.output.json else { return }
-            for file in status.unreadable { session.report.warning("\(file.message) [\(file.code)]") }
+            session.report.warnings(about: status.unreadable)
         }
     }
 
@@ -57,7 +56,9 @@ struct Status: AsyncParsableCommand {
             status.client.map { "this device is client \($0)" } ?? "this device isn't registered"
         )
         lines.append(remote.line)
-        for client in status.clients { lines.append("client \(client.client)  \(client.description)") }
+        for client in status.clients {
+            lines.append("client \(client.client)  \(client.description)  \(client.lastSync.lastSync)")
+        }
         for document in status.documents {
             lines.append("document \(document.document)  \(document.description)")
             for store in document.stores {
@@ -75,6 +76,7 @@ struct Status: AsyncParsableCommand {
             let client: String
             let description: String
             let documents: [String]
+            let lastSync: Date?
         }
         struct Store: Encodable {
             let client: String
@@ -86,6 +88,7 @@ struct Status: AsyncParsableCommand {
             let document: String
             let description: String
             let stores: [Store]
+            let lastSync: Date?
         }
 
         struct Encryption: Encodable {
@@ -96,12 +99,6 @@ struct Status: AsyncParsableCommand {
             let epoch: String
             let hasKeys: Bool
         }
-        struct Unreadable: Encodable {
-            let path: String
-            let code: String
-            let message: String
-        }
-
         private enum CodingKeys: CodingKey {
             case application, client, encrypted, encryption, remote, clients, documents, unreadable
         }
@@ -113,7 +110,7 @@ struct Status: AsyncParsableCommand {
         let remote: Remote
         let clients: [Client]
         let documents: [Document]
-        let unreadable: [Unreadable]
+        let unreadable: [UnreadableFile]
 
         init(_ status: ApplicationStatus, _ remote: Remote) {
             self.remote = remote
@@ -130,14 +127,13 @@ struct Status: AsyncParsableCommand {
                     hasKeys: $0.hasKeys
                 )
             }
-            unreadable = status.unreadable.map {
-                Unreadable(path: $0.path, code: "\($0.code)", message: $0.message)
-            }
+            unreadable = status.unreadable.map(UnreadableFile.init)
             clients = status.clients.map {
                 Client(
                     client: $0.client.rawValue,
                     description: $0.description,
-                    documents: $0.documents.map(\.rawValue)
+                    documents: $0.documents.map(\.rawValue),
+                    lastSync: $0.lastSync
                 )
             }
             documents = status.documents.map { document in
@@ -151,7 +147,8 @@ struct Status: AsyncParsableCommand {
                             bytes: $0.bytes,
                             modified: $0.modified
                         )
-                    }
+                    },
+                    lastSync: document.lastSyncs.values.max()
                 )
             }
         }

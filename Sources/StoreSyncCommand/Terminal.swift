@@ -35,6 +35,16 @@ enum Terminal {
         }
     }
 
+    /// Asks for a line of text.
+    ///
+    /// - Throws: `CancellationError` when the command is interrupted or the input ends.
+    static func line(_ prompt: String) async throws -> String {
+        try await runBlocking {
+            FileHandle.standardError.write(Data("\(prompt): ".utf8))
+            return try readLine()
+        }
+    }
+
     /// Asks for a password without echo.
     ///
     /// Input typed before the prompt was visible, so it's discarded.

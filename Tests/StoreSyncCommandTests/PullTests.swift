@@ -4,16 +4,6 @@ import Testing
 extension CommandTests {
     @Suite("Pull replaces a store only if nothing is lost")
     struct PullTests {
-        private func expectFailure(
-            _ result: CommandResult,
-            _ status: Int32,
-            _ code: String,
-            sourceLocation: SourceLocation = #_sourceLocation
-        ) throws {
-            #expect(result.status == status, "\(result)", sourceLocation: sourceLocation)
-            #expect(try result.errorCode() == code, sourceLocation: sourceLocation)
-        }
-
         @Test("Pull creates neither application nor document, and fails without an uploaded store")
         func createsNothing() async throws {
             let fixture = try Fixture()
@@ -324,7 +314,7 @@ extension CommandTests {
             let root = fixture.share.appending(path: "org.example.notes")
             let files = FileManager.default
             try files.removeItem(at: root.appending(path: "Information/DeletedClients"))
-            try files.removeItem(at: root.appending(path: "Documents/notes/RecentSyncs"))
+            try files.removeItem(at: root.appending(path: "Documents/notes/TemporaryFiles/WholeStore"))
             let client = try #require(try await laptop.run("status").json()["client"]?.string)
             let fixed = root.appending(path: "Documents/notes/WholeStore/\(client)/WholeStore.ticdsync")
             try files.removeItem(at: fixed)

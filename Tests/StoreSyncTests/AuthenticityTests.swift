@@ -271,9 +271,10 @@ struct AuthenticityTests {
         let fixture = try Self.fixture()
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.write("one")
-        _ = try await a.push().value
+        let remover = try await a.push().value.client
         let client = try await b.pull().value.client
-        let note = "\(fixture.hierarchy.document(fixture.document).deletedClient(client))"
+        let directory = fixture.hierarchy.document(fixture.document).deletedClients
+        let note = "\(directory)/\(ClientNoteName(on: client, by: remover).fileName)"
         func remove() async throws -> Data {
             _ = try await a.remove(client, from: fixture.document).value
             return try #require(try fixture.files()[note])

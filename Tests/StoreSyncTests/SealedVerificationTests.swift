@@ -34,12 +34,15 @@ struct SealedVerificationTests {
         let registration = try await scene.known.registerDocument().value
         let (seal, identity) = (registration.application.seal, registration.identity)
         let path = document.deletedClient(client)
-        let sealed = seal.seal([1, 2, 3], as: .deletedClient(client, of: identity))
+        let sealed = seal.seal([1, 2, 3], as: .deletedClient(.init(on: client, by: nil), of: identity))
         try Data(sealed).write(to: scene.url(path))
         #expect(try await scene.known.verify().value.problems.isEmpty)
         var changed = sealed
         changed[sealed.count - 1] ^= 1
-        let other = seal.seal([1, 2, 3], as: .deletedClient(try RemoteIdentifier("other"), of: identity))
+        let other = seal.seal(
+            [1, 2, 3],
+            as: .deletedClient(.init(on: try RemoteIdentifier("other"), by: nil), of: identity)
+        )
         for bytes in [changed, other, Array(sealed.dropLast()), Array("<plist/>".utf8), []] {
             try Data(bytes).write(to: scene.url(path))
             let problems = try await scene.known.verify().value.problems

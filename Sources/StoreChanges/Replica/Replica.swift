@@ -105,7 +105,7 @@ package final class Replica {
             throw StoreChangesError(
                 .storeReplaced,
                 """
-                The store isn't the one that this device synchronized last: it's a copy, a restored backup, or another \
+                This device last synchronized another store: this one is a copy, a restored backup, or another \
                 store. Say which side counts: --take local keeps its differences as edits, --take remote replaces it.
                 """
             )

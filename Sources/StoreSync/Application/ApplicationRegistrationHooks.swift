@@ -4,7 +4,7 @@ import ThreadSupport
 /// The remote steps of ``ApplicationRegistrationOperation``.
 ///
 /// Each hook corresponds to an overridden method of TICoreDataSync. It returns what the method reported by a callback.
-public protocol ApplicationRegistrationHooks: SyncHooks {
+public protocol ApplicationRegistrationHooks: ClientNoteHooks {
     /// Whether the application's directory is on the remote.
     func applicationDirectoryExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool
 
@@ -80,19 +80,6 @@ public protocol ApplicationRegistrationHooks: SyncHooks {
 
     /// The clients that have a directory in the application.
     func listClients(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteIdentifier]
-
-    /// Reads the note that the client was removed from the application; `nil` if there is none.
-    func fetchDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: ApplicationHierarchy) async throws -> [UInt8]?
-
-    /// Saves the note that the client was removed from the application.
-    func saveDeletedClientNote(
-        _ client: RemoteIdentifier,
-        content: [UInt8],
-        _ hierarchy: ApplicationHierarchy
-    ) async throws
-
-    /// The clients that have a note of their removal from the application.
-    func listDeletedClients(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteIdentifier]
 
     /// The names of all applications, to find a name that some storage treats as the same.
     func listApplications() async throws -> [RemoteIdentifier]
@@ -244,28 +231,6 @@ extension ApplicationRegistrationHooks {
         try await backend.list(hierarchy.clientDevices).directoryIdentifiers
     }
 
-    /// Reads the note.
-    public func fetchDeletedClientNote(
-        _ client: RemoteIdentifier,
-        _ hierarchy: ApplicationHierarchy
-    ) async throws -> [UInt8]? {
-        try await backend.note(at: hierarchy.deletedClient(client))
-    }
-
-    /// Writes the note.
-    public func saveDeletedClientNote(
-        _ client: RemoteIdentifier,
-        content: [UInt8],
-        _ hierarchy: ApplicationHierarchy
-    ) async throws {
-        try await backend.write(content, to: hierarchy.deletedClient(client), when: .always)
-    }
-
-    /// Lists the directory.
-    public func listDeletedClients(_ hierarchy: ApplicationHierarchy) async throws -> [RemoteIdentifier] {
-        try await backend.list(hierarchy.deletedClients).noteIdentifiers
-    }
-
     /// Lists the root.
     public func listApplications() async throws -> [RemoteIdentifier] {
         try await backend.list(.root).directoryIdentifiers
@@ -330,9 +295,13 @@ extension [RemoteItem]? {
         (self ?? []).filter { $0.kind == .directory }.compactMap { try? RemoteIdentifier($0.name) }
     }
 
-    /// The identifiers in the names of notes.
+    /// The names of notes.
+    var noteNames: [String] {
+        (self ?? []).filter { $0.kind == .file && $0.name.hasSuffix(".plist") }.map(\.name)
+    }
+
+    /// The identifiers in the names of notes on documents.
     var noteIdentifiers: [RemoteIdentifier] {
-        (self ?? []).filter { $0.kind == .file }
-            .compactMap { RemoteIdentifier(ofFileNamed: $0.name, extension: "plist") }
+        noteNames.compactMap { RemoteIdentifier(ofFileNamed: $0, extension: "plist") }
     }
 }

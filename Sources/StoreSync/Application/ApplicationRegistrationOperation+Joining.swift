@@ -17,7 +17,9 @@ extension ApplicationRegistrationOperation {
             throw try await unlocking.newEpoch(registration, after: pin, context)
         }
         guard let registration, registration.info.isEncrypted else {
-            if remote.removalNote != nil { throw await unlocking.removedClient() }
+            var remote = remote
+            let seal = ApplicationSeal(application: request.application, key: nil)
+            try await refuseRemovedClient(&remote, seal)
             if request.requiresEncryption { throw mismatch }
             let isNew = pin == nil || isOther
             if isNew, try await decide(.joiningUnencrypted, context) != .unencrypted { throw mismatch }
@@ -72,7 +74,7 @@ extension ApplicationRegistrationOperation {
         let sealed = ApplicationUnlocking.Sealed(registration: registration, passwordTest: passwordTest, pin: known.pin)
         let unlocked = try await unlocking.unlock(sealed, trying: known.password, context)
         var remote = remote
-        try await refuseRemovedClient(&remote, unlocked.seal, context)
+        try await refuseRemovedClient(&remote, unlocked.seal)
         let client = if let client = known.client { client } else { try await clientIdentifier(context) }
         // A missing salt file is still arriving, or its device died before writing it. Its content is the same either
         // way.
@@ -83,19 +85,12 @@ extension ApplicationRegistrationOperation {
         return try await complete(remote, isOurs: true, membership, context)
     }
 
-    /// Refuses a client if an authentic note says that it was removed from the encrypted application.
-    private func refuseRemovedClient(
-        _ remote: inout RemoteState,
-        _ seal: ApplicationSeal,
-        _ context: OperationContext
-    ) async throws {
-        guard let note = remote.removalNote,
-            let client = try await context.blocking({ [state, key] in try state.peekClientIdentifier(for: key) })
-        else { return }
-        guard let warning = try seal.warning(ofRemovalNote: note, on: RemoteIdentifier(client), hierarchy) else {
-            throw await unlocking.removedClient()
-        }
-        remote.warnings.append(warning)
+    /// Refuses a client if an authentic note says that it was removed from the application.
+    private func refuseRemovedClient(_ remote: inout RemoteState, _ seal: ApplicationSeal) async throws {
+        let notes = ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks)
+        let (authentic, warnings) = notes.authentic(remote.removalNotes)
+        guard authentic.isEmpty else { throw await unlocking.removedClient() }
+        remote.warnings += warnings
     }
 
     /// Completes an encrypted application that consists of the registration alone.

@@ -109,8 +109,8 @@ public actor ApplicationRegistrationOperation: Operation {
         /// Whether a client may have published items of its keychain.
         var hasKeychains: Bool
         var deviceInfo: [UInt8]?
-        /// The note that this client was removed, which counts if it's authentic.
-        var removalNote: [UInt8]?
+        /// The notes that this client was removed, which count if they are authentic.
+        var removalNotes: [ClientNote]
         var warnings: [String] = []
     }
 
@@ -149,9 +149,11 @@ public actor ApplicationRegistrationOperation: Operation {
         async let encryption = EncryptionFiles.fetch(hooks, hierarchy)
         async let parts = hooks.missingParts(hierarchy)
         async let deviceInfo = client.mapAsync { try await self.hooks.fetchDeviceInfo(of: $0, self.hierarchy) }
-        async let note = client.mapAsync { try await self.hooks.fetchDeletedClientNote($0, self.hierarchy) }
+        async let notes = client.mapAsync {
+            try await ClientNote.read(on: $0, in: self.hierarchy.deletedClients, self.hooks)
+        }
         var (files, missing) = try await (encryption, parts)
-        let (info, removalNote) = try await (deviceInfo, note)
+        let (info, removalNotes) = try await (deviceInfo, notes)
         let found = try await classify(&files, missing, pin)
         return RemoteState(
             found: found,
@@ -159,7 +161,7 @@ public actor ApplicationRegistrationOperation: Operation {
             missingParts: (missing ?? []).subtracting([hierarchy.keychains]),
             hasKeychains: missing?.contains(hierarchy.keychains) == false,
             deviceInfo: info ?? nil,
-            removalNote: removalNote ?? nil
+            removalNotes: removalNotes ?? []
         )
     }
 

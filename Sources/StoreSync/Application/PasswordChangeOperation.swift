@@ -52,10 +52,7 @@ public actor PasswordChangeOperation: Operation {
             let files = try await EncryptionFiles.fetch(hooks, hierarchy)
             let exists = try await hooks.applicationDirectoryExists(hierarchy)
             guard exists else {
-                throw StoreSyncError(
-                    .applicationMissing,
-                    "There is no application \(hierarchy.application) at \(hooks.backend.identity). Check both names."
-                )
+                throw StoreSyncError.applicationMissing(hierarchy.application, at: hooks.backend.identity)
             }
             let seal = try await unlocking.seal(files, context)
             // An interrupted write must leave the former file.

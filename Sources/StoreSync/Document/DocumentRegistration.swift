@@ -15,6 +15,8 @@ public struct DocumentRegistration: Sendable, Hashable {
     /// This is the case if they belong to a former document of that name, or if this client was removed from the
     /// document meanwhile.
     public let mustReplaceLocalStore: Bool
+    /// Whether this client created the document.
+    let isOwn: Bool
     /// Warnings for the user, in full sentences.
     public let warnings: [String]
 

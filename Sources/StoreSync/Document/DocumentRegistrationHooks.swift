@@ -2,7 +2,7 @@ public import RemoteStorage
 import ThreadSupport
 
 /// The remote steps of ``DocumentRegistrationOperation``.
-public protocol DocumentRegistrationHooks: SyncHooks {
+public protocol DocumentRegistrationHooks: ClientNoteHooks {
     /// Reads what is known of the document; `nil` if it isn't registered.
     func fetchDocumentInfo(_ hierarchy: DocumentHierarchy) async throws -> [UInt8]?
 
@@ -36,22 +36,6 @@ public protocol DocumentRegistrationHooks: SyncHooks {
         _ document: RemoteIdentifier,
         _ application: ApplicationHierarchy
     ) async throws
-
-    /// Reads the note that the client was removed from the document; `nil` if there is none.
-    func fetchDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [UInt8]?
-
-    /// The clients that have a note of their removal from the document.
-    func listDeletedClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
-
-    /// Saves the note that a client was removed from the document.
-    func saveDeletedClientNote(
-        _ client: RemoteIdentifier,
-        content: [UInt8],
-        _ hierarchy: DocumentHierarchy
-    ) async throws
-
-    /// Removes the note that a client was removed from the document.
-    func removeDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
 
     /// The clients that have a directory for changes in the document.
     func listClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier]
@@ -128,33 +112,6 @@ extension DocumentRegistrationHooks {
         _ application: ApplicationHierarchy
     ) async throws {
         try await backend.remove(application.deletedDocument(document))
-    }
-
-    /// Reads the note.
-    public func fetchDeletedClientNote(
-        _ client: RemoteIdentifier,
-        _ hierarchy: DocumentHierarchy
-    ) async throws -> [UInt8]? {
-        try await backend.note(at: hierarchy.deletedClient(client))
-    }
-
-    /// Lists the directory.
-    public func listDeletedClients(_ hierarchy: DocumentHierarchy) async throws -> [RemoteIdentifier] {
-        try await backend.list(hierarchy.deletedClients).noteIdentifiers
-    }
-
-    /// Writes the note.
-    public func saveDeletedClientNote(
-        _ client: RemoteIdentifier,
-        content: [UInt8],
-        _ hierarchy: DocumentHierarchy
-    ) async throws {
-        try await backend.write(content, to: hierarchy.deletedClient(client), when: .always)
-    }
-
-    /// Removes the note.
-    public func removeDeletedClientNote(_ client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws {
-        try await backend.remove(hierarchy.deletedClient(client))
     }
 
     /// Lists the clients' directories for changes.

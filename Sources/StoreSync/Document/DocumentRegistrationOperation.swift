@@ -75,8 +75,8 @@ public actor DocumentRegistrationOperation: Operation {
         var keys: [String]
         /// The document that was deleted, according to an authentic note.
         var deleted: DocumentInfo?
-        /// The note that this client was removed from the document, which counts if it's authentic.
-        var removalNote: [UInt8]?
+        /// The notes that this client was removed from the document, which count if they are authentic.
+        var removalNotes: [ClientNote]
         var warnings: [String] = []
     }
 
@@ -86,7 +86,7 @@ public actor DocumentRegistrationOperation: Operation {
         async let clients = hooks.listClients(hierarchy)
         async let keys = hooks.listIntegrityKeys(hierarchy)
         async let deleted = hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
-        async let excluded = hooks.fetchDeletedClientNote(application.client, hierarchy)
+        async let excluded = ClientNote.read(on: application.client, in: hierarchy.deletedClients, hooks)
         let (seal, role, path) = (
             application.seal, ApplicationSeal.Role.documentInfo(request.document), hierarchy.documentInfo
         )
@@ -95,7 +95,7 @@ public actor DocumentRegistrationOperation: Operation {
             missing: missing,
             clients: clients,
             keys: keys,
-            removalNote: excluded
+            removalNotes: excluded
         )
         if let note = try await deleted { remote.deleted = deletedDocument(note, &remote.warnings) }
         return remote
@@ -112,27 +112,19 @@ public actor DocumentRegistrationOperation: Operation {
         }
     }
 
-    /// Returns the digest of the note that this client was removed from the document, if the note is authentic.
-    private func authenticRemovalNote(_ key: String, _ remote: inout RemoteState) -> String? {
-        guard let note = remote.removalNote else { return nil }
+    /// The notes on clients that were removed from the document with an integrity key.
+    private func clientNotes(_ key: String) -> ClientNotes {
         let identity = DocumentIdentity(document: request.document, integrityKey: key)
-        let warning = application.seal.warning(ofRemovalNote: note, on: application.client, from: identity, hierarchy)
-        if let warning {
-            remote.warnings.append(warning)
-            return nil
-        }
-        var hasher = ContentRootHasher()
-        hasher.update(note)
-        return hasher.finalize().description
+        return ClientNotes(subject: .document(hierarchy, identity), seal: application.seal, hooks: hooks)
     }
 
     /// Returns whether this device has acted on a note before, which means that the storage has put it back.
     ///
     /// Only sealed notes can be distinguished: no two are equal.
-    private func isFormer(_ note: String, among former: Set<String>, _ remote: inout RemoteState) -> Bool {
-        guard application.isEncrypted, former.contains(note) else { return false }
-        let path = hierarchy.deletedClient(application.client)
-        remote.warnings.append("\(path) on the remote is an old note that was put back. It was ignored and removed.")
+    private func isFormer(_ note: ClientNote, among former: Set<String>, _ warnings: inout [String]) -> Bool {
+        guard application.isEncrypted, former.contains(note.digest) else { return false }
+        let path = "\(hierarchy.deletedClients)/\(note.name.fileName)"
+        warnings.append("\(path) on the remote is an old note that was put back. It was ignored and removed.")
         return true
     }
 
@@ -143,13 +135,23 @@ public actor DocumentRegistrationOperation: Operation {
         try refuseMissing(remembered, remote)
         guard request.mayCreateDocument else {
             throw remote.deleted != nil
-                ? StoreSyncError(.documentDeleted, "\(request.document) was deleted. Push it to create it again.")
+                ? StoreSyncError(
+                    .documentDeleted,
+                    "\(request.document) was deleted. Pushing it with --recreate creates it again."
+                )
                 : StoreSyncError(
                     .documentNotFound,
                     "\(application.application) has no document \(request.document). Check the name; pushing creates it."
                 )
         }
-        try await request.document.refuseLookalike(among: hooks.listDocuments(application.hierarchy))
+        async let listed = hooks.listDocuments(application.hierarchy)
+        // Checked again, since the answers may be from before and after another device's removal of the document.
+        async let note = hooks.fetchDeletedDocumentNote(request.document, application.hierarchy)
+        try await request.document.refuseLookalike(among: listed)
+        var ignored: [String] = []
+        if remote.deleted == nil, let note = try await note, deletedDocument(note, &ignored) != nil {
+            throw StoreSyncError(.busy, "Another device is removing \(request.document) now. Try again.")
+        }
         let question: Question = remote.deleted == nil ? .createDocument : .recreateDeletedDocument
         guard try await context.pause(awaiting: "\(question)", { try await delegate(question) }) else {
             throw CancellationError()
@@ -164,6 +166,12 @@ public actor DocumentRegistrationOperation: Operation {
             isRecreated: remote.deleted != nil
         )
         info.predecessors = remote.deleted?.successorsPredecessors ?? []
+        var remote = remote
+        if remote.deleted != nil {
+            if let other = try await joinSuccessor(context) { return other }
+            // Directories of the former document's clients may be left.
+            remote.clients = []
+        }
         // The document exists from here on. If another device was faster, this device joins that one's document.
         let sealed = application.seal.seal(info.xml, as: .documentInfo(request.document))
         guard try await hooks.createDocumentInfo(sealed, hierarchy) else {
@@ -175,6 +183,18 @@ public actor DocumentRegistrationOperation: Operation {
         }
         let key = try integrityKey(info, remote, nil)
         return try await complete(Found(info: info, key: key, didCreate: true), remote, context)
+    }
+
+    /// Joins the successor of a deleted document that another device has just created.
+    ///
+    /// - Returns: `nil` if there is none, and nothing of the deleted document is left.
+    /// - Throws: ``StoreSyncError/Code/documentDeleted`` if something of it is left: it would be found in its successor.
+    private func joinSuccessor(_ context: OperationContext) async throws -> DocumentRegistration? {
+        let content = try await hooks.backend.documentRemovalHooks.listDocumentContent(hierarchy)
+        guard !content.files.isEmpty || !content.directories.isEmpty else { return nil }
+        let remote = try await inspect()
+        guard let info = remote.info else { throw StoreSyncError.removalInterrupted(request.document) }
+        return try await join(info, remote, context)
     }
 
     /// Refuses to create a document that this device knows, or that exists in part, unless it was certainly deleted.
@@ -204,6 +224,9 @@ public actor DocumentRegistrationOperation: Operation {
         _ remote: RemoteState,
         _ context: OperationContext
     ) async throws -> DocumentRegistration {
+        if let deleted = remote.deleted, info.wasDeleted(accordingTo: deleted) {
+            throw StoreSyncError.removalInterrupted(request.document)
+        }
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
         let current = try integrityKey(info, remote, remembered)
         try await refuseStranger(current, info, context)
@@ -269,10 +292,10 @@ public actor DocumentRegistrationOperation: Operation {
     ) async throws -> DocumentRegistration {
         let (info, integrityKey) = (found.info, found.key)
         let former = try await context.blocking { [state, key] in try state.formerRemovalNotes(for: key) }
-        var examined = remote
-        let note = authenticRemovalNote(integrityKey, &examined)
-        let wasRemoved = note.map { !isFormer($0, among: former, &examined) } ?? false
-        let warnings = examined.warnings
+        let clientNotes = clientNotes(integrityKey)
+        let (notes, ignored) = clientNotes.authentic(remote.removalNotes)
+        var warnings = remote.warnings + ignored
+        let wasRemoved = !notes.filter { !isFormer($0, among: former, &warnings) }.isEmpty
         let mustReplace = !found.didCreate && (wasRemoved || found.isOther)
         if mustReplace {
             // Recorded before the reasons are removed from the remote, or a crash would lose it.
@@ -285,9 +308,9 @@ public actor DocumentRegistrationOperation: Operation {
         _ = try await (saving, making)
         context.reportProgress(0.7)
         if remote.deleted != nil, info.isRecreated { try await finishRecreation(of: found, remote) }
-        if let note {
-            try await context.blocking { [state, key] in try state.addFormerRemovalNote(note, for: key) }
-            try await hooks.removeDeletedClientNote(application.client, hierarchy)
+        for note in notes {
+            try await context.blocking { [state, key] in try state.addFormerRemovalNote(note.digest, for: key) }
+            try await clientNotes.remove(note)
         }
         try await context.blocking { [state, key] in
             try state.setIntegrityKey(integrityKey, after: info.predecessors, for: key)
@@ -298,6 +321,7 @@ public actor DocumentRegistrationOperation: Operation {
             integrityKey: integrityKey,
             didCreateDocument: found.didCreate,
             mustReplaceLocalStore: mustReplace,
+            isOwn: info.originalDevice == application.client.rawValue,
             warnings: warnings
         )
     }
@@ -323,14 +347,14 @@ public actor DocumentRegistrationOperation: Operation {
             $0.client.rawValue != info.originalDevice && $0.client != application.client
                 && !remote.clients.contains($0.client)
         }
-        let identity = DocumentIdentity(document: request.document, integrityKey: found.key)
-        try await others.concurrentMap { [hooks, hierarchy, application] client, deviceInfo in
+        let notes = clientNotes(found.key)
+        try await others.concurrentMap { [application] client, deviceInfo in
             // The client's info moves into the note, and so under the note's seal.
             let path = application.hierarchy.deviceInfo(client)
-            let known = deviceInfo.flatMap { try? application.seal.open($0, as: .deviceInfo(client), at: path) }
-            let content = known ?? DeviceInfo(client: client.rawValue, description: "", userInfo: [:]).xml
-            let sealed = application.seal.seal(content, as: .deletedClient(client, of: identity))
-            try await hooks.saveDeletedClientNote(client, content: sealed, hierarchy)
+            let known = deviceInfo.flatMap { bytes in
+                try? DeviceInfo(application.seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
+            }
+            try await notes.save(known ?? DeviceInfo(nothingKnownOf: client), on: client, by: application.client)
         }
         try await hooks.removeDeletedDocumentNote(request.document, application.hierarchy)
     }

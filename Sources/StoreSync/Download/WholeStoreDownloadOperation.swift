@@ -3,6 +3,7 @@ import Foundation
 public import Operations
 public import RemoteStorage
 import SyncCryptography
+import ThreadSupport
 
 /// Downloads the newest whole store of a document, or one client's, and replaces the local store with it.
 ///
@@ -84,6 +85,7 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         // The store is replaced: from here on, neither an error nor a cancellation makes the download fail.
         let forgotten = try await warningOfFullDisk("replaced") { try await remember(plan, context) }
+        let recorded = await document.recordSync(of: document.application.client, hooks.backend.recentSyncHooks)
         let bytes = try await context.blocking { try store.byteCount }
         return WholeStoreDownload(
             client: document.application.client,
@@ -93,7 +95,7 @@ public actor WholeStoreDownloadOperation: Operation {
             storedBytes: source.storedBytes ?? bytes,
             isEncrypted: document.application.isEncrypted,
             isUnchanged: isUnchanged,
-            warnings: document.allWarnings + choice.warnings + forgotten
+            warnings: document.allWarnings + choice.warnings + forgotten + recorded
         )
     }
 
@@ -208,8 +210,9 @@ public actor WholeStoreDownloadOperation: Operation {
 
     private func fetchAppliedSets(of plan: DownloadPlan, _ progress: TransferProgress) async throws {
         let applied = state.appliedSets(for: plan.store.path, in: key)
-        for file in WholeStoreFile.appliedSets where plan.source.files.contains(file) {
-            let arrival = try await progress.context.temporaryDirectory().appending(path: file.rawValue)
+        let directory = try await progress.context.temporaryDirectory()
+        try await WholeStoreFile.appliedSets.filter(plan.source.files.contains).concurrentMap { [self] file in
+            let arrival = directory.appending(path: file.rawValue)
             _ = try await fetch(file, from: plan.source, to: arrival, progress)
             try await progress.context.blocking { try applied.stage(file, from: arrival) }
         }

@@ -18,6 +18,11 @@ struct DeviceInfo: Hashable, Sendable {
         self.userInfo = userInfo
     }
 
+    /// The info of a client of which only the identifier is known.
+    init(nothingKnownOf client: RemoteIdentifier) {
+        self.init(client: client.rawValue, description: "", userInfo: [:])
+    }
+
     /// Reads the file.
     ///
     /// - Throws: ``StoreSyncError/Code/corrupt`` for anything but a plaintext property list with a client's identifier.

@@ -10,7 +10,7 @@ public import RemoteStorage
 ///       Encryption/salt.ticdsync, test.ticdsync, successor-<epoch>.ticdsync
 ///       Information/registration.plist
 ///       Information/DeletedDocuments/<document>.plist
-///       Information/DeletedClients/<client>.plist
+///       Information/DeletedClients/<client>-<remover>.plist, or TICoreDataSync's <client>.plist
 ///       Information/Keychain/<client>.ticdsync       in encrypted applications, once an item exists
 ///
 /// The names and paths are TICoreDataSync's, except `registration.plist`, `Keychain` and the proof of a successor.
@@ -93,7 +93,7 @@ public struct ApplicationHierarchy: Sendable, Hashable {
         clientDirectory(client).appending(literal: "deviceInfo.plist")
     }
 
-    /// The note that a client was removed from the application.
+    /// TICoreDataSync's note that a client was removed from the application.
     public func deletedClient(_ client: RemoteIdentifier) -> RemotePath { deletedClients.appending(tombstone: client) }
 
     /// The note that a document was deleted.

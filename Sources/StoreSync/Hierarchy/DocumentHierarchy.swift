@@ -5,7 +5,7 @@ public import RemoteStorage
 ///     Documents/<document>/
 ///       documentInfo.plist
 ///       IntegrityKey/<key>
-///       DeletedClients/<client>.plist
+///       DeletedClients/<client>-<remover>.plist, or TICoreDataSync's <client>.plist
 ///       RecentSyncs/<client>.recentsync
 ///       SyncChanges/<client>/*.syncchg
 ///       SyncCommands/<client>/*.synccmd
@@ -63,7 +63,7 @@ public struct DocumentHierarchy: Sendable, Hashable {
     /// - Throws: ``/RemoteStorage/RemoteError`` if the key isn't one path component.
     public func integrityKey(_ key: String) throws -> RemotePath { try integrityKeys.appending(key) }
 
-    /// The note that a client was removed from the document.
+    /// TICoreDataSync's note that a client was removed from the document.
     public func deletedClient(_ client: RemoteIdentifier) -> RemotePath { deletedClients.appending(tombstone: client) }
     /// When a client last synchronized.
     public func recentSync(_ client: RemoteIdentifier) -> RemotePath {

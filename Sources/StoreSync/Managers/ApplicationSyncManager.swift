@@ -169,7 +169,7 @@ public struct ApplicationSyncManager: Sendable {
         ApplicationKey(remote: backend.identity, application: application.rawValue)
     }
 
-    private var decision: ApplicationRegistrationOperation.Delegate {
+    var decision: ApplicationRegistrationOperation.Delegate {
         { [asker, application] question in
             try await asker.ask { try await $0.decideEncryption(question, of: application) }
         }
@@ -224,8 +224,18 @@ public struct ApplicationSyncManager: Sendable {
     }
 
     /// The manager of one of the application's documents.
-    public func document(_ document: RemoteIdentifier) -> DocumentSyncManager {
-        DocumentSyncManager(document, of: self)
+    ///
+    /// - Parameters:
+    ///   - document: The document.
+    ///   - description: What people call the document, if it's created; the store's file name if this is `nil`.
+    ///   - userInfo: Any values to be saved with the document when it's created, and returned with lists of documents.
+    /// - Returns: A manager that creates the document's operations.
+    public func document(
+        _ document: RemoteIdentifier,
+        description: String? = nil,
+        userInfo: [String: PropertyListValue] = [:]
+    ) -> DocumentSyncManager {
+        DocumentSyncManager(document, description: description, userInfo: userInfo, of: self)
     }
 
     /// Lists clients, documents and stores.
@@ -247,31 +257,6 @@ public struct ApplicationSyncManager: Sendable {
     public func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
         supervisor.add(
             VerificationOperation(application, repairs: repairs, backend: backend, state: state, delegate: decision),
-            options: options
-        )
-    }
-
-    /// Removes a client that isn't used any more from the application or from one of its documents.
-    ///
-    /// An upload of the client stays until another client's upload includes it.
-    ///
-    /// - Parameters:
-    ///   - client: The client, which must not be this device's.
-    ///   - document: The document that the client is removed from, or `nil` for the application.
-    /// - Returns: The removal's handle.
-    public func removeClient(
-        _ client: RemoteIdentifier,
-        from document: RemoteIdentifier? = nil
-    ) -> OperationHandle<ClientRemoval> {
-        supervisor.add(
-            ClientRemovalOperation(
-                client,
-                of: application,
-                from: document,
-                backend: backend,
-                state: state,
-                delegate: decision
-            ),
             options: options
         )
     }

@@ -6,17 +6,28 @@ public import RemoteStorage
 public struct DocumentSyncManager: Sendable {
     /// The document.
     public let document: RemoteIdentifier
+    /// What people call the document, if it's created; the store's file name if this is `nil`.
+    public let description: String?
+    /// The values that are saved with the document when it's created, and that lists of documents return.
+    public let userInfo: [String: PropertyListValue]
     private let manager: ApplicationSyncManager
 
-    init(_ document: RemoteIdentifier, of manager: ApplicationSyncManager) {
+    init(
+        _ document: RemoteIdentifier,
+        description: String?,
+        userInfo: [String: PropertyListValue],
+        of manager: ApplicationSyncManager
+    ) {
         self.document = document
+        self.description = description
+        self.userInfo = userInfo
         self.manager = manager
     }
 
     /// Registers the document and this device as its client, and before that the application.
     ///
     /// - Parameters:
-    ///   - description: What people call the document, if it's created.
+    ///   - description: What people call the document, if it's created; by default ``description``.
     ///   - mayCreate: Whether the application and the document are created if they don't exist.
     /// - Returns: The document registration's handle.
     @discardableResult
@@ -24,7 +35,11 @@ public struct DocumentSyncManager: Sendable {
         description: String? = nil,
         mayCreate: Bool = true
     ) -> OperationHandle<DocumentRegistration> {
-        register(description: description, mayCreate: mayCreate, after: manager.register(mayCreate: mayCreate))
+        register(
+            description: description ?? self.description,
+            mayCreate: mayCreate,
+            after: manager.register(mayCreate: mayCreate)
+        )
     }
 
     private func register(
@@ -35,10 +50,29 @@ public struct DocumentSyncManager: Sendable {
         let request = DocumentRegistrationRequest(
             document: document,
             description: description ?? document.rawValue,
+            userInfo: userInfo,
             mayCreateDocument: mayCreate
         )
         return manager.register(request, after: application)
     }
+
+    /// Lists the document's clients, without registering this device.
+    ///
+    /// - Returns: The list's handle.
+    public func listClients() -> OperationHandle<ClientList> { manager.listClients(of: document) }
+
+    /// Removes a client from the document, as ``ApplicationSyncManager/removeClient(_:from:)`` does.
+    ///
+    /// - Parameter client: The client, which must not be this device's.
+    /// - Returns: The removal's handle.
+    public func removeClient(_ client: RemoteIdentifier) -> OperationHandle<ClientRemoval> {
+        manager.removeClient(client, from: document)
+    }
+
+    /// Removes the document for all devices, as ``ApplicationSyncManager/removeDocument(_:)`` does: ask the user first.
+    ///
+    /// - Returns: The removal's handle.
+    public func remove() -> OperationHandle<DocumentRemoval> { manager.removeDocument(document) }
 
     /// Uploads a store, which may be open, as the document's next generation.
     ///
@@ -72,7 +106,11 @@ public struct DocumentSyncManager: Sendable {
         after registration: OperationHandle<ApplicationRegistration>
     ) -> OperationHandle<WholeStoreUpload> {
         let (backend, state) = (manager.backend, manager.state)
-        let document = register(description: request.url.lastPathComponent, mayCreate: true, after: registration)
+        let document = register(
+            description: description ?? request.url.lastPathComponent,
+            mayCreate: true,
+            after: registration
+        )
         return document.then(options: manager.options) { registered in
             WholeStoreUploadOperation(request, document: registered, backend: backend, state: state)
         }

@@ -170,11 +170,11 @@ actor PasscodeExaminationOperation: Operation {
         }
         guard let pin, let own = try client.map({ try RemoteIdentifier($0) }) else { return }
         async let deviceInfo = hooks.fetchDeviceInfo(of: own, hierarchy)
-        let note = try await hooks.fetchDeletedClientNote(own, hierarchy)
+        let notes = try await ClientNote.read(on: own, in: hierarchy.deletedClients, hooks)
         let isKnown = try await deviceInfo != nil
         let master = try await state.masterKey(for: key, epoch: info.epoch, on: context.blockingExecutor)
         let hasKeys = master != nil
-        if let note, isAuthentic(note, on: own, info, master) {
+        if notes.contains(where: { isAuthentic($0, info, master) }) {
             examination.isDeregistered = true
             throw await unlocking.removedClient()
         }
@@ -190,18 +190,16 @@ actor PasscodeExaminationOperation: Operation {
     /// A device without the keys can't check the note, and treats it as authentic. It needs the passcode in any case,
     /// and then registers as another client.
     private func isAuthentic(
-        _ note: [UInt8],
-        on client: RemoteIdentifier,
+        _ note: ClientNote,
         _ info: RegistrationInfo,
         _ master: MasterKey?
     ) -> Bool {
-        guard info.isEncrypted else { return true }
-        guard let master, let epoch = UUID(uuidString: info.epoch) else { return true }
-        let seal = ApplicationSeal(
-            application: hierarchy.application,
-            key: EpochKey(master: master, epoch: epoch)
-        )
-        return seal.warning(ofRemovalNote: note, on: client, hierarchy) == nil
+        let key = master.flatMap { master in
+            UUID(uuidString: info.epoch).map { EpochKey(master: master, epoch: $0) }
+        }
+        if info.isEncrypted, key == nil { return true }
+        let seal = ApplicationSeal(application: hierarchy.application, key: info.isEncrypted ? key : nil)
+        return ClientNotes(subject: .application(hierarchy), seal: seal, hooks: hooks).warning(about: note) == nil
     }
 
     private func keyFile(_ files: EncryptionFiles) throws(StoreSyncError) -> KeyFile? {

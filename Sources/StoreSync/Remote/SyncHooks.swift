@@ -39,7 +39,8 @@ public protocol SyncHooks: Sendable {
 /// }
 /// ```
 public struct DefaultHooks: ApplicationRegistrationHooks, DocumentRegistrationHooks, WholeStoreUploadHooks,
-    WholeStoreDownloadHooks, KeychainSynchronizationHooks, VerificationHooks
+    WholeStoreDownloadHooks, KeychainSynchronizationHooks, VerificationHooks, RecentSyncHooks, DocumentRemovalHooks,
+    ApplicationRemovalHooks
 {
     /// The backend that the hooks work on.
     public let backend: any RemoteBackend
@@ -69,6 +70,21 @@ extension RemoteBackend {
     /// The backend's own hooks for downloading stores if it has them, otherwise the default hooks.
     nonisolated var wholeStoreDownloadHooks: any WholeStoreDownloadHooks {
         self as? any WholeStoreDownloadHooks ?? DefaultHooks(backend: self)
+    }
+
+    /// The backend's own hooks for the times of last pushes and pulls if it has them, otherwise the default hooks.
+    nonisolated var recentSyncHooks: any RecentSyncHooks {
+        self as? any RecentSyncHooks ?? DefaultHooks(backend: self)
+    }
+
+    /// The backend's own hooks for removing documents if it has them, otherwise the default hooks.
+    nonisolated var documentRemovalHooks: any DocumentRemovalHooks {
+        self as? any DocumentRemovalHooks ?? DefaultHooks(backend: self)
+    }
+
+    /// The backend's own hooks for removing applications if it has them, otherwise the default hooks.
+    nonisolated var applicationRemovalHooks: any ApplicationRemovalHooks {
+        self as? any ApplicationRemovalHooks ?? DefaultHooks(backend: self)
     }
 
     /// The backend's own hooks for verifying applications if it has them, otherwise the default hooks.

@@ -25,9 +25,11 @@ struct ApplicationSeal: Sendable, Hashable {
         /// The note that a document was deleted.
         case deletedDocument(RemoteIdentifier)
         /// The note that a client was removed from the application.
-        case removedClient(RemoteIdentifier)
+        case removedClient(ClientNoteName)
         /// The note that a client was removed from a document.
-        case deletedClient(RemoteIdentifier, of: DocumentIdentity)
+        case deletedClient(ClientNoteName, of: DocumentIdentity)
+        /// When a client last pushed or pulled.
+        case recentSync(RemoteIdentifier, of: DocumentIdentity)
         case manifest(UploadName, of: DocumentIdentity)
         case file(WholeStoreFile, UploadName, of: DocumentIdentity)
         /// A store as a delta to these uploads of the same client, the whole copy first.
@@ -63,25 +65,6 @@ struct ApplicationSeal: Sendable, Hashable {
         }
     }
 
-    /// Why a note on a client's removal from the application is ignored; `nil` if it's authentic.
-    func warning(
-        ofRemovalNote note: [UInt8],
-        on client: RemoteIdentifier,
-        _ hierarchy: ApplicationHierarchy
-    ) -> String? {
-        warning(of: note, as: .removedClient(client), at: hierarchy.deletedClient(client))
-    }
-
-    /// Why a note on a client's removal from a document is ignored; `nil` if it's authentic.
-    func warning(
-        ofRemovalNote note: [UInt8],
-        on client: RemoteIdentifier,
-        from document: DocumentIdentity,
-        _ hierarchy: DocumentHierarchy
-    ) -> String? {
-        warning(of: note, as: .deletedClient(client, of: document), at: hierarchy.deletedClient(client))
-    }
-
     /// The document that a note says was deleted.
     ///
     /// - Throws: ``StoreSyncError`` if the note isn't authentic.
@@ -107,26 +90,25 @@ struct ApplicationSeal: Sendable, Hashable {
         return !isEncrypted || deleted.successorsPredecessors.contains(integrityKey)
     }
 
-    private func warning(of note: [UInt8], as role: Role, at path: RemotePath) -> String? {
-        do {
-            _ = try open(note, as: role, at: path)
-            return nil
-        } catch {
-            return "\(path) on the remote isn't authentic, so it is ignored: \(error.message)"
-        }
-    }
-
     func context(_ role: Role) -> SealedContext {
         var context = SealedContext(application: application.rawValue, role: role.word)
         switch role {
-        case .deviceInfo(let client), .removedClient(let client):
+        case .deviceInfo(let client):
             context.client = client.rawValue
+        case .removedClient(let name):
+            context.client = name.client.rawValue
+            context.upload = name.remover?.rawValue
         case .documentInfo(let document), .deletedDocument(let document):
             context.document = document.rawValue
         case .integrityKey(let key, let document):
             context.document = document.rawValue
             context.upload = key
-        case .deletedClient(let client, let document):
+        case .deletedClient(let name, let document):
+            context.document = document.document.rawValue
+            context.integrityKey = document.integrityKey
+            context.client = name.client.rawValue
+            context.upload = name.remover?.rawValue
+        case .recentSync(let client, let document):
             context.document = document.document.rawValue
             context.integrityKey = document.integrityKey
             context.client = client.rawValue
@@ -151,6 +133,7 @@ extension ApplicationSeal.Role {
         case .deletedDocument: "deletedDocument"
         case .removedClient: "removedClient"
         case .deletedClient: "deletedClient"
+        case .recentSync: "recentSync"
         case .manifest: "manifest"
         case .file(let file, _, _): file.rawValue
         // The number of bases and the last of them: the delta opens only on top of these.

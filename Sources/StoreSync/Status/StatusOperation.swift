@@ -1,92 +1,8 @@
-public import Foundation
+import Foundation
 public import Operations
 public import RemoteStorage
-public import SyncCryptography
+import SyncCryptography
 import ThreadSupport
-
-/// The state of an application on the remote: the result of ``StatusOperation``.
-public struct ApplicationStatus: Sendable, Hashable {
-    /// A registered client.
-    public struct Client: Sendable, Hashable {
-        /// The client's identifier.
-        public let client: RemoteIdentifier
-        /// The human-readable description of the device.
-        public let description: String
-        /// The values that were saved with it.
-        public let userInfo: [String: PropertyListValue]
-        /// The documents it's registered with.
-        public let documents: [RemoteIdentifier]
-    }
-
-    /// A registered document.
-    public struct Document: Sendable, Hashable {
-        /// The document's identifier.
-        public let document: RemoteIdentifier
-        /// The human-readable description of the document.
-        public let description: String
-        /// The values that were saved with it.
-        public let userInfo: [String: PropertyListValue]
-        /// The newest store of each client.
-        public let stores: [Store]
-    }
-
-    /// An uploaded store.
-    public struct Store: Sendable, Hashable {
-        /// The client that uploaded it.
-        public let client: RemoteIdentifier
-        /// Its generation; 0 for a store that TICoreDataSync wrote.
-        public let generation: Int
-        /// Its size in bytes.
-        public let bytes: Int64
-        /// When it was uploaded, by the uploader's clock.
-        public let modified: Date
-    }
-
-    /// How an application is encrypted.
-    public struct Encryption: Sendable, Hashable {
-        /// The suite that seals its files.
-        public let suite: String
-        /// The cost of hashing its password: Argon2id's passes and memory.
-        public let passwordParameters: PasswordParameters
-        /// How many passwords it has had.
-        public let passwordVersion: Int
-        /// Distinguishes it from its successor or predecessor with the same name.
-        public let epoch: String
-        /// Whether this device keeps its keys, and so needs no password.
-        public let hasKeys: Bool
-    }
-
-    /// A file that is missing or can't be read, whose content would be in the lists below.
-    public struct Unreadable: Sendable, Hashable {
-        /// Its path on the remote.
-        public let path: String
-        /// The kind of failure.
-        public let code: StoreSyncError.Code
-        /// What is wrong and what to do about it.
-        public let message: String
-
-        init(_ error: StoreSyncError, at path: RemotePath) {
-            self.path = "\(path)"
-            code = error.code
-            message = error.message
-        }
-    }
-
-    /// The application.
-    public let application: RemoteIdentifier
-    /// This device's client identifier, if it has one.
-    public let client: String?
-    /// How files are sealed; `nil` if they aren't.
-    public let encryption: Encryption?
-    /// Whether files are sealed.
-    public var isEncrypted: Bool { encryption != nil }
-    /// The registered clients.
-    public let clients: [Client]
-    /// The registered documents.
-    public let documents: [Document]
-    /// The files that are missing or can't be read: they are still arriving, or damaged.
-    public let unreadable: [Unreadable]
-}
 
 /// Lists an application's clients, documents and stores, without registering or changing anything.
 public actor StatusOperation: Operation {
@@ -128,31 +44,32 @@ public actor StatusOperation: Operation {
             async let clients = applicationHooks.listClients(hierarchy)
             async let documents = documentHooks.listDocuments(hierarchy)
             guard try await exists else {
-                throw StoreSyncError(
-                    .applicationMissing,
-                    "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
-                )
+                throw StoreSyncError.applicationMissing(hierarchy.application, at: backend.identity)
             }
             let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
             let (seal, encrypted) = try await open(unlocking, encryption, context)
             let (clientNames, documentNames) = try await (clients, documents)
-            async let clientInfos = self.clients(clientNames, seal)
+            let reader = HierarchyReader(hierarchy: hierarchy, seal: seal, backend: backend)
+            async let clientInfos = reader.clients(clientNames)
             async let lost = lostDocuments(besides: documentNames, key, seal, context)
-            let listed = try await self.documents(documentNames, seal, context)
+            let listed = try await self.documents(documentNames, reader, context)
             let infos = try await clientInfos
             return ApplicationStatus(
                 application: hierarchy.application,
                 client: own,
                 encryption: encrypted,
-                clients: infos.map { client, info in
+                clients: infos.map { client in
                     ApplicationStatus.Client(
-                        client: client,
-                        description: info.value?.description ?? "",
-                        userInfo: info.value?.userInfo ?? [:],
-                        documents: listed.filter { $0.clients.contains(client) }.map(\.document.document)
+                        client: client.client,
+                        description: client.info.value?.description ?? "",
+                        userInfo: client.info.value?.userInfo ?? [:],
+                        documents: listed.filter { $0.clients.contains(client.client) }.compactMap(
+                            \.document?.document
+                        ),
+                        lastSync: listed.compactMap { $0.document?.lastSyncs[client.client] }.max()
                     )
                 },
-                documents: listed.map(\.document),
+                documents: listed.compactMap(\.document),
                 unreadable: (infos.compactMap(\.info.unreadable) + listed.flatMap(\.unreadable) + (try await lost))
                     .sorted { $0.path < $1.path }
             )
@@ -180,86 +97,53 @@ public actor StatusOperation: Operation {
         return (unlocked.seal, encryption)
     }
 
-    /// The content of a small file, or why it can't be read; neither if the file doesn't exist.
-    private struct Reading<Value: Sendable>: Sendable {
-        var value: Value?
-        var unreadable: ApplicationStatus.Unreadable?
-    }
-
-    private static func read<Value>(
-        _ path: RemotePath,
-        _ fetch: @Sendable () async throws -> [UInt8]?,
-        _ parse: @Sendable ([UInt8]) throws(StoreSyncError) -> Value
-    ) async throws -> Reading<Value> {
-        do {
-            guard let bytes = try await fetch() else { return Reading() }
-            return Reading(value: try parse(bytes))
-        } catch let error as StoreSyncError {
-            return Reading(unreadable: ApplicationStatus.Unreadable(error, at: path))
-        }
-    }
-
-    private func clients(
-        _ clients: [RemoteIdentifier],
-        _ seal: ApplicationSeal
-    ) async throws -> [(client: RemoteIdentifier, info: Reading<DeviceInfo>)] {
-        try await clients.concurrentMap { [applicationHooks, hierarchy] client in
-            let path = hierarchy.deviceInfo(client)
-            let info = try await Self.read(path) {
-                try await applicationHooks.fetchDeviceInfo(of: client, hierarchy)
-            } _: { bytes throws(StoreSyncError) in
-                try DeviceInfo(seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
-            }
-            return (client, info)
-        }
-    }
-
     /// A document as its info and the lists of its directories show it.
     private struct Listed: Sendable {
-        var document: RemoteIdentifier
-        var info: Reading<DocumentInfo>
-        var clients: [RemoteIdentifier]
+        var entry: HierarchyReader.Document
         var published: PublishedStores
+
+        var document: RemoteIdentifier { entry.document }
+        var info: Reading<DocumentInfo> { entry.info }
+    }
+
+    /// A document's part of the result; without the document itself if it was deleted and something of it is left.
+    private struct DocumentPart: Sendable {
+        var document: ApplicationStatus.Document?
+        var clients: [RemoteIdentifier] = []
+        var unreadable: [ApplicationStatus.Unreadable]
     }
 
     private func documents(
         _ documents: [RemoteIdentifier],
-        _ seal: ApplicationSeal,
+        _ reader: HierarchyReader,
         _ context: OperationContext
-    ) async throws -> [(
-        document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
-    )] {
+    ) async throws -> [DocumentPart] {
         let hooks = backend.wholeStoreDownloadHooks
-        let listed = try await documents.concurrentMap { [documentHooks, hierarchy] document in
-            let hierarchy = hierarchy.document(document)
-            let path = hierarchy.documentInfo
-            async let info = Self.read(path) {
-                try await documentHooks.fetchDocumentInfo(hierarchy)
-            } _: { bytes throws(StoreSyncError) in
-                try DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
+        async let published = documents.concurrentMap { [hierarchy] in
+            try await PublishedStores.list(hooks, hierarchy.document($0))
+        }
+        let entries = try await documents.concurrentMap { try await reader.document($0) }
+        async let recentSyncs = reader.recentSyncs(of: entries)
+        async let removals = reader.interruptedRemovals(among: entries)
+        let listed = zip(entries, try await published).map(Listed.init)
+        let manifests = try await manifests(listed, hooks, reader.seal, context)
+        let (interrupted, times) = try await (removals, recentSyncs)
+        let parts = try await context.blocking { [self] in
+            try listed.map { listed in
+                if let problem = interrupted[listed.document] { return DocumentPart(unreadable: [problem]) }
+                var part = try documentStatus(listed, manifests[listed.document, default: []], reader.seal)
+                part.document?.lastSyncs = times.times[listed.document] ?? [:]
+                return part
             }
-            async let clients = documentHooks.listClients(hierarchy)
-            let published = try await PublishedStores.list(hooks, hierarchy)
-            return Listed(
-                document: document,
-                info: try await info,
-                clients: try await clients,
-                published: published
-            )
         }
-        let manifests = try await manifests(listed, hooks, seal, context)
-        return try await context.blocking { [self] in
-            try listed.map { listed in try documentStatus(listed, manifests[listed.document, default: []], seal) }
-        }
+        return parts + [DocumentPart(unreadable: times.unreadable)]
     }
 
     private nonisolated func documentStatus(
         _ listed: Listed,
         _ found: [Reading<StoreManifest>],
         _ seal: ApplicationSeal
-    ) throws -> (
-        document: ApplicationStatus.Document, clients: [RemoteIdentifier], unreadable: [ApplicationStatus.Unreadable]
-    ) {
+    ) throws -> DocumentPart {
         let manifests = found.compactMap(\.value)
         let newest = Dictionary(grouping: manifests, by: \.name.client).values.compactMap {
             $0.max { $0.name < $1.name }
@@ -273,7 +157,11 @@ public actor StatusOperation: Operation {
         )
         let info = [listed.info.unreadable, try refused(listed, isEncrypted: seal.isEncrypted)].compactMap(\.self)
         let unreadable = found.compactMap(\.unreadable) + info
-        return (document, listed.clients, try unreadable + missing(from: listed, manifests))
+        return DocumentPart(
+            document: document,
+            clients: listed.entry.clients,
+            unreadable: try unreadable + missing(from: listed, manifests)
+        )
     }
 
     /// The documents that this device knows and that are missing, without an authentic note on their deletion.
@@ -377,16 +265,5 @@ public actor StatusOperation: Operation {
                 )
             }
         }
-    }
-}
-
-extension ApplicationStatus.Store {
-    fileprivate init(_ manifest: StoreManifest) {
-        self.init(
-            client: manifest.name.client,
-            generation: manifest.name.generation,
-            bytes: manifest[.store]?.size ?? 0,
-            modified: manifest.created
-        )
     }
 }

@@ -79,8 +79,11 @@ extension WholeStoreUploadOperation {
         var record = settled ?? copied?.settled(for: root.description)
         record?.path = store.path
         record?.file = store.file
-        if let record, record.mustReplace || record.integrityKey != document.integrityKey {
-            throw replaced(store, published)
+        if let former = record, former.mustReplace || former.integrityKey != document.integrityKey {
+            // A user who creates a deleted document again wants the store with which that is done in it.
+            let begins = document.isOwn && !former.mustReplace && former.pending == nil && published.names.isEmpty
+            guard begins else { throw replaced(store, published) }
+            record = nil
         }
         if let record, record.base != nil || published.manifests.isEmpty { return (record, digests) }
         // Its content may be on the remote although this device doesn't remember it.

@@ -84,16 +84,16 @@ extension WholeStoreUploadOperation {
         let included = published.published.filter { $0.client != own && includes.contains($0) }
         guard !included.isEmpty else { return ([], []) }
         do {
-            let notes = try await DeletedClientNotes.read(
+            let removed = try await RemovedClients.read(
                 of: Set(included.map(\.client)),
                 document,
                 backend.documentRegistrationHooks
             )
-            let gone = included.filter { notes.deleted.contains($0.client) }
+            let gone = included.filter { removed.clients.contains($0.client) }
             // Uploads that stay may build on uploads that would be removed.
             let staying = published.manifests.filter { !gone.contains($0.name) }
             let needed = StoreChain.uploadsNeeded(by: staying)
-            return (gone.filter { !needed.contains($0) }.sorted(by: >), notes.warnings)
+            return (gone.filter { !needed.contains($0) }.sorted(by: >), removed.warnings)
         } catch {
             return ([], ["Uploads of removed clients are still on the remote: \(error)."])
         }

@@ -91,7 +91,9 @@ public actor WholeStoreUploadOperation: Operation {
                 switch try await decide(on: content, to: target, context) {
                 case .nothing(let name, let manifest, let record):
                     try await recordUnchanged(record, of: content, context)
-                    return result(name, in: manifest, of: content, target)
+                    var result = result(name, in: manifest, of: content, target)
+                    result.warnings += await document.recordSync(of: target.client, backend.recentSyncHooks)
+                    return result
                 case .copyFirst:
                     try await context.blocking { try content.taken.release() }
                     return nil
@@ -127,6 +129,9 @@ public actor WholeStoreUploadOperation: Operation {
         // Recorded before any of it is on the remote, so that this device never mistakes it for another device's.
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         async let removable = uploadsOfRemovedClients(including: plan.record.contained, target.published)
+        // Concurrently with other requests, since after the publication it would take round trips of its own.
+        let isSmall = plan.content.totalBytes <= RemoteContent.chunkSize
+        async let early = isSmall ? document.recordSync(of: target.client, backend.recentSyncHooks) : []
         let files = try await send(plan, context)
         var manifest = plan.manifest
         manifest.files = files.map(\.entry)
@@ -137,6 +142,7 @@ public actor WholeStoreUploadOperation: Operation {
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let (outdated, notes) = await removable
+        async let late = isSmall ? [] : document.recordSync(of: target.client, backend.recentSyncHooks)
         try await publish(manifest)
         // Published: from here on, neither an error nor a cancellation makes the upload fail.
         let forgotten = try await warningOfFullDisk("published") {
@@ -146,6 +152,7 @@ public actor WholeStoreUploadOperation: Operation {
         var result = result(manifest.name, in: manifest, of: plan.content, target)
         result.warnings += forgotten + target.published.overlooked
         result.warnings += unreadable(target.published, besides: plan.record.contained) + notes
+        result.warnings += await early + late
         result.warnings += await tidyUp(manifest, outdated, target.published, context)
         return result
     }

@@ -134,16 +134,6 @@ extension VerificationOperation {
         )
     }
 
-    /// Checks the notes on clients that were removed and documents that were deleted.
-    func checkNotes() async throws {
-        for client in try await backend.applicationRegistrationHooks.listDeletedClients(hierarchy) {
-            try await check(hierarchy.deletedClient(client), .removedClient(client)) { _ in }
-        }
-        for document in try await hooks.listItems(in: hierarchy.deletedDocuments).noteIdentifiers {
-            try await check(hierarchy.deletedDocument(document), .deletedDocument(document)) { _ in }
-        }
-    }
-
     /// Checks the keychain files that the clients have published.
     func checkKeychains(_ context: OperationContext) async throws {
         let hooks = backend.keychainSynchronizationHooks

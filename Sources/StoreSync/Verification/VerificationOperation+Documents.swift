@@ -18,11 +18,16 @@ extension VerificationOperation {
         if let info, try await isStranger(info, document, context) {
             problem(path, .documentInfoPutBack)
         }
-        if !isThere {
-            let isLost = try await wasLost(document, context)
-            if isLost { problem(path, .documentInfoMissing) }
+        let isLost = isThere ? false : try await wasLost(document, context)
+        if isLost { problem(path, .documentInfoMissing) }
+        let isDeleted = try await wasDeleted(document, info, isThere: isThere || isLost)
+        if isDeleted || !isThere {
             // An interrupted write leaves only a directory.
             guard try await hooks.listItems(in: document.root)?.isEmpty == false else { return }
+            if isDeleted {
+                report.warnings.append(StoreSyncError.removalInterrupted(document.document).message)
+                return
+            }
             if !isLost {
                 report.warnings.append("\(path) is missing: the document's registration has not fully arrived.")
             }
@@ -35,7 +40,8 @@ extension VerificationOperation {
         try await checkStructure(document, info, own, context)
         let published = try await PublishedStores.list(backend.wholeStoreUploadHooks, document)
         if let identity = try await identity(of: document, info, context) {
-            try await checkNotes(document, identity)
+            try await checkClientNotes(on: .document(document, identity))
+            try await checkRecentSyncs(document, identity)
             let assembler = StoreAssembler(
                 hierarchy: document,
                 seal: seal,
@@ -87,15 +93,6 @@ extension VerificationOperation {
         let remembered = try await context.blocking { [state] in try state.integrityKey(for: key) }
         let integrityKey = info?.integrityKey ?? remembered ?? (seal.isEncrypted ? nil : "")
         return integrityKey.map { DocumentIdentity(document: document.document, integrityKey: $0) }
-    }
-
-    /// Checks the notes on clients that were removed from the document.
-    private func checkNotes(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
-        for item in try await hooks.listItems(in: document.deletedClients) ?? [] where item.kind == .file {
-            guard let client = RemoteIdentifier(ofFileNamed: item.name, extension: "plist") else { continue }
-            // TICoreDataSync's own notes may have any content.
-            try await check(document.deletedClient(client), .deletedClient(client, of: identity)) { _ in }
-        }
     }
 
     private func checkStructure(

@@ -58,10 +58,7 @@ public actor VerificationOperation: Operation {
             try await checkStagings(context)
             let registration = backend.applicationRegistrationHooks
             guard try await registration.applicationDirectoryExists(hierarchy) else {
-                throw StoreSyncError(
-                    .applicationMissing,
-                    "There is no application \(hierarchy.application) at \(backend.identity). Check both names."
-                )
+                throw StoreSyncError.applicationMissing(hierarchy.application, at: backend.identity)
             }
             let isOpen = try await unlock(context)
             let files = try await walk(hierarchy.root)

@@ -84,6 +84,18 @@ extension NotesSync {
 }
 // DOC: end
 
+// DOC: removal
+extension NotesSync {
+    /// Removes the devices that have synchronized the notes before, but not since a date.
+    func removeDevices(notSeenSince date: Date) async throws {
+        for client in try await notes.listClients().value.clients {
+            guard let lastSync = client.lastSync, lastSync < date else { continue }
+            _ = try await notes.removeClient(client.client).value
+        }
+    }
+}
+// DOC: end
+
 @Suite("Your first sync", .timeLimit(.minutes(60)))
 struct YourFirstSyncTests {
     /// Creates a device's home directory.
@@ -154,5 +166,8 @@ struct YourFirstSyncTests {
         let notes: Set = ["one", "from the laptop", "from the desktop"]
         #expect(try Store.notes(in: laptop.store) == notes)
         #expect(try Store.notes(in: desktop.store) == notes)
+
+        try await laptop.removeDevices(notSeenSince: .distantPast)
+        #expect(try await laptop.notes.listClients().value.clients.count == 2)
     }
 }

@@ -332,7 +332,7 @@ struct PasscodeSetupTests {
         let setup = try await a.setUp(Self.passcode, .new)
         let client = try #require(try await a.status().value.client)
         let note = ApplicationHierarchy(fixture.application).deletedClient(try RemoteIdentifier(client))
-        let role = ApplicationSeal.Role.removedClient(try RemoteIdentifier(client))
+        let role = ApplicationSeal.Role.removedClient(.init(on: try RemoteIdentifier(client), by: nil))
         try await a.backend.write(a.register().value.seal.seal([1], as: role), to: note, when: .always)
         #expect(await code { try await a.register().value } == .deregistered)
         #expect(await setup.status.description == "syncRequired, existing, deregistered")

@@ -18,6 +18,7 @@ actor DyingBackend: RemoteBackend {
     private var death: Death?
     private(set) var requests: [(name: String, isChange: Bool)] = []
     private(set) var isDead = false
+    private var meeting: (request: Int, body: @Sendable () async -> Void)?
 
     nonisolated var identity: String { base.identity }
 
@@ -29,6 +30,12 @@ actor DyingBackend: RemoteBackend {
         self.death = death
     }
 
+    /// Starts counting requests, and runs `body` before one of them, as if another device were faster.
+    func meet(atRequest number: Int, _ body: @escaping @Sendable () async -> Void) {
+        requests = []
+        meeting = (number, body)
+    }
+
     private func observing<Result: Sendable>(
         _ name: String,
         isChange: Bool = false,
@@ -36,6 +43,7 @@ actor DyingBackend: RemoteBackend {
     ) async throws -> Result {
         let number = requests.count
         requests.append((name, isChange))
+        if meeting?.request == number, let (_, body) = meeting.take() { await body() }
         if death == Death(request: number, isAfter: false) { isDead = true }
         guard !isDead else { throw RemoteError(.unavailable, "The device is dead.") }
         let result: Swift.Result<Result, any Error>

@@ -199,12 +199,31 @@ struct Device: Sendable {
         }
     }
 
+    /// The application, for operations that don't register this device.
+    var access: ApplicationAccess { ApplicationAccess(application, backend: backend, state: state, delegate: answer) }
+
+    /// Removes the document for all devices.
+    func removeDocument() -> OperationHandle<DocumentRemoval> {
+        supervisor.add(DocumentRemovalOperation(of: document, access))
+    }
+
+    /// Removes all data of the application.
+    func removeApplication() -> OperationHandle<ApplicationRemoval> {
+        supervisor.add(ApplicationRemovalOperation(access))
+    }
+
+    func listDocuments() -> OperationHandle<DocumentList> { supervisor.add(DocumentListOperation(access)) }
+
+    func listClients(of document: RemoteIdentifier? = nil) -> OperationHandle<ClientList> {
+        supervisor.add(ClientListOperation(of: document, access))
+    }
+
     /// Removes another client from the application, or from a document.
     func remove(
         _ client: RemoteIdentifier,
         from document: RemoteIdentifier? = nil
     ) -> OperationHandle<ClientRemoval> {
-        supervisor.add(ClientRemovalOperation(client, of: application, from: document, backend: backend, state: state))
+        supervisor.add(ClientRemovalOperation(of: client, from: document, access))
     }
 
     func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {

@@ -1,0 +1,74 @@
+import Operations
+public import RemoteStorage
+import SyncCryptography
+import ThreadSupport
+
+/// How an operation reaches an application without registering this device.
+///
+/// Operations that list or remove something take it:
+///
+/// ```swift
+/// let access = ApplicationAccess(application, backend: backend, state: state) { _ in .encrypted(password) }
+/// let list = try await supervisor.add(DocumentListOperation(access)).value
+/// ```
+public struct ApplicationAccess: Sendable {
+    /// The application.
+    public let application: RemoteIdentifier
+    let backend: any RemoteBackend
+    let state: StateDirectory
+    private let delegate: ApplicationRegistrationOperation.Delegate
+
+    /// Names an application.
+    ///
+    /// - Parameters:
+    ///   - application: The application.
+    ///   - backend: The remote storage.
+    ///   - state: This device's memory.
+    ///   - delegate: Is asked for the password of an encrypted application whose keys this device doesn't have.
+    public init(
+        _ application: RemoteIdentifier,
+        backend: any RemoteBackend,
+        state: StateDirectory,
+        delegate: ApplicationRegistrationOperation.Delegate? = nil
+    ) {
+        self.application = application
+        self.backend = backend
+        self.state = state
+        self.delegate = delegate ?? { _ in throw StoreSyncError.passwordRequired(application) }
+    }
+
+    var hierarchy: ApplicationHierarchy { ApplicationHierarchy(application) }
+    var key: ApplicationKey { ApplicationKey(remote: backend.identity, application: application.rawValue) }
+    var unlocking: ApplicationUnlocking { ApplicationUnlocking(hierarchy, backend, state, delegate: delegate) }
+    var missing: StoreSyncError { .applicationMissing(application, at: backend.identity) }
+
+    func key(_ document: RemoteIdentifier) -> DocumentKey { DocumentKey(application: key, document: document.rawValue) }
+
+    /// Returns the seal of the application's files without changing this device's memory.
+    ///
+    /// A tree without a registration isn't TICoreDataSync's if a client's file in it is sealed: the registration is
+    /// missing.
+    ///
+    /// - Throws: ``StoreSyncError/Code/applicationMissing``, and the errors of opening an application.
+    func seal(_ context: OperationContext) async throws -> ApplicationSeal {
+        let hooks = backend.applicationRegistrationHooks
+        async let exists = hooks.applicationDirectoryExists(hierarchy)
+        let files = try await EncryptionFiles.fetch(hooks, hierarchy)
+        guard try await exists else { throw missing }
+        let seal = try await unlocking.seal(files, context)
+        guard files.registration == nil else { return seal }
+        let infos = try await hooks.listClients(hierarchy).concurrentMap { [hierarchy] in
+            try await hooks.fetchDeviceInfo(of: $0, hierarchy)
+        }
+        guard !infos.contains(where: { $0.map { EpochKey.isSealed($0) } ?? false }) else {
+            throw unlocking.registrationMissing
+        }
+        return seal
+    }
+}
+
+extension StoreSyncError {
+    static func applicationMissing(_ application: RemoteIdentifier, at remote: String) -> StoreSyncError {
+        StoreSyncError(.applicationMissing, "There is no application \(application) at \(remote). Check both names.")
+    }
+}

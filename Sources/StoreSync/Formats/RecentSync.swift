@@ -1,0 +1,24 @@
+import Foundation
+import RemoteStorage
+
+/// `<client>.recentsync`: when a client last pushed or pulled a document, under TICoreDataSync's key.
+struct RecentSync: Hashable, Sendable {
+    /// The time, by the client's clock, in whole seconds.
+    var date: Date
+
+    private static let key = "kTICDSLastSyncDate"
+
+    init(_ date: Date) { self.date = date }
+
+    /// Reads the file.
+    ///
+    /// - Throws: ``StoreSyncError/Code/corrupt`` for anything but a plaintext property list with a date.
+    init(_ bytes: [UInt8], at path: RemotePath) throws(StoreSyncError) {
+        guard let date = try PropertyListValue.dictionary(in: bytes, at: path)[Self.key]?.date else {
+            throw .corrupt(path, "\(Self.key) is missing")
+        }
+        self.init(date)
+    }
+
+    var xml: [UInt8] { PropertyListValue.dictionary([Self.key: .date(date)]).xml }
+}

@@ -1,0 +1,37 @@
+public import RemoteStorage
+
+/// The remote steps that deal with the times of clients' last pushes and pulls.
+public protocol RecentSyncHooks: SyncHooks {
+    /// Saves when this client last pushed or pulled the document.
+    func saveRecentSync(_ bytes: [UInt8], of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
+
+    /// Reads when a client last pushed or pulled the document; `nil` if it never did.
+    func fetchRecentSync(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [UInt8]?
+
+    /// Removes the file of a removed client.
+    func removeRecentSync(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws
+}
+
+extension RecentSyncHooks {
+    /// Writes the file.
+    public func saveRecentSync(
+        _ bytes: [UInt8],
+        of client: RemoteIdentifier,
+        _ hierarchy: DocumentHierarchy
+    ) async throws {
+        try await backend.write(bytes, to: hierarchy.recentSync(client), when: .always)
+    }
+
+    /// Reads the file, which its client may replace meanwhile.
+    public func fetchRecentSync(
+        of client: RemoteIdentifier,
+        _ hierarchy: DocumentHierarchy
+    ) async throws -> [UInt8]? {
+        try await backend.smallFile(at: hierarchy.recentSync(client), isReplaced: true)
+    }
+
+    /// Removes the file.
+    public func removeRecentSync(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws {
+        try await backend.remove(hierarchy.recentSync(client))
+    }
+}

@@ -1,0 +1,115 @@
+public import Operations
+import RemoteStorage
+import ThreadSupport
+
+/// Removes all data of an application from the remote, and this device's memory of it.
+///
+/// The operation first saves a note on each document's deletion, sealed if the application is encrypted, so that devices
+/// that are working are told. Then it removes documents, clients and notes, and last the encryption files and the
+/// registration: what is left at any time is recognized as encrypted. If the operation ends in between, this device
+/// remembers that, and running it again completes it.
+///
+/// ```swift
+/// let removal = try await supervisor.add(ApplicationRemovalOperation(access)).value
+/// ```
+///
+/// Afterwards this device has neither the application's keys nor the items of its keychain. Local stores stay as they
+/// are.
+public actor ApplicationRemovalOperation: Operation {
+    private let access: ApplicationAccess
+    private let registration: any ApplicationRegistrationHooks
+    private let documents: any DocumentRegistrationHooks
+    private let removal: any ApplicationRemovalHooks
+    private let documentRemoval: any DocumentRemovalHooks
+    private let replacement: any ApplicationReplacementHooks
+
+    /// Creates an operation.
+    ///
+    /// - Parameter access: The application to remove.
+    public init(_ access: ApplicationAccess) {
+        self.access = access
+        registration = access.backend.applicationRegistrationHooks
+        documents = access.backend.documentRegistrationHooks
+        removal = access.backend.applicationRemovalHooks
+        documentRemoval = access.backend.documentRemovalHooks
+        replacement = access.backend.applicationReplacementHooks
+    }
+
+    private var hierarchy: ApplicationHierarchy { access.hierarchy }
+
+    /// Removes the application.
+    public func main(_ context: OperationContext) async throws -> ApplicationRemoval {
+        try await translatingErrors {
+            let lock = try await context.blocking { [access] in
+                try access.state.lock(.application(access.key), .exclusive)
+            }
+            defer { lock.release() }
+            let begun = try await context.blocking { [access] in try access.state.begunRemoval(for: access.key) }
+            guard try await registration.applicationDirectoryExists(hierarchy) else {
+                guard let begun else { throw access.missing }
+                return try await finish(begun, [], context)
+            }
+            let current = try await begin(begun, context)
+            let removed = try await documents.listDocuments(hierarchy)
+            if let seal = current.seal { try await announce(removed, seal) }
+            context.reportProgress(0.3)
+            try await removed.concurrentMap { [documentRemoval, hierarchy] in
+                try await documentRemoval.removeDocumentStructure(hierarchy.document($0))
+            }
+            context.reportProgress(0.6)
+            try await removal.removeApplicationContent(removal.listApplicationContent(hierarchy))
+            try await removal.removeEncryptionFiles(hierarchy)
+            try await removal.removeApplicationDirectory(hierarchy)
+            return try await finish(current.begun, removed, context)
+        }
+    }
+
+    /// Records the removal, after a check that this device may remove the application.
+    ///
+    /// An application that this device has begun to remove may lack its keys by now, so it can't be opened any more.
+    ///
+    /// - Returns: The record, and the seal of the application's files if it can be opened.
+    private func begin(
+        _ begun: BegunRemoval?,
+        _ context: OperationContext
+    ) async throws -> (begun: BegunRemoval, seal: ApplicationSeal?) {
+        let files = try await EncryptionFiles.fetch(registration, hierarchy)
+        let info = files.registration.flatMap { try? RegistrationInfo($0, at: hierarchy.registration) }
+        let isWhole = info.map { !$0.isEncrypted || files.hasSalt && files.passwordTest != nil } ?? false
+        if let begun, !isWhole, info == nil || info?.epoch == begun.epoch { return (begun, nil) }
+        let seal = try await access.seal(context)
+        let begun = BegunRemoval(epoch: info?.epoch)
+        try await context.blocking { [access] in try access.state.noteRemoval(begun, for: access.key) }
+        return (begun, seal)
+    }
+
+    /// Saves a note on the deletion of each document whose info can be read.
+    private func announce(_ documents: [RemoteIdentifier], _ seal: ApplicationSeal) async throws {
+        let notes = DeletedDocumentNotes(hierarchy: hierarchy, seal: seal, backend: access.backend)
+        try await documents.concurrentMap { [documents = self.documents, hierarchy] document in
+            let path = hierarchy.document(document).documentInfo
+            let stored = try await documents.fetchDocumentInfo(hierarchy.document(document))
+            let info = stored.flatMap { bytes in
+                try? DocumentInfo(seal.open(bytes, as: .documentInfo(document), at: path), at: path)
+            }
+            if let info { try await notes.save(info, of: document) }
+        }
+    }
+
+    /// Removes what an interrupted replacement of the application has left, and this device's memory.
+    private func finish(
+        _ begun: BegunRemoval,
+        _ documents: [RemoteIdentifier],
+        _ context: OperationContext
+    ) async throws -> ApplicationRemoval {
+        for name in try await replacement.listNamesAside().compactMap(AsideName.init)
+        where name.application == access.application {
+            try await replacement.removeApplicationAside(at: hierarchy.staged(as: name.name).root)
+        }
+        if let epoch = begun.epoch {
+            try await access.state.giveUpKeys(of: access.key, epoch: epoch, on: context.blockingExecutor)
+        }
+        try await context.blocking { [access] in try access.state.commitRemoval(of: access.key) }
+        return ApplicationRemoval(application: access.application, documents: documents)
+    }
+}

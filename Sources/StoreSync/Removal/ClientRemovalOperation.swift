@@ -1,0 +1,140 @@
+public import Operations
+public import RemoteStorage
+import ThreadSupport
+
+/// Removes a client from an application, or from one of its documents.
+///
+/// The operation first saves a note of the removal, sealed if the application is encrypted, and then removes the
+/// client's files. The client's uploads stay until another client's upload includes them. If the operation ends in
+/// between, running it again completes it.
+///
+/// ```swift
+/// let removal = try await supervisor.add(ClientRemovalOperation(of: client, from: document, access)).value
+/// ```
+///
+/// A client that comes back finds the note and is ``StoreSyncError/Code/deregistered``. A client that was removed from
+/// a document must replace its store by a download.
+public actor ClientRemovalOperation: Operation {
+    private let client: RemoteIdentifier
+    private let document: RemoteIdentifier?
+    private let access: ApplicationAccess
+    private let registration: any ApplicationRegistrationHooks
+    private let documents: any DocumentRegistrationHooks
+
+    /// Creates an operation.
+    ///
+    /// - Parameters:
+    ///   - client: The client to remove, which isn't this device.
+    ///   - document: The document that the client is removed from; the whole application if this is `nil`.
+    ///   - access: The application.
+    public init(of client: RemoteIdentifier, from document: RemoteIdentifier? = nil, _ access: ApplicationAccess) {
+        self.client = client
+        self.document = document
+        self.access = access
+        registration = access.backend.applicationRegistrationHooks
+        documents = access.backend.documentRegistrationHooks
+    }
+
+    private var hierarchy: ApplicationHierarchy { access.hierarchy }
+
+    /// Removes the client.
+    public func main(_ context: OperationContext) async throws -> ClientRemoval {
+        try await translatingErrors {
+            let own = try await context.blocking { [access] in
+                try access.state.peekClientIdentifier(for: access.key)
+            }
+            guard own != client.rawValue else {
+                throw StoreSyncError(
+                    .invalidIdentifier,
+                    "\(client) is this device itself. Remove it from another device, or delete the state directory."
+                )
+            }
+            let seal = try await access.seal(context)
+            context.reportProgress(0.3)
+            return if let document {
+                try await remove(from: hierarchy.document(document), seal, context)
+            } else {
+                try await remove(seal, context)
+            }
+        }
+    }
+
+    /// Removes the client from the application.
+    private func remove(_ seal: ApplicationSeal, _ context: OperationContext) async throws -> ClientRemoval {
+        let notes = ClientNotes(subject: .application(hierarchy), seal: seal, hooks: registration)
+        let registered = try await registration.listClients(hierarchy)
+        let warnings = try await save(
+            notes,
+            isRegistered: registered.contains(client),
+            "\(access.application)",
+            context
+        )
+        let recentSyncs = access.backend.recentSyncHooks
+        try await documents.listDocuments(hierarchy).concurrentMap { [documents, client, hierarchy] in
+            try await recentSyncs.removeRecentSync(of: client, hierarchy.document($0))
+            try await documents.removeEmptyClientDirectories(client, hierarchy.document($0))
+        }
+        try await access.backend.keychainSynchronizationHooks.removeKeychainFile(of: client, hierarchy)
+        try await registration.removeClientDeviceDirectory(client, hierarchy)
+        return ClientRemoval(client: client, warnings: warnings)
+    }
+
+    /// Removes the client from a document.
+    private func remove(
+        from hierarchy: DocumentHierarchy,
+        _ seal: ApplicationSeal,
+        _ context: OperationContext
+    ) async throws -> ClientRemoval {
+        let path = hierarchy.documentInfo
+        guard let bytes = try await documents.fetchDocumentInfo(hierarchy) else {
+            throw StoreSyncError(
+                .documentNotFound,
+                "\(access.application) has no document \(hierarchy.document). Check the name."
+            )
+        }
+        let info = try DocumentInfo(seal.open(bytes, as: .documentInfo(hierarchy.document), at: path), at: path)
+        let identity = DocumentIdentity(document: hierarchy.document, integrityKey: info.integrityKey ?? "")
+        let notes = ClientNotes(subject: .document(hierarchy, identity), seal: seal, hooks: documents)
+        let registered = try await documents.listClients(hierarchy)
+        let warnings = try await save(
+            notes,
+            isRegistered: registered.contains(client),
+            "\(hierarchy.document)",
+            context
+        )
+        try await access.backend.recentSyncHooks.removeRecentSync(of: client, hierarchy)
+        try await documents.removeEmptyClientDirectories(client, hierarchy)
+        return ClientRemoval(client: client, warnings: warnings)
+    }
+
+    /// Saves the note on the client, which is registered, or whose removal was interrupted.
+    ///
+    /// - Returns: Warnings about notes on the client that don't count.
+    private func save(
+        _ notes: ClientNotes,
+        isRegistered: Bool,
+        _ place: String,
+        _ context: OperationContext
+    ) async throws -> [String] {
+        let (known, warnings) = try await notes.read(on: client)
+        guard isRegistered || !known.isEmpty else {
+            throw StoreSyncError(
+                .clientNotFound,
+                "\(place) has no client \(client). storesync list clients lists its clients."
+            )
+        }
+        let path = hierarchy.deviceInfo(client)
+        let info = try await registration.fetchDeviceInfo(of: client, hierarchy).flatMap { bytes in
+            try? DeviceInfo(notes.seal.open(bytes, as: .deviceInfo(client), at: path), at: path)
+        }
+        // A device that isn't registered needs an identifier too, for the name of the note that only it writes.
+        let remover = try await context.blocking { [access] in try access.state.clientIdentifier(for: access.key) }
+        try await notes.save(
+            info ?? DeviceInfo(nothingKnownOf: client),
+            on: client,
+            by: RemoteIdentifier(remover)
+        )
+        context.reportProgress(0.6)
+        return warnings
+    }
+}

@@ -1,0 +1,38 @@
+import GRDB
+
+/// An application that this device removes from the remote, remembered before anything of it is removed.
+///
+/// It stays remembered, since devices that are working meanwhile may leave something, which only this device can
+/// recognize later.
+struct BegunRemoval: Hashable, Sendable, Codable {
+    /// The application's epoch; `nil` for a tree of TICoreDataSync.
+    var epoch: String?
+}
+
+extension StateDirectory {
+    /// The removal of an application that this device has begun, if it hasn't registered with another one since.
+    func begunRemoval(for key: ApplicationKey) throws -> BegunRemoval? {
+        let removal = try read { try StateSchema.fetch(BegunRemoval.self, $0, "removal", key) }
+        if let pin = try pin(for: key), pin.epoch != removal?.epoch { return nil }
+        return removal
+    }
+
+    /// Remembers the removal of an application that is about to begin.
+    func noteRemoval(_ removal: BegunRemoval, for key: ApplicationKey) throws {
+        guard try begunRemoval(for: key) != removal else { return }
+        try write("removal") { try StateSchema.save(removal, $0, "removal", key) }
+    }
+
+    /// Forgets an application that was removed from the remote, and this device's identifier in it.
+    func commitRemoval(of key: ApplicationKey) throws {
+        try write("removed application") { db in
+            for rows in ["fact WHERE name != 'removal' AND", "store WHERE", "upload WHERE", "client WHERE"] {
+                try db.execute(
+                    sql: "DELETE FROM \(rows) remote = ? AND application = ?",
+                    arguments: [key.remote, key.application]
+                )
+            }
+        }
+        noteClient(nil, of: key)
+    }
+}

@@ -1,0 +1,198 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("Lists of documents and clients", .timeLimit(.minutes(60)))
+struct ListTests {
+    /// The answers of a delegate that encrypts with the fixture's password, or not at all.
+    @MainActor
+    private final class Asker: ApplicationSyncDelegate {
+        let fixture: Fixture
+
+        init(_ fixture: Fixture) { self.fixture = fixture }
+
+        func decideEncryption(
+            _ question: EncryptionQuestion,
+            of application: RemoteIdentifier
+        ) async throws -> EncryptionDecision {
+            fixture.password.map { .encrypted($0) } ?? .unencrypted
+        }
+    }
+
+    private static func manager(
+        _ device: Device,
+        _ userInfo: [String: PropertyListValue],
+        _ delegate: Asker
+    ) -> ApplicationSyncManager {
+        ApplicationSyncManager(
+            application: device.application,
+            clientDescription: device.name,
+            userInfo: userInfo,
+            backend: device.backend,
+            state: device.state,
+            supervisor: device.supervisor,
+            delegate: delegate
+        )
+    }
+
+    @Test(
+        "H5, H6, H8, H9, H11: the lists show what the first registrants saved, the original device and the last syncs",
+        arguments: [false, true]
+    )
+    func everything(isSealed: Bool) async throws {
+        let fixture = try Fixture(password: isSealed ? "correct horse" : nil)
+        let asker = await Asker(fixture)
+        let (first, second) = (try fixture.device("first"), try fixture.device("second"))
+        let managers = [
+            Self.manager(first, ["colour": .string("red")], asker), Self.manager(second, ["size": .integer(3)], asker),
+        ]
+        let begin = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
+        try first.write("one")
+        let notes = managers[0].document(fixture.document, description: "My notes", userInfo: ["kind": .string("text")])
+        let upload = try await notes.upload(storeAt: first.store).value
+        let other = try RemoteIdentifier("other")
+        _ = try await managers[0].document(other).register(description: "Another").value
+        let again = managers[1].document(fixture.document, description: "Theirs", userInfo: ["kind": .string("none")])
+        let download = try await again.download(WholeStoreDownloadRequest(url: second.store)).value
+
+        let documents = try await managers[1].listDocuments().value
+        #expect(documents.unreadable.isEmpty)
+        #expect(documents.documents.map(\.document) == [fixture.document, other])
+        let document = try #require(documents.documents.first)
+        #expect(document.description == "My notes" && document.userInfo == ["kind": .string("text")])
+        #expect(document.originalDevice == upload.client.rawValue && document.originalDeviceDescription == "first")
+        #expect(Set(document.clients) == [upload.client, download.client])
+        #expect(Set(document.lastSyncs.keys) == [upload.client, download.client])
+        #expect(document.lastSyncs.values.allSatisfy { (begin...Date()).contains($0) }, "\(document.lastSyncs)")
+        #expect(documents.documents[1].description == "Another" && documents.documents[1].lastSyncs.isEmpty)
+
+        let clients = try await managers[1].listClients().value
+        #expect(clients.document == nil && clients.unreadable.isEmpty)
+        #expect(Set(clients.clients.map(\.description)) == ["first", "second"])
+        let listed = try #require(clients.clients.first { $0.client == upload.client })
+        #expect(listed.userInfo == ["colour": .string("red")])
+        #expect(Set(listed.documents) == [fixture.document, other])
+        #expect(listed.lastSync == document.lastSyncs[upload.client])
+        let ofOther = try await managers[1].document(other).listClients().value
+        #expect(ofOther.document == other && ofOther.clients.map(\.client) == [upload.client])
+        #expect(ofOther.clients.first?.lastSync == nil && ofOther.clients.first?.userInfo == listed.userInfo)
+
+        let status = try await managers[0].status().value
+        #expect(status.clients.first { $0.client == upload.client }?.lastSync == listed.lastSync)
+        #expect(status.documents.first { $0.document == fixture.document }?.lastSyncs == document.lastSyncs)
+        withExtendedLifetime(asker) {}
+    }
+
+    @Test("H11: every push and pull writes the time, also if the store is unchanged, and no other file")
+    func recentSync() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
+        try device.write("one")
+        let client = try await device.push().value.client
+        let path = "\(fixture.hierarchy.document(fixture.document).recentSync(client))"
+        let before = try fixture.files()
+        #expect(before[path] != nil)
+        for number in 0..<2 {
+            try fixture.put(nil, at: path)
+            if number == 0 { _ = try await device.push().value } else { _ = try await device.pull().value }
+            let after = try fixture.files()
+            #expect(Set(after.keys) == Set(before.keys))
+            #expect(after.filter { $0.key != path } == before.filter { $0.key != path })
+        }
+    }
+
+    @Test("H11: a time of a sealed document counts only if it's authentic, and verify reports the others")
+    func unauthentic() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("one")
+        let first = try await a.push().value.client
+        let second = try await b.pull().value.client
+        let hierarchy = fixture.hierarchy.document(fixture.document)
+        let (own, other) = ("\(hierarchy.recentSync(first))", "\(hierarchy.recentSync(second))")
+        // Another client's file, a file that isn't sealed, and an empty file.
+        let others = try #require(try fixture.files()[other])
+        for planted in [others, Data(RecentSync(.distantFuture).xml), Data()] {
+            try fixture.put(planted, at: own)
+            let list = try await b.listDocuments().value
+            #expect(list.unreadable.map(\.path) == [own], "\(list.unreadable)")
+            #expect(list.documents.map { Set($0.lastSyncs.keys) } == [[second]])
+            #expect(try await b.listClients().value.unreadable.map(\.path) == [own])
+            #expect(try await b.status().value.unreadable.map(\.path) == [own])
+            #expect(try await b.verify().value.problems.map(\.path) == [own])
+        }
+        _ = try await a.pull().value
+        #expect(try await b.verify().value.problems.isEmpty, "the next pull writes the file again")
+    }
+
+    @Test("a list registers no device and writes nothing, and damaged entries don't hide the others")
+    func damaged() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("one")
+        let client = try await a.push().value.client
+        _ = try await b.pull().value
+        let paths = [
+            fixture.hierarchy.deviceInfo(client), fixture.hierarchy.document(fixture.document).documentInfo,
+        ].map { "\($0)" }
+        for path in paths { try fixture.put(Data("planted".utf8), at: path) }
+        let before = try fixture.files()
+        let stranger = try fixture.device("stranger")
+        let documents = try await stranger.listDocuments().value
+        #expect(documents.documents.map(\.document) == [fixture.document])
+        #expect(documents.unreadable.map(\.path) == [paths[1]])
+        let clients = try await stranger.listClients().value
+        #expect(clients.clients.count == 2 && clients.clients.contains { $0.description == "b" })
+        #expect(clients.unreadable.map(\.path) == paths.sorted())
+        #expect(try fixture.files() == before)
+        #expect(try stranger.state.peekClientIdentifier(for: stranger.access.key) == nil)
+    }
+
+    @Test("a list of an application or document that doesn't exist says so")
+    func missing() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
+        #expect(await code { try await device.listDocuments().value } == .applicationMissing)
+        #expect(await code { try await device.listClients().value } == .applicationMissing)
+        _ = try await device.register().value
+        #expect(try await device.listDocuments().value.documents.isEmpty)
+        #expect(await code { try await device.listClients(of: fixture.document).value } == .documentNotFound)
+        try device.write("one")
+        _ = try await device.push().value
+        _ = try await device.removeDocument().value
+        #expect(await code { try await device.listClients(of: fixture.document).value } == .documentDeleted)
+    }
+
+    @Test("the lists of 100 documents are five round trips deep")
+    func depth() async throws {
+        let fixture = try Fixture()
+        let near = InMemoryBackend()
+        let device = try fixture.device("a", backend: near)
+        try device.write("one")
+        _ = try await device.push().value
+        let documents = fixture.hierarchy.documents
+        for number in 0..<99 {
+            let copy = try documents.appending("document-\(number)")
+            for (name, bytes) in try await contents(of: near, at: documents.appending(fixture.document)) {
+                let path = try RemotePath("\(copy)/\(name.split(separator: "/").dropFirst(3).joined(separator: "/"))")
+                if let bytes {
+                    try await near.write(bytes, to: path, when: .always)
+                } else {
+                    try await near.createDirectory(at: path)
+                }
+            }
+        }
+        let ofDocuments = try await fixture.depth(of: "a", at: { DistantBackend(near, $0) }) { device in
+            let list = try await device.listDocuments().value
+            #expect(list.documents.count == 100 && list.documents.allSatisfy { $0.lastSyncs.count == 1 })
+        }
+        let ofClients = try await fixture.depth(of: "a", at: { DistantBackend(near, $0) }) { device in
+            let list = try await device.listClients().value
+            #expect(list.clients.map(\.documents.count) == [100])
+        }
+        #expect(ofDocuments <= 5 && ofClients <= 5, "\(ofDocuments), \(ofClients)")
+    }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import Operations
+import RemoteStorage
+import Testing
+
+@testable import StoreSync
+
+@Suite("Removing a document", .timeLimit(.minutes(60)))
+struct DocumentRemovalTests {
+    private struct Scene {
+        let fixture: Fixture
+        let a: Device
+        let b: Device
+
+        init(isSealed: Bool = true) async throws {
+            fixture = try Fixture(password: isSealed ? "correct horse" : nil)
+            (a, b) = (try fixture.device("a"), try fixture.device("b"))
+            try a.write("one")
+            _ = try await a.push().value
+            _ = try await b.pull().value
+        }
+
+        var document: DocumentHierarchy { fixture.hierarchy.document(fixture.document) }
+        var note: String { "\(fixture.hierarchy.deletedDocument(fixture.document))" }
+
+        func left() throws -> [String] { try fixture.files().keys.filter { $0.hasPrefix("\(document.root)/") } }
+    }
+
+    @Test(
+        "H21, H22: the note of the deletion comes first and the info last; a device that knew the document is told",
+        arguments: [false, true]
+    )
+    func order(isSealed: Bool) async throws {
+        let scene = try await Scene(isSealed: isSealed)
+        let connection = DyingBackend(scene.a.backend)
+        await connection.die(nil)
+        let device = try scene.fixture.device("a", backend: connection)
+        #expect(try await device.removeDocument().value.warnings.isEmpty)
+        let changes = await connection.requests.filter(\.isChange).map(\.name)
+        #expect(changes.first == "write of \(scene.note)")
+        #expect(changes.last == "removal of \(scene.document.root)")
+        let content = changes.dropFirst().dropLast()
+        #expect(content.allSatisfy { $0.hasPrefix("removal of \(scene.document.root)/") }, "\(changes)")
+        #expect(!content.contains("removal of \(scene.document.documentInfo)"), "\(changes)")
+        let manifest = try #require(content.firstIndex { $0.contains("/manifest-") })
+        let folder = try #require(content.firstIndex { $0.contains("/WholeStore/") && $0.contains("/1-") })
+        #expect(manifest < folder, "no reader sees a manifest without its files")
+        #expect(try scene.left().isEmpty)
+        let note = try #require(try scene.fixture.files()[scene.note])
+        let isPlain = (try? DocumentInfo(Array(note), at: .root)) != nil
+        #expect(isPlain != isSealed)
+
+        #expect(await code { try await scene.b.pull().value } == .documentDeleted)
+        await #expect(throws: CancellationError.self) { try await scene.b.push().value }
+        #expect(try scene.b.notes() == ["one"], "local stores stay")
+        #expect(try await scene.b.status().value.unreadable.isEmpty)
+        let report = try await scene.b.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+        // Removing it again changes nothing.
+        let before = try scene.fixture.files()
+        _ = try await scene.b.removeDocument().value
+        #expect(try scene.fixture.files() == before)
+    }
+
+    @Test("H22: a document that is being removed counts as deleted, and isn't created again before that is complete")
+    func interrupted() async throws {
+        let scene = try await Scene()
+        let dying = DyingBackend(scene.a.backend)
+        // Dies after the note was written.
+        let counting = try scene.fixture.device("a", backend: dying)
+        await dying.die(nil)
+        let files = try scene.fixture.files()
+        _ = try await counting.removeDocument().value
+        let note = try #require(await dying.requests.firstIndex { $0.isChange })
+        try scene.fixture.restore(files)
+        for path in scene.document.directories { try await scene.fixture.remote.createDirectory(at: path) }
+        await dying.die(DyingBackend.Death(request: note, isAfter: true))
+        #expect(await code { try await counting.removeDocument().value } == .remoteUnavailable)
+
+        let before = try scene.fixture.files()
+        for recreates in [false, true] {
+            #expect(await code { try await scene.b.push(recreates: recreates).value } == .documentDeleted)
+        }
+        #expect(await code { try await scene.b.pull().value } == .documentDeleted)
+        #expect(try scene.fixture.files() == before)
+        let list = try await scene.b.listDocuments().value
+        #expect(list.documents.isEmpty && list.unreadable.map(\.code) == [.documentDeleted], "\(list)")
+        #expect(list.unreadable.allSatisfy { $0.message.contains("remove document notes") })
+        #expect(try await scene.b.status().value.unreadable.map(\.code) == [.documentDeleted])
+        #expect(await code { try await scene.b.listClients(of: scene.fixture.document).value } == .documentDeleted)
+        // Any device completes it.
+        _ = try await scene.b.removeDocument().value
+        #expect(try scene.left().isEmpty)
+        #expect(try await scene.b.push(recreates: true).value.generation > 0)
+        _ = try await scene.a.pull(overwrite: true).value
+    }
+
+    @Test("what a device left that was pushing meanwhile is removed by the next run, and not found in a successor")
+    func leftovers() async throws {
+        let scene = try await Scene()
+        let files = try scene.fixture.files()
+        _ = try await scene.a.removeDocument().value
+        let late = files.filter { $0.key.contains("/WholeStore/") || $0.key.contains("/RecentSyncs/") }
+        for (name, bytes) in late { try scene.fixture.put(bytes, at: name) }
+        #expect(await code { try await scene.a.push(recreates: true).value } == .documentDeleted)
+        #expect(try await scene.a.status().value.unreadable.map(\.code) == [.documentDeleted])
+        _ = try await scene.b.removeDocument().value
+        #expect(try scene.left().isEmpty)
+        _ = try await scene.a.push(recreates: true).value
+        let report = try await scene.a.verify().value
+        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
+    }
+
+    @Test("H22: a planted note removes nothing, and hides no document")
+    func planted() async throws {
+        let scene = try await Scene()
+        let info = try #require(try scene.fixture.files()["\(scene.document.documentInfo)"])
+        for planted in [info, Data(), Data("<plist/>".utf8)] {
+            try scene.fixture.put(planted, at: scene.note)
+            #expect(try await scene.b.listDocuments().value.documents.map(\.document) == [scene.fixture.document])
+            _ = try await scene.b.pull().value
+        }
+        // A note on a former document of the name says nothing of its successor.
+        try scene.fixture.put(nil, at: scene.note)
+        _ = try await scene.a.removeDocument().value
+        let note = try #require(try scene.fixture.files()[scene.note])
+        _ = try await scene.a.push(recreates: true).value
+        try scene.fixture.put(note, at: scene.note)
+        #expect(try await scene.b.listDocuments().value.documents.map(\.document) == [scene.fixture.document])
+        _ = try await scene.b.pull(overwrite: true).value
+        // Removing the successor replaces the note.
+        _ = try await scene.b.removeDocument().value
+        #expect(try scene.left().isEmpty && scene.fixture.files()[scene.note] != note)
+        #expect(await code { try await scene.a.pull().value } == .documentDeleted)
+    }
+
+    @Test("a document that doesn't exist, that is damaged, or that was put back isn't removed")
+    func refused() async throws {
+        let scene = try await Scene()
+        let other = try RemoteIdentifier("other")
+        let missing = DocumentRemovalOperation(of: other, scene.a.access)
+        #expect(await code { try await scene.a.supervisor.add(missing).value } == .documentNotFound)
+        let all = try scene.fixture.files()
+        let info = "\(scene.document.documentInfo)"
+        for (bytes, expected) in [(nil, StoreSyncError.Code.documentMissing), (Data("planted".utf8), .tampered)] {
+            try scene.fixture.put(bytes, at: info)
+            let before = try scene.fixture.files()
+            #expect(await code { try await scene.a.removeDocument().value } == expected)
+            #expect(try scene.fixture.files() == before)
+            try scene.fixture.restore(all)
+        }
+        // A former document is put back.
+        _ = try await scene.a.removeDocument().value
+        _ = try await scene.a.push(recreates: true).value
+        try scene.fixture.restore(all)
+        #expect(await code { try await scene.a.removeDocument().value } == .rolledBack)
+        #expect(try scene.fixture.files() == all)
+    }
+
+    @Test("H8, H22: a document of TICoreDataSync is removed too")
+    func original() async throws {
+        let scene = try await Scene(isSealed: false)
+        let path = scene.document.documentInfo
+        var info = try DocumentInfo(Array(try #require(try scene.fixture.files()["\(path)"])), at: path)
+        info.integrityKey = nil
+        try scene.fixture.put(Data(info.xml), at: "\(path)")
+        let old = try scene.fixture.device("old")
+        #expect(try await old.listDocuments().value.documents.map(\.originalDeviceDescription) == ["a"])
+        _ = try await old.removeDocument().value
+        #expect(try scene.left().isEmpty)
+        #expect(await code { try await scene.b.pull().value } == .documentDeleted)
+    }
+}
