@@ -86,10 +86,11 @@ let package = Package(
         .target(
             name: "StoreChanges",
             dependencies: [
-                "ContentDigests", "ByteCoding", "CSQLite",
+                "ContentDigests", "FileSupport", "ByteCoding", "CSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "HeapModule", package: "swift-collections"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: settings
         ),

@@ -44,34 +44,49 @@ struct Capture {
     // MARK: Names
 
     /// Names the rows with integer keys that the user inserted.
-    ///
-    /// A number that was used before is a new row too, if nothing of the former row is left.
     private func nameRows(of table: StoreTable) throws {
+        for number in try reusedNumbers(of: table) { try name(number, in: table) }
         try table.forEachNumber { number in
-            if let name = try numbers.name(of: number, in: table.name),
-                let base = try pending.base(RowReference(table.name, name)),
-                let row = try table.row(numbered: number), !isReused(row, base)
-            {
-                return
-            }
-            let name = try numbers.createName(in: table.name, by: client)
-            try numbers.setNumber(number, of: RowReference(table.name, name))
+            guard let known = try numbers.name(of: number, in: table.name),
+                try pending.base(RowReference(table.name, known)) != nil
+            else { return try name(number, in: table) }
         }
+    }
+
+    private func name(_ number: Int64, in table: StoreTable) throws {
+        let name = try numbers.createName(in: table.name, by: client)
+        try numbers.setNumber(number, of: RowReference(table.name, name))
+    }
+
+    /// The numbers that SQLite gave to new rows after it had given them to rows that are gone.
+    ///
+    /// SQLite does so only with numbers above those of all other rows, and never with `AUTOINCREMENT`. So these rows are
+    /// above all that survive. A row survives if a value does that isn't its column's default; where a row has only
+    /// one such value, its change is taken for an edit.
+    private func reusedNumbers(of table: StoreTable) throws -> [Int64] {
+        guard table.reusesNumbers else { return [] }
+        let defaults = try table.defaults()
+        var reused: [Int64] = []
+        var last: Int64?
+        while let number = try table.greatestNumber(below: last) {
+            last = number
+            guard let name = try numbers.name(of: number, in: table.name),
+                let base = try pending.base(RowReference(table.name, name))
+            else { continue }
+            let informative = base.filter { !$0.value.isNull && $0.value != defaults[$0.key] }
+            guard informative.count > 1, let row = try table.row(numbered: number),
+                informative.allSatisfy({ row.cells[$0.key] != $0.value })
+            else { break }
+            reused.append(number)
+        }
+        return reused
     }
 
     /// Names the rows of a table whose integer key refers to a row that doesn't exist.
     private func nameStrayRows(of table: StoreTable) throws {
         try table.forEachNumber { number in
-            guard try numbers.name(of: number, in: table.name) == nil else { return }
-            let name = try numbers.createName(in: table.name, by: client)
-            try numbers.setNumber(number, of: RowReference(table.name, name))
+            if try numbers.name(of: number, in: table.name) == nil { try name(number, in: table) }
         }
-    }
-
-    /// Whether no value of a row survives that isn't its column's default.
-    private func isReused(_ row: StoreTable.Row, _ base: [String: Cell]) -> Bool {
-        let informative = base.filter { !$0.value.isNull }
-        return !informative.isEmpty && informative.allSatisfy { row.cells[$0.key] != $0.value }
     }
 
     // MARK: Comparing

@@ -31,6 +31,29 @@ struct StoreTable {
         }
     }
 
+    /// Whether SQLite may give a row the number of another one that is gone.
+    var reusesNumbers: Bool {
+        integerKey != nil && !SQLTokens(table.schema.statement).tokens.contains { $0.isKeyword("AUTOINCREMENT") }
+    }
+
+    /// The greatest number of a row, less than another one.
+    func greatestNumber(below limit: Int64?) throws -> Int64? {
+        guard let key = integerKey?.quotedName else { return nil }
+        let condition = limit == nil ? "" : " WHERE \(key) < ?"
+        let sql = "SELECT max(\(key)) FROM \(name.quotedName)\(condition)"
+        return try store.first(sql, limit.map { [.integer($0)] } ?? [])?.integer(0)
+    }
+
+    /// The default values of columns.
+    func defaults() throws -> [String: Cell] {
+        var defaults: [String: Cell] = [:]
+        for column in table.schema.columns {
+            guard let expression = column.defaultValue else { continue }
+            defaults[column.name] = try store.first("SELECT \(expression)").map { .value($0[0]) }
+        }
+        return defaults
+    }
+
     /// Whether a row of a number exists.
     func exists(_ number: Int64) throws -> Bool {
         guard let key = integerKey?.quotedName else { return false }

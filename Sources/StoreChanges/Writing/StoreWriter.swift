@@ -216,6 +216,13 @@ public struct ChangeCounts: Hashable, Sendable {
     /// Rows that are gone.
     public var deleted = 0
 
+    /// Creates counts.
+    public init(inserted: Int = 0, updated: Int = 0, deleted: Int = 0) {
+        self.inserted = inserted
+        self.updated = updated
+        self.deleted = deleted
+    }
+
     mutating func add(_ former: [String: Cell]?, _ present: [String: Cell]?) {
         switch (former, present) {
         case (nil, nil): break

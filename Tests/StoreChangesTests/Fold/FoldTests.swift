@@ -3,7 +3,7 @@ import StoreChanges
 import TestSupport
 import Testing
 
-@Suite("The fold", .timeLimit(.minutes(10)))
+@Suite("The fold", .timeLimit(.minutes(60)))
 struct FoldTests {
     /// Folds sets one after the other in the total order.
     private func fold(

@@ -2,7 +2,7 @@ import Foundation
 import StoreChanges
 import Testing
 
-@Suite("Change sets in another language", .timeLimit(.minutes(1)))
+@Suite("Change sets in another language", .timeLimit(.minutes(60)))
 struct ChangeSetVectorTests {
     private static let resources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Resources")

@@ -3,7 +3,7 @@ import StoreChanges
 import TestSupport
 import Testing
 
-@Suite("Devices that edit at once", .timeLimit(.minutes(10)))
+@Suite("Devices that edit at once", .timeLimit(.minutes(60)))
 struct ConvergenceTests {
     /// One history: devices that edit, capture, exchange sets in any order, and write.
     struct History {

@@ -1,0 +1,224 @@
+import FileSupport
+package import Foundation
+import GRDB
+import SystemPackage
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// A store on this device, and the replica by which its edits and those of other devices are told apart.
+///
+/// Every call takes the replica's lock, so that two synchronizations of one store wait for each other, in one process or
+/// in two.
+package final class SynchronizedStore {
+    /// What a replica belongs to.
+    package struct Identity: Sendable {
+        /// The document's name.
+        package var document: String
+        /// This device.
+        package var client: ClientID
+
+        package init(document: String, client: ClientID) {
+            self.document = document
+            self.client = client
+        }
+    }
+
+    /// What a synchronization did.
+    package struct Outcome: Sendable {
+        /// The sets of this device that are new: what the user changed.
+        package var captured: [SyncChangeSet] = []
+        /// How many rows of the store changed, by table.
+        package var written: [String: ChangeCounts] = [:]
+    }
+
+    private let url: URL
+    private let store: DatabaseQueue
+    private let replicaDatabase: DatabaseQueue
+    private let replica: Replica
+    private let lock: OpenFile
+    /// How often a write starts over because an app wrote meanwhile, until it keeps the app from writing.
+    private static let maximumAttempts = 3
+
+    /// Opens a store and its replica, which is created if there is none.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - url: The store.
+    ///   - replicaURL: The replica's database, in a directory that exists.
+    ///   - identity: What the replica belongs to.
+    ///   - rules: What the store's schema doesn't say.
+    /// - Throws: ``StoreChangesError``.
+    package init(storeAt url: URL, replicaAt replicaURL: URL, _ identity: Identity, rules: SyncRules = .none) throws {
+        self.url = url
+        let schema = try StoreSchema(storeAt: url, rules: rules)
+        let lock: OpenFile
+        do {
+            lock = try OpenFile(path: replicaURL.path + ".lock", O_RDWR | O_CREAT)
+            _ = try lock.lock(waits: true)
+        } catch {
+            throw StoreChangesError(
+                .cannotWrite,
+                "\(replicaURL.path) can't be locked. Check the permissions of its directory.",
+                cause: error
+            )
+        }
+        self.lock = lock
+        defer { lock.unlock() }
+        do {
+            store = try DatabaseQueue(path: url.path, configuration: Self.configuration)
+            replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
+            replica = try replicaDatabase.write { db in
+                try Replica(
+                    db,
+                    FoldSchema(schema, evaluator: ScratchEvaluator(schema)),
+                    client: identity.client,
+                    document: identity.document
+                )
+            }
+        } catch let error as DatabaseError {
+            throw StoreChangesError(error, storeAt: url)
+        }
+    }
+
+    private static var configuration: Configuration {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        configuration.busyMode = .timeout(5)
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+        return configuration
+    }
+
+    /// Captures what the user changed, without writing to the store.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameter allowsDeletions: Whether more than half of a table's rows may be gone.
+    /// - Returns: The new set; `nil` if nothing changed.
+    /// - Throws: ``StoreChangesError``.
+    package func recordChanges(allowsDeletions: Bool = false) throws -> SyncChangeSet? {
+        try locked {
+            try replicaDatabase.write { _ in
+                try store.read { try replica.recover($0) }
+                return try store.read { try capture($0, allowsDeletions) }
+            }
+        }
+    }
+
+    /// Integrates sets, captures what the user changed, and writes what merging changed into the store.
+    ///
+    /// The store changes in one transaction. If this process dies at any time, the next call completes what it began.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - sets: Sets of other devices, in any order.
+    ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    /// - Returns: What happened.
+    /// - Throws: ``StoreChangesError``.
+    package func synchronize(with sets: [SyncChangeSet], allowsDeletions: Bool = false) throws -> Outcome {
+        try locked {
+            var outcome = Outcome()
+            try replicaDatabase.write { _ in
+                try store.read { try replica.recover($0) }
+                try replica.integrate(sets)
+            }
+            for _ in 1..<Self.maximumAttempts {
+                if try attempt(&outcome, allowsDeletions) { return outcome }
+            }
+            try writeWhileNoAppWrites(&outcome, allowsDeletions)
+            return outcome
+        }
+    }
+
+    /// Captures and writes, unless an app writes between the two.
+    ///
+    /// The capture of a large store takes long, and an app must not wait for it.
+    private func attempt(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws -> Bool {
+        var captured: SyncChangeSet?
+        let version = try replicaDatabase.write { _ in
+            try store.read { db in
+                let version = try Self.version(db)
+                captured = try capture(db, allowsDeletions)
+                try replica.prepare(db)
+                return version
+            }
+        }
+        if let captured { outcome.captured.append(captured) }
+        let written = try replicaDatabase.read { _ -> [String: ChangeCounts]? in
+            try store.writeWithoutTransaction { db in
+                var written: [String: ChangeCounts]?
+                try db.inTransaction(.immediate) {
+                    guard try Self.version(db) == version else { return .rollback }
+                    written = try replica.write(to: db)
+                    return .commit
+                }
+                return written
+            }
+        }
+        guard let written else { return false }
+        try replicaDatabase.write { _ in try replica.finish() }
+        outcome.written = written
+        return true
+    }
+
+    /// Captures and writes in one transaction, for an app that writes all the time.
+    private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
+        try store.writeWithoutTransaction { db in
+            try db.inTransaction(.immediate) {
+                if let captured = try replicaDatabase.write({ _ in try capture(db, allowsDeletions) }) {
+                    outcome.captured.append(captured)
+                }
+                try replicaDatabase.write { _ in try replica.prepare(db) }
+                outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
+                return .commit
+            }
+        }
+        try replicaDatabase.write { _ in try replica.finish() }
+    }
+
+    /// Changes whenever another connection commits.
+    private static func version(_ db: Database) throws -> Int {
+        // A transaction sees the version of its snapshot once it has read something.
+        _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema")
+        return try Int.fetchOne(db, sql: "PRAGMA data_version") ?? 0
+    }
+
+    private func capture(_ db: Database, _ allowsDeletions: Bool) throws -> SyncChangeSet? {
+        let modified = try FileManager.default.attributesOfItem(atPath: url.path)[.modificationDate] as? Date
+        let time = min(modified ?? .now, .now).timeIntervalSince1970 * 1000
+        return try replica.capture(db, at: UInt64(max(0, time)), allowsDeletions: allowsDeletions)
+    }
+
+    private func locked<Result>(_ body: () throws -> Result) throws -> Result {
+        do {
+            _ = try lock.lock(waits: true)
+            defer { lock.unlock() }
+            return try body()
+        } catch let error as DatabaseError {
+            throw StoreChangesError(error, storeAt: url)
+        } catch let error as Errno {
+            throw StoreChangesError(
+                .cannotWrite,
+                "The replica of \(url.lastPathComponent) can't be locked.",
+                cause: error
+            )
+        }
+    }
+
+    // MARK: Inspecting
+
+    /// All of the state, for tests and small documents.
+    package func content() throws -> StateContent {
+        try locked { try replicaDatabase.read { _ in try replica.content() } }
+    }
+
+    /// Everything that merging overwrote or left out, the oldest first.
+    package func conflicts() throws -> [Conflict] {
+        try locked { try replicaDatabase.read { _ in try replica.conflicts() } }
+    }
+}

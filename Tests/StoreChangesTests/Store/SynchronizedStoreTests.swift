@@ -1,0 +1,162 @@
+import Foundation
+import GRDB
+import StoreChanges
+import Testing
+
+@Suite("A synchronized store", .timeLimit(.minutes(60)))
+struct SynchronizedStoreTests {
+    /// Two devices with a store each, in a folder that goes with the test.
+    private final class Fixture {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "\(UUID())", directoryHint: .isDirectory)
+
+        init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }
+        deinit { try? FileManager.default.removeItem(at: folder) }
+
+        func storeURL(_ client: String) -> URL { folder.appending(path: "\(client).sqlite") }
+
+        /// An app's connection, as other programs have it.
+        func app(_ client: String) throws -> DatabaseQueue {
+            let queue = try DatabaseQueue(path: storeURL(client).path)
+            try queue.write {
+                try $0.execute(sql: "CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)")
+            }
+            return queue
+        }
+
+        func open(_ client: String, store: String? = nil) throws -> SynchronizedStore {
+            try SynchronizedStore(
+                storeAt: storeURL(store ?? client),
+                replicaAt: folder.appending(path: "\(client).replica"),
+                SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: client))
+            )
+        }
+    }
+
+    private func titles(_ app: DatabaseQueue) throws -> [String] {
+        try app.read { try String.fetchAll($0, sql: "SELECT title FROM note ORDER BY title") }
+    }
+
+    @Test("Two devices that edit at once have both edits after an exchange, and replicas go on where they stopped")
+    func exchange() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        let first = try fixture.open("laptop").synchronize(with: [])
+        #expect(first.captured.count == 1 && first.written.isEmpty)
+        let second = try fixture.open("phone").synchronize(with: first.captured)
+        #expect(second.written["note"] == ChangeCounts(inserted: 1, updated: 0, deleted: 0))
+        _ = try fixture.open("laptop").synchronize(with: second.captured)
+        #expect(try titles(laptop) == ["bread", "milk"])
+        #expect(try titles(phone) == ["bread", "milk"])
+        #expect(try fixture.open("laptop").content() == fixture.open("phone").content())
+        #expect(try fixture.open("laptop").recordChanges() == nil)
+        #expect(try fixture.open("phone").recordChanges() == nil)
+    }
+
+    @Test("An edit that an app makes while a synchronization is in progress is kept, and is the next capture")
+    func editMeanwhile() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title, body) VALUES (1, 'milk', '')") }
+        let set = try #require(try fixture.open("laptop").recordChanges())
+        let store = try fixture.open("phone")
+        _ = try store.synchronize(with: [set])
+        try laptop.write { try $0.execute(sql: "UPDATE note SET body = 'two litres'") }
+        let update = try #require(try fixture.open("laptop").recordChanges())
+        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        let outcome = try store.synchronize(with: [update])
+        #expect(outcome.captured.count == 1)
+        _ = try fixture.open("laptop").synchronize(with: outcome.captured)
+        for app in [laptop, phone] {
+            let row = try app.read { try Row.fetchOne($0, sql: "SELECT title, body FROM note") }
+            #expect(row == ["title": "oat milk", "body": "two litres"])
+        }
+    }
+
+    @Test("A copy of a store, or a store restored from a backup, isn't taken for the user's edits")
+    func replaced() throws {
+        let fixture = try Fixture()
+        let laptop = try fixture.app("laptop")
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        _ = try fixture.open("laptop").synchronize(with: [])
+        try laptop.close()
+        let backup = fixture.folder.appending(path: "backup")
+        try FileManager.default.copyItem(at: fixture.storeURL("laptop"), to: backup)
+        let later = try fixture.app("laptop")
+        try later.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        _ = try fixture.open("laptop").synchronize(with: [])
+        try later.close()
+        try FileManager.default.removeItem(at: fixture.storeURL("laptop"))
+        try FileManager.default.moveItem(at: backup, to: fixture.storeURL("laptop"))
+        let error = #expect(throws: StoreChangesError.self) { try fixture.open("laptop").synchronize(with: []) }
+        #expect(error?.code == .storeReplaced)
+        #expect(error?.message.contains("--take local") == true)
+    }
+
+    @Test("A capture that deletes more than half of a large table asks first, and changes nothing")
+    func massDeletion() throws {
+        let fixture = try Fixture()
+        let laptop = try fixture.app("laptop")
+        try laptop.write { db in
+            for index in 0..<200 { try db.execute(sql: "INSERT INTO note (title) VALUES (?)", arguments: ["\(index)"]) }
+        }
+        let store = try fixture.open("laptop")
+        _ = try store.synchronize(with: [])
+        try laptop.write { try $0.execute(sql: "DELETE FROM note WHERE id > 50") }
+        let error = #expect(throws: StoreChangesError.self) { try store.synchronize(with: []) }
+        #expect(error?.code == .massDeletion)
+        #expect(error?.message.contains("150 of 200 rows of note") == true)
+        #expect(try store.recordChanges(allowsDeletions: true)?.changes.count == 150)
+    }
+
+    @Test("What merging overwrote is in the conflict log, with both values and the author")
+    func conflicts() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (1, 'milk')") }
+        let set = try #require(try fixture.open("laptop").recordChanges())
+        _ = try fixture.open("phone").synchronize(with: [set])
+        _ = try fixture.open("laptop").synchronize(with: [])
+        try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk'") }
+        let first = try #require(try fixture.open("laptop").recordChanges())
+        let second = try #require(try fixture.open("phone").recordChanges())
+        _ = try fixture.open("laptop").synchronize(with: [second])
+        _ = try fixture.open("phone").synchronize(with: [first])
+        #expect(try titles(laptop) == titles(phone))
+        let conflicts = try fixture.open("laptop").conflicts()
+        #expect(conflicts == (try fixture.open("phone").conflicts()))
+        let values = Set(conflicts.flatMap { Array($0.lost.values) + Array($0.kept.values) })
+        #expect(conflicts.map(\.rule) == [.overwritten])
+        #expect(values == [Cell.value(.text("oat milk")), .value(.text("soy milk"))])
+    }
+
+    @Test("A number that SQLite gives to a second row is another row; an edit of the newest row is an edit")
+    func reusedNumbers() throws {
+        let fixture = try Fixture()
+        let laptop = try fixture.app("laptop")
+        try laptop.write { db in
+            try db.execute(sql: "INSERT INTO note (title, body) VALUES ('milk', 'two'), ('bread', 'one')")
+        }
+        let store = try fixture.open("laptop")
+        _ = try store.synchronize(with: [])
+        try laptop.write { db in
+            try db.execute(sql: "UPDATE note SET title = 'rye bread' WHERE title = 'bread'")
+            try db.execute(sql: "UPDATE note SET title = 'oat milk', body = '2' WHERE title = 'milk'")
+        }
+        let edits = try #require(try store.recordChanges())
+        #expect(edits.changes.map(\.edit.isUpdate) == [true, true])
+        try laptop.write { db in
+            try db.execute(sql: "DELETE FROM note WHERE id = 2")
+            try db.execute(sql: "INSERT INTO note (title, body) VALUES ('eggs', 'six')")
+        }
+        let reuse = try #require(try store.recordChanges())
+        #expect(reuse.changes.map(\.edit.isUpdate) == [false, false])
+        #expect(Set(reuse.changes.map(\.row)).count == 2)
+    }
+}
+
+extension Edit {
+    fileprivate var isUpdate: Bool { if case .update = self { true } else { false } }
+}
