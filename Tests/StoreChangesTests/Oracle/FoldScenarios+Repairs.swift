@@ -5,6 +5,31 @@ import StoreChanges
 extension FoldScenarios {
     static let identities: [FoldScenario] = [
         FoldScenario(
+            title: "Of two rows to which one set gave the same values, the one with the greater name is taken back",
+            schema: "CREATE TABLE cell (id INTEGER PRIMARY KEY, x INT, y TEXT, UNIQUE (x, y));",
+            sets: [
+                first(.insert("cell", "A#1", ["x": 1, "y": "1"]), .insert("cell", "A#2", ["x": 2, "y": "2"])),
+                .by(
+                    "B",
+                    1,
+                    at: 2,
+                    seeing: ["A": 1],
+                    .update("cell", "A#1", ["x": .from(1, to: 3)]),
+                    .update("cell", "A#2", ["y": .from("2", to: "5")])
+                ),
+                .by(
+                    "C",
+                    1,
+                    at: 3,
+                    seeing: ["A": 1],
+                    .update("cell", "A#1", ["y": .from("1", to: "5")]),
+                    .update("cell", "A#2", ["x": .from(2, to: 3)])
+                ),
+            ],
+            rows: ["cell A#1 x=3 y='5'", "cell A#2 x=2 y='5'"],
+            conflicts: ["takenBack cell A#2"]
+        ),
+        FoldScenario(
             title: "Two inserted rows with the same unique values are merged; the image of the later one is logged",
             schema: tags,
             sets: twoTags,

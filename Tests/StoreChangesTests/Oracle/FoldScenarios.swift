@@ -34,6 +34,22 @@ enum FoldScenarios {
 extension FoldScenarios {
     static let resolving: [FoldScenario] = [
         FoldScenario(
+            title: "A reference that led nowhere in its author's store isn't led to another row",
+            schema: tags + notes,
+            sets: twoTags + [
+                .by("A", 2, at: 3, .insert("note", "A#2", ["tag": nil, "body": "t"])),
+                .by(
+                    "C",
+                    1,
+                    at: 4,
+                    seeing: ["A": 2],
+                    .update("note", "A#2", ["tag": .from(nil, to: .to("B#1"), dangling: true)])
+                ),
+            ],
+            rows: ["note A#2 body='t' tag=→B#1", "tag A#1 color='red' name='x'"],
+            conflicts: ["merged tag B#1"]
+        ),
+        FoldScenario(
             title: "An update under the former name of a merged row reaches the row that stays",
             schema: tags,
             sets: twoTags + [

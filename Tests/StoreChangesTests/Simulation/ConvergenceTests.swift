@@ -78,7 +78,7 @@ struct ConvergenceTests {
 
     @Test(
         "Stores that have exchanged everything are equal, keep their constraints, and nothing is captured again",
-        arguments: TestDepth.seeds(quick: 400, ci: 4_000, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 110, ci: 440, deep: 100_000)
     )
     func convergence(seed: UInt64) throws {
         var history = try History(seed: seed)
@@ -123,7 +123,7 @@ struct ConvergenceTests {
     @Test("Random histories meet the rules that need no mark")
     func coverage() throws {
         var rules: Set<Conflict.Rule> = []
-        for seed in UInt64(0)..<160 {
+        for seed in UInt64(0)..<88 {
             var history = try History(seed: seed)
             try history.run()
             rules.formUnion(try history.devices[0].conflicts().map(\.rule))
