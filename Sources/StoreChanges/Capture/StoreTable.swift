@@ -31,7 +31,7 @@ struct StoreTable {
         }
     }
 
-    /// Whether SQLite may give a row the number of another one that is gone.
+    /// Whether SQLite may give a new row the number of a deleted row.
     var reusesNumbers: Bool {
         integerKey != nil && !SQLTokens(table.schema.statement).tokens.contains { $0.isKeyword("AUTOINCREMENT") }
     }
