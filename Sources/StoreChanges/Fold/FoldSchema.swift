@@ -169,6 +169,29 @@ package struct FoldSchema {
         return table
     }
 
+    /// Checks that a change fits its table: its author may have made it up.
+    ///
+    /// - Parameter change: The change.
+    /// - Throws: ``StoreChangesError`` with `corrupt`, or `unsupportedFormat` for an unknown table.
+    func check(_ change: Change) throws {
+        let table = try table(change.table)
+        let fits =
+            switch (change.row, table.schema.key) {
+            case (.numbered, .integer): true
+            case (.numbered, _), (.key, .integer): false
+            case (.key(let cells), .none): cells.count == table.columns.count
+            case (.key(let cells), .meaningful), (.key(let cells), .natural):
+                cells.count == table.columns.count
+                    || cells.count == table.keyColumns.count && !cells.contains(.null)
+            }
+        guard fits else {
+            throw StoreChangesError(
+                .corrupt,
+                "A change set names a row of \(change.table) by another key than the table has. Update the app that made it."
+            )
+        }
+    }
+
     // MARK: Rows
 
     /// Whether a row has no key, so that equal ones are counted.

@@ -55,16 +55,19 @@ extension SetFold {
         except dangling: Set<String> = [],
         depth: Int = 0
     ) throws {
-        guard depth < ByteParser.maximumDepth else { return }
-        var former: [String: Cell]
-        repeat {
-            former = cells
+        guard depth < Self.maximumSteps else { return }
+        for _ in 0..<Self.maximumSteps {
+            let former = cells
             for (index, reference) in try schema.table(table).references.enumerated()
             where dangling.isDisjoint(with: reference.key.columns) {
                 try lead(&cells, FoldSchema.ReferenceID(table: table, index: index), reference, depth)
             }
-        } while cells != former
+            if cells == former { return }
+        }
     }
+
+    /// How many aliases a reference follows, one after the other: aliases of deleted rows may lead in a circle.
+    private static let maximumSteps = 8
 
     private mutating func lead(
         _ cells: inout [String: Cell],
@@ -79,7 +82,7 @@ extension SetFold {
         else { return }
         let pairs = zip(reference.key.parentColumns, values).sorted { $0.0.precedes($1.0) }
         let former = AliasKey(table: reference.parent, columns: pairs.map(\.0), cells: pairs.map(\.1))
-        var parent = Dictionary(uniqueKeysWithValues: pairs)
+        var parent = Dictionary(pairs) { first, _ in first }
         if let target = try target(of: former) {
             guard let state = try work.row(target) ?? work.tomb(target)?.row else { return }
             parent = schema.cells(of: target, state)

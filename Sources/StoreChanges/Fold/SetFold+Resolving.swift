@@ -15,7 +15,7 @@ extension SetFold {
     /// seen the merge puts #9 on a note: it puts #7 on the note.
     mutating func resolve(_ changes: [Change]) throws -> [ResolvedChange] {
         let sorted = changes.sorted { RowReference($0.table, $0.row) < RowReference($1.table, $1.row) }
-        for change in sorted { _ = try schema.table(change.table) }
+        for change in sorted { try schema.check(change) }
         try endKnownAliases(sorted)
         // The rows that the set makes decide which references are led, and with them which rows it makes.
         for _ in 0..<2 {

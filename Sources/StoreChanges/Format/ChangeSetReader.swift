@@ -13,6 +13,8 @@ package struct ChangeSetReader {
     private var parser: ByteParser
     private var table: (name: String, columns: [String])?
     private var lastTable: String?
+    /// The columns that changes of the table have named so far; `nil` before its first change.
+    private var usedColumns: Set<String>?
     private var isFinished = false
 
     /// Reads the beginning of a set.
@@ -87,6 +89,9 @@ package struct ChangeSetReader {
             if let current = table {
                 let kind = try parser.byte("the kind of a change")
                 if kind != 0 { return try change(kind, current) }
+                guard let usedColumns, usedColumns.count == current.columns.count else {
+                    throw parser.malformed("a table has columns or a name that no change needs")
+                }
                 table = nil
             } else {
                 switch try parser.byte("the beginning of a table") {
@@ -94,7 +99,9 @@ package struct ChangeSetReader {
                     isFinished = true
                     guard try parser.isAtEnd() else { throw parser.malformed("there are bytes after the end") }
                     return nil
-                case 1: table = try nextTable()
+                case 1:
+                    table = try nextTable()
+                    usedColumns = nil
                 case let kind: throw parser.malformed("a table begins with \(kind)")
                 }
             }
@@ -123,6 +130,7 @@ package struct ChangeSetReader {
     private mutating func change(_ kind: UInt8, _ table: (name: String, columns: [String])) throws -> Change {
         guard (1...4).contains(kind) else { throw parser.malformed("a change is of the unknown kind \(kind)") }
         let name = try parser.name("the name of a row")
+        if usedColumns == nil { usedColumns = [] }
         let edit: Edit =
             switch kind {
             case 1: .insert(try insertedRow(table.columns))
@@ -140,6 +148,7 @@ package struct ChangeSetReader {
         let dangling = try columnNames("the number of dangling references")
         var cells: [String: Cell] = [:]
         for column in columns { cells[column] = try parser.cell("a cell") }
+        usedColumns?.formUnion(columns)
         return InsertedRow(cells: cells, wish: wish, dangling: Set(dangling))
     }
 
@@ -162,6 +171,7 @@ package struct ChangeSetReader {
                 flags & 4 == 0
                 ? .cell(try parser.cell("a former cell")) : .digest(try parser.digest("a former cell"))
             guard old.isCanonical else { throw parser.malformed("a former cell is too large") }
+            usedColumns?.insert(columns[index])
             cells[columns[index]] = UpdatedCell(
                 from: old,
                 to: new,

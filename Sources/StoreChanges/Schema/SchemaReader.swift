@@ -150,7 +150,7 @@ struct SchemaReader {
             return meaningfulKeys.contains(table.name.sqlName) || isFixed
                 ? .meaningful(column: column) : .integer(column: column)
         }
-        func sorted(_ columns: [String]) -> [String] { columns.sorted { $0.precedes($1) } }
+        func sorted(_ columns: [String]) -> [String] { Set(columns).sorted { $0.precedes($1) } }
         if !primaryKey.isEmpty { return .natural(columns: sorted(primaryKey)) }
         // Every device must choose the same one: the shortest, and the first of several.
         let candidates = table.uniques.filter { $0.condition == nil }.compactMap(\.columns)

@@ -108,6 +108,10 @@ class Reader:
             self.require(before is None or before.encode() < table["name"].encode(), "tables not in ascending order")
             while kind := self.byte():
                 table["changes"].append(self.change(kind, table["columns"]))
+            used = {cell["column"] for change in table["changes"] if change["kind"] == 2 for cell in change["cells"]}
+            if any(change["kind"] == 1 for change in table["changes"]):
+                used = set(range(len(table["columns"])))
+            self.require(table["changes"] and len(used) == len(table["columns"]), "a column or table without a change")
             result["tables"].append(table)
         self.require(self.position == len(self.content), "bytes after the end")
         return result
