@@ -13,8 +13,12 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
 
         /// Another program is writing to the store; try again.
         public static let busy = Code("busy")
+        /// What a conflict lost can't be put back, because a constraint of the store refuses it.
+        public static let cannotRestore = Code("cannotRestore")
         /// A file can't be written: permissions, no space, a wrong kind of file.
         public static let cannotWrite = Code("cannotWrite")
+        /// The conflict log has no entry of that number.
+        public static let conflictNotFound = Code("conflictNotFound")
         /// A file's content isn't what was written.
         public static let corrupt = Code("corrupt")
         /// More than half of a table's rows are gone, which may be a mistake.

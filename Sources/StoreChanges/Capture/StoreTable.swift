@@ -218,6 +218,18 @@ struct StoreTable {
         try store.execute("INSERT INTO \(name.quotedName) (\(columnList)) VALUES (\(places))", values)
     }
 
+    /// Inserts a row that is gone; a row with an integer key gets its number again if that is free, else a new one.
+    func insertAgain(_ row: RowReference, _ cells: [String: Cell]) throws {
+        let number = try numbers.number(of: row)
+        guard let integerKey, try number.map({ try exists($0) }) ?? true else { return try insert(row, cells) }
+        let columns = columns.filter { $0 != integerKey }
+        let state = RowState(cells: cells, inserters: [])
+        let values = try columns.map { try value(self.state.schema.cell($0, of: row, state), of: $0) }
+        let names = columns.map(\.quotedName).joined(separator: ", ")
+        let places = columns.map { _ in "?" }.joined(separator: ", ")
+        try store.execute("INSERT INTO \(name.quotedName) (\(names)) VALUES (\(places))", values)
+    }
+
     func update(_ row: RowReference, _ cells: [String: Cell]) throws {
         guard let (condition, key) = try condition(row), !cells.isEmpty else { return }
         let sorted = cells.sorted { $0.key.precedes($1.key) }

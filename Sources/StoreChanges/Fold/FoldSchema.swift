@@ -222,6 +222,9 @@ package struct FoldSchema {
         return Dictionary(uniqueKeysWithValues: table.columns.map { ($0, cell($0, of: row, state)) })
     }
 
+    /// Whether a column belongs to a table's key.
+    func isKey(_ column: String, of table: String) -> Bool { tables[table]?.keyColumns.contains(column) ?? false }
+
     /// The name of a row with these cells.
     ///
     /// - Parameters:

@@ -144,18 +144,44 @@ package final class Replica {
     package func content() throws -> StateContent { try state.content() }
 
     /// Everything that merging overwrote or left out, the oldest first.
-    package func conflicts() throws -> [Conflict] {
-        try db.all("SELECT rule, tbl, name, lost, kept, client, sequence FROM conflicts ORDER BY number").compactMap {
-            guard let rule = $0.text(0).flatMap(Conflict.Rule.init), let client = $0.text(5),
-                let sequence = $0.integer(6)
-            else { return nil }
-            return Conflict(
-                rule,
-                RowReference(state.tableName($0.integer(1)), try RowName(decoding: $0.bytes(2) ?? [])),
-                lost: try [String: Cell](decoding: $0.bytes(3) ?? []),
-                kept: try [String: Cell](decoding: $0.bytes(4) ?? []),
-                by: SetID(ClientID(rawValue: client), UInt64(sequence))
+    package func conflicts() throws -> [LoggedConflict] {
+        let sql = "SELECT number, rule, tbl, name, lost, kept, client, sequence FROM conflicts ORDER BY number"
+        return try db.all(sql).compactMap(conflict)
+    }
+
+    private func conflict(_ values: [StoredValue]) throws -> LoggedConflict? {
+        guard let number = values.integer(0), let rule = values.text(1).flatMap(Conflict.Rule.init),
+            let client = values.text(6), let sequence = values.integer(7)
+        else { return nil }
+        let conflict = Conflict(
+            rule,
+            RowReference(state.tableName(values.integer(2)), try RowName(decoding: values.bytes(3) ?? [])),
+            lost: try [String: Cell](decoding: values.bytes(4) ?? []),
+            kept: try [String: Cell](decoding: values.bytes(5) ?? []),
+            by: SetID(ClientID(rawValue: client), UInt64(sequence))
+        )
+        return LoggedConflict(number: number, conflict: conflict)
+    }
+
+    /// Writes into the store what a conflict lost, as an edit of the user that the next capture finds.
+    ///
+    /// - Parameters:
+    ///   - number: The number of the entry.
+    ///   - store: The store, in a write transaction with the app's triggers and foreign keys.
+    /// - Throws: ``StoreChangesError`` with `conflictNotFound`; `DatabaseError` if the store's constraints refuse it.
+    package func restore(_ number: Int64, in store: Database) throws {
+        let sql = "SELECT number, rule, tbl, name, lost, kept, client, sequence FROM conflicts WHERE number = ?"
+        guard let entry = try db.first(sql, [.integer(number)]).flatMap(conflict)?.conflict, !entry.lost.isEmpty else {
+            throw StoreChangesError(
+                .conflictNotFound,
+                "There is no conflict \(number) that lost anything. storesync conflicts lists them."
             )
+        }
+        let table = try StoreTable(entry.row.table, in: SQLConnection(store), state)
+        if try table.row(entry.row) != nil, !state.schema.isCounted(entry.row) {
+            try table.update(entry.row, entry.lost.filter { !state.schema.isKey($0.key, of: entry.row.table) })
+        } else {
+            try table.insertAgain(entry.row, entry.lost)
         }
     }
 }

@@ -56,3 +56,11 @@ public struct Conflict: Hashable, Sendable {
         self.set = set
     }
 }
+
+/// An entry of a replica's conflict log.
+public struct LoggedConflict: Hashable, Sendable {
+    /// The entry's number on this device, by which it can be restored.
+    public var number: Int64
+    /// What happened.
+    public var conflict: Conflict
+}

@@ -218,7 +218,37 @@ package final class SynchronizedStore {
     }
 
     /// Everything that merging overwrote or left out, the oldest first.
-    package func conflicts() throws -> [Conflict] {
+    package func conflicts() throws -> [LoggedConflict] {
         try locked { try replicaDatabase.read { _ in try replica.conflicts() } }
+    }
+
+    /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization captures it.
+    ///
+    /// - Parameter number: The number of the entry.
+    /// - Throws: ``StoreChangesError``, with `cannotRestore` if the store's constraints refuse the row.
+    package func restore(_ number: Int64) throws {
+        try locked {
+            try replicaDatabase.read { _ in
+                try store.writeWithoutTransaction { db in
+                    try db.execute(sql: "PRAGMA foreign_keys = ON")
+                    defer { try? db.execute(sql: "PRAGMA foreign_keys = OFF") }
+                    do {
+                        try db.inTransaction(.immediate) {
+                            try replica.restore(number, in: db)
+                            return .commit
+                        }
+                    } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                        throw StoreChangesError(
+                            .cannotRestore,
+                            """
+                            Conflict \(number) can't be restored as it is: \(error.message ?? "a constraint refuses it"). \
+                            Change what is in its way, then restore it again.
+                            """,
+                            cause: error
+                        )
+                    }
+                }
+            }
+        }
     }
 }

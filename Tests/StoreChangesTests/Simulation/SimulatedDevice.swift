@@ -86,7 +86,7 @@ final class SimulatedDevice {
     }
 
     func content() throws -> StateContent { try replicaDatabase.read { _ in try replica.content() } }
-    func conflicts() throws -> [Conflict] { try replicaDatabase.read { _ in try replica.conflicts() } }
+    func conflicts() throws -> [Conflict] { try replicaDatabase.read { _ in try replica.conflicts().map(\.conflict) } }
 
     /// The rows of a query, each as text.
     func rows(_ sql: String) throws -> [String] {

@@ -125,11 +125,36 @@ struct SynchronizedStoreTests {
         _ = try fixture.open("laptop").synchronize(with: [second])
         _ = try fixture.open("phone").synchronize(with: [first])
         #expect(try titles(laptop) == titles(phone))
-        let conflicts = try fixture.open("laptop").conflicts()
-        #expect(conflicts == (try fixture.open("phone").conflicts()))
+        let conflicts = try fixture.open("laptop").conflicts().map(\.conflict)
+        #expect(conflicts == (try fixture.open("phone").conflicts().map(\.conflict)))
         let values = Set(conflicts.flatMap { Array($0.lost.values) + Array($0.kept.values) })
         #expect(conflicts.map(\.rule) == [.overwritten])
         #expect(values == [Cell.value(.text("oat milk")), .value(.text("soy milk"))])
+    }
+
+    @Test("What a conflict lost is restored as an edit, which the other device gets")
+    func restore() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', 'a'), (2, 'bread', 'b')") }
+        let set = try #require(try fixture.open("laptop").recordChanges())
+        _ = try fixture.open("phone").synchronize(with: [set])
+        _ = try fixture.open("laptop").synchronize(with: [])
+        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
+        try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
+        let edit = try #require(try fixture.open("phone").recordChanges())
+        try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk' WHERE id = 1") }
+        try laptop.write { try $0.execute(sql: "DELETE FROM note WHERE id = 2") }
+        let store = try fixture.open("laptop")
+        _ = try store.synchronize(with: [edit])
+        let conflicts = try store.conflicts()
+        #expect(Set(conflicts.map(\.conflict.rule)) == [.overwritten, .deletedEdited])
+        for entry in conflicts { try store.restore(entry.number) }
+        #expect(try titles(laptop) == ["oat milk", "rye bread"])
+        let restored = try #require(try store.recordChanges())
+        #expect(restored.changes.count == 2)
+        let error = #expect(throws: StoreChangesError.self) { try store.restore(1_000) }
+        #expect(error?.code == .conflictNotFound)
     }
 
     @Test("A number that SQLite gives to a second row is another row; an edit of the newest row is an edit")
