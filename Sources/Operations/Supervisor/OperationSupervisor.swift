@@ -113,6 +113,28 @@ public actor OperationSupervisor {
         return open(operation)
     }
 
+    /// Adds operations of different types together: none starts before all are added.
+    ///
+    /// - Parameters:
+    ///   - operations: The operations, in the order in which they count as added.
+    ///   - dependencies: The operations that must end before any of them starts.
+    ///   - options: Name, priority, keys and the rest, for all of them. A coalescing key has no effect here.
+    /// - Returns: References to them, in the same order, without their outputs.
+    @discardableResult
+    @_disfavoredOverload
+    public nonisolated func add(
+        _ operations: [any Operation],
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> [any OperationReference] {
+        func record<Work: Operation>(_ operation: Work) -> OperationRecord {
+            WorkRecord(operation, options: options, core: core)
+        }
+        let records = operations.map { record($0) }
+        core.add(records, after: dependencies.lazy.map { $0.dependency })
+        return records.map { OperationDependency(record: $0, policy: .mustSucceed) }
+    }
+
     /// Adds an operation that is created when its turn comes, and again for each attempt.
     ///
     /// - Parameters:
