@@ -58,6 +58,34 @@ extension OperationReference {
     /// The error that the operation failed with, once it has; a `CancellationError` if it was cancelled.
     public var error: (any Error)? { dependency.record.finalFailure }
 
+    /// The operations that must end before this one starts, and haven't ended, the oldest first.
+    ///
+    /// Empty for an operation that has started.
+    public var dependencies: [OperationDependency] { dependency.record.dependencies }
+
+    /// Makes the operation wait for another one, as if that had been named when this one was added.
+    ///
+    /// The other operation may have been added later, and may belong to another supervisor. If it has ended without success
+    /// and must succeed, this operation ends the same way. An operation that coalescing gave several handles is one
+    /// operation: the dependency applies to all of them.
+    ///
+    /// - Parameter other: `x` must succeed, `x.ending` only has to end.
+    /// - Throws: An ``OperationError``: `alreadyStarted` if this operation has started or ended, `wouldDeadlock` if the other
+    ///   one waits for this one, directly or not; the error names the operations of that cycle.
+    public func addDependency(_ other: any OperationReference) throws {
+        try dependency.record.addDependency(other.dependency)
+    }
+
+    /// Lets the operation start without waiting for another one.
+    ///
+    /// Has no effect if this operation has started, doesn't depend on the other one, or needs the other one's output because
+    /// `then` or `combine` created it. The other operation keeps the priority that it inherited.
+    ///
+    /// - Parameter other: The operation; it makes no difference whether it must succeed.
+    public func removeDependency(_ other: any OperationReference) {
+        dependency.record.removeDependencies(on: other.dependency.record)
+    }
+
     /// Cancels the operation.
     ///
     /// This is safe at any time and any number of times.

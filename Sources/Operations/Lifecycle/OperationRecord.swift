@@ -74,6 +74,8 @@ class OperationRecord: @unchecked Sendable {
         let serviceContext: ServiceContext?
         /// Creates the operation when its turn comes.
         var factory: AnyObject?
+        /// The operations whose outputs the factory needs, so these dependencies can't be removed.
+        var inputs: [OperationID] = []
 
         init(_ options: OperationOptions, _ serviceContext: ServiceContext?) {
             self.options = options
@@ -93,9 +95,11 @@ class OperationRecord: @unchecked Sendable {
         /// Unfinished operations of other supervisors that depend on this one.
         var foreignDependents: [OperationID: ForeignDependent] = [:]
         /// Unfinished operations of other supervisors on which this one depends, each as often as it was named.
-        var foreignDependencies: [OperationRecord] = []
+        var foreignDependencies: [OperationDependency] = []
         /// Operations of other supervisors that `main` awaits.
         var awaitedElsewhere: [OperationRecord] = []
+        /// Whether the `main` of another operation has begun to await this one.
+        var isAwaited = false
 
         var temporaryDirectory: TemporaryDirectory?
 

@@ -179,36 +179,41 @@ extension SchedulerBoard {
         _ error: (any Error)?
     ) {
         for dependency in extras.foreignDependencies {
-            emit(.decide(dependency.core) { $0.forgetForeign(record, dependency) })
+            emit(.decide(dependency.record.core) { $0.forgetForeign(record, dependency) })
         }
         guard !extras.foreignDependents.isEmpty else { return }
         // In the order in which they were added.
         for dependent in extras.foreignDependents.values.sorted(by: { $0.record.id < $1.record.id }) {
             for policy in dependent.policies {
                 let error = policy == .mustSucceed ? error : nil
-                emit(.decide(dependent.record.core) { $0.settleForeign(dependent.record, record, error) })
+                let dependency = OperationDependency(record: record, policy: policy)
+                emit(.decide(dependent.record.core) { $0.settleForeign(dependent.record, dependency, error) })
             }
         }
     }
 
-    /// Settles a dependency in another supervisor, which has ended.
+    /// Settles a dependency in another supervisor, which has ended, unless the dependency was removed.
     mutating func settleForeign(
         _ record: OperationRecord,
-        _ dependency: OperationRecord,
+        _ dependency: OperationDependency,
         _ error: (any Error)?
     ) {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return }
-        if let extras = record.extras, let index = extras.foreignDependencies.firstIndex(where: { $0 === dependency }) {
-            extras.foreignDependencies.remove(at: index)
-        }
+        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position),
+            let extras = record.extras, let index = extras.foreignDependencies.firstIndex(where: dependency.isSame)
+        else { return }
+        extras.foreignDependencies.remove(at: index)
         if let error { return withdraw(record, error) }
         scheduler.openGate(of: record.position)
         grantAll()
     }
 
-    /// Forgets a dependent in another supervisor, which has ended before this operation.
-    func forgetForeign(_ dependent: OperationRecord, _ record: OperationRecord) {
-        record.extras?.foreignDependents[dependent.id] = nil
+    /// Forgets a dependent in another supervisor, which has ended before this operation or doesn't depend on it any more.
+    func forgetForeign(_ dependent: OperationRecord, _ dependency: OperationDependency) {
+        guard let extras = dependency.record.extras, var former = extras.foreignDependents[dependent.id],
+            let index = former.policies.firstIndex(of: dependency.policy)
+        else { return }
+        former.policies.remove(at: index)
+        extras.foreignDependents[dependent.id] = former.policies.isEmpty ? nil : former
     }
 
     mutating func raise(_ record: OperationRecord, to priority: OperationPriority) {
@@ -223,7 +228,7 @@ extension SchedulerBoard {
         for position in scheduler.raised {
             guard let extras = records[Int(position)]?.extras else { continue }
             let priority = scheduler.entries[Int(position)].priority
-            for other in extras.foreignDependencies + extras.awaitedElsewhere {
+            for other in extras.foreignDependencies.map(\.record) + extras.awaitedElsewhere {
                 emit(.decide(other.core) { $0.raise(other, to: priority) })
             }
         }

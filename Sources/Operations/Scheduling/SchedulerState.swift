@@ -169,7 +169,7 @@ struct SchedulerState: Sendable {
         return Position(entries.count - 1)
     }
 
-    private mutating func link(_ dependent: Position, to dependency: Position, _ policy: Edges.Policy) {
+    mutating func link(_ dependent: Position, to dependency: Position, _ policy: Edges.Policy) {
         let (dependentIndex, dependencyIndex) = (Int(dependent), Int(dependency))
         let edge = edges.insert(
             from: dependent,

@@ -101,7 +101,7 @@ extension SchedulerBoard {
                     : .dependency(reference(dependency.position))
             }
             let foreign = (record.extras?.foreignDependencies ?? []).map {
-                OperationExplanation.Reason.dependency(OperationDependency(record: $0, policy: .mustSucceed))
+                OperationExplanation.Reason.dependency($0)
             }
             let keys = scheduler.keyPredecessors(of: position).map {
                 OperationExplanation.Reason.key($0.key, reference($0.position))

@@ -194,6 +194,7 @@ public actor OperationSupervisor {
         let record = WorkRecord<Next>(options: options, core: core) {
             try make(repeat (each inputs).record.finalResult.get())
         }
+        core.withBoard { _ in record.madeExtras.inputs = dependencies.map(\.record.id) }
         core.add(record, after: dependencies)
         return OperationHandle(record: record)
     }
