@@ -35,7 +35,7 @@ public struct OperationOptions: Sendable {
     public var name: String?
     /// How urgent the operation is compared with other operations that could start.
     ///
-    /// The operations that it waits for become as urgent as it is.
+    /// The operations that it waits for become as urgent as it is. ``OperationReference/priority`` changes it later.
     public var priority = OperationPriority.normal
     /// Arbitrary values that the caller attaches to the operation.
     public var userInfo: [String: any Sendable] = [:]

@@ -147,6 +147,9 @@ struct SupervisorProgram {
         case 24, 25: supervisor.isSuspended.toggle()
         case 26, 27: cancelOne()
         case 28, 29, 30: changeDependencies()
+        case 32:
+            fixture.anyHandle(using: &generator)?.priority =
+                OperationPriority.allCases.randomElement(using: &generator) ?? .low
         case 31 where generator.oneIn(4):
             fixture.willCancelAll(of: number)
             supervisor.cancelAll()

@@ -39,6 +39,15 @@ extension OperationReference {
         let record = dependency.record
         return record.core.withBoard { _ in record.options.userInfo }
     }
+    /// How urgent the operation is compared with other operations that could start.
+    ///
+    /// It can be changed at any time, and has an effect until the operation starts, and again when it resumes after a pause.
+    /// An operation for which a more urgent one waits remains as urgent as that one. If the priority is lowered, the
+    /// operations that this one waits for keep the priority that they inherited.
+    public var priority: OperationPriority {
+        get { dependency.record.declaredPriority }
+        nonmutating set { dependency.record.declaredPriority = newValue }
+    }
     /// The operation's current state.
     public var state: OperationState { dependency.record.state }
     /// The operation's current progress.

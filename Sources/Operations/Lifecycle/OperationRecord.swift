@@ -21,8 +21,8 @@ class OperationRecord: @unchecked Sendable {
     // The small properties are adjacent and fill eight bytes: padding between them would cost memory in every record.
     final var position = SchedulerState.Position.max
     private final let cell = LifecycleCell()
-    /// The priority that the operation was added with; its priority in the scheduler may be higher.
-    final let priority: OperationPriority
+    /// The priority that the caller gave the operation; its priority in the scheduler may be higher.
+    final var priority: OperationPriority
     /// Whether the operation was added with more options than a priority, or with a service context.
     private(set) final var hasOptions = false
     /// Whether a factory creates the operation.
@@ -96,6 +96,8 @@ class OperationRecord: @unchecked Sendable {
         var foreignDependents: [OperationID: ForeignDependent] = [:]
         /// Unfinished operations of other supervisors on which this one depends, each as often as it was named.
         var foreignDependencies: [OperationDependency] = []
+        /// The highest priority of operations of other supervisors that waited for this one.
+        var inheritedPriority = OperationPriority.veryLow
         /// Operations of other supervisors that `main` awaits.
         var awaitedElsewhere: [OperationRecord] = []
         /// Whether the `main` of another operation has begun to await this one.
@@ -158,6 +160,10 @@ extension OperationRecord {
     var state: OperationState { core.withBoard { $0.state(of: self) } }
     var progress: OperationProgress { core.withBoard { $0.progress(of: self) } }
     var isCancellationRequested: Bool { lifecycle.isCancellationRequested }
+    var declaredPriority: OperationPriority {
+        get { core.withBoard { _ in (extras?.target ?? self).priority } }
+        set { core.withBoard { $0.setPriority(extras?.target ?? self, to: newValue) } }
+    }
     var hasEnded: Bool { lifecycle.finalOutcome != nil }
     /// The error that the operation ended with, once nothing of it runs any more.
     var finalFailure: (any Error)? {

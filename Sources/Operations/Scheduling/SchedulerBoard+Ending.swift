@@ -216,6 +216,23 @@ extension SchedulerBoard {
         extras.foreignDependents[dependent.id] = former.policies.isEmpty ? nil : former
     }
 
+    /// Raises an operation to the priority of an operation of another supervisor that waits for it.
+    mutating func raiseFromElsewhere(_ record: OperationRecord, to priority: OperationPriority) {
+        // Only the other supervisor knows how long that operation waits, so the inherited priority stays.
+        if priority > record.priority, record.lifecycle.finalOutcome == nil {
+            record.madeExtras.inheritedPriority = max(record.extras?.inheritedPriority ?? .veryLow, priority)
+        }
+        raise(record, to: priority)
+    }
+
+    /// Sets an operation's declared priority.
+    mutating func setPriority(_ record: OperationRecord, to priority: OperationPriority) {
+        record.priority = priority
+        guard scheduler.contains(record.id, at: record.position) else { return }
+        scheduler.setPriority(record.position, to: max(priority, record.extras?.inheritedPriority ?? .veryLow))
+        passRaisesOn()
+    }
+
     mutating func raise(_ record: OperationRecord, to priority: OperationPriority) {
         guard scheduler.contains(record.id, at: record.position) else { return }
         scheduler.raise(record.position, to: priority)
@@ -229,7 +246,7 @@ extension SchedulerBoard {
             guard let extras = records[Int(position)]?.extras else { continue }
             let priority = scheduler.entries[Int(position)].priority
             for other in extras.foreignDependencies.map(\.record) + extras.awaitedElsewhere {
-                emit(.decide(other.core) { $0.raise(other, to: priority) })
+                emit(.decide(other.core) { $0.raiseFromElsewhere(other, to: priority) })
             }
         }
         scheduler.raised = []

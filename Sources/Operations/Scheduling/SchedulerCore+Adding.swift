@@ -67,7 +67,7 @@ extension SchedulerCore {
                 return board.scheduler.entries[Int(record.position)].priority
             }
             if let priority {
-                other.core.withBoard { $0.raise(other, to: priority) }
+                other.core.withBoard { $0.raiseFromElsewhere(other, to: priority) }
             } else {
                 // The operation ended before the other supervisor knew of it.
                 other.core.withBoard { $0.forgetForeign(record, dependency) }
@@ -234,6 +234,7 @@ extension SchedulerCore {
                 board.canJoin(existing, after: dependencies, keys: options.keys)
             {
                 target = existing
+                existing.priority = max(existing.priority, options.priority)
                 board.raise(existing, to: options.priority)
             } else if let given = given.take() {
                 target = given

@@ -63,14 +63,17 @@ extension SchedulerState {
         var filled = queues[line.rawValue].filledPriorities
         while filled != 0, let priority = OperationPriority(rawValue: UInt8(filled.trailingZeroBitCount)) {
             filled &= filled - 1
-            while let candidate = queues[line.rawValue].first(of: priority), !isCurrent(candidate, line) {
+            while let candidate = queues[line.rawValue].first(of: priority),
+                !isCurrent(candidate, line, priority)
+            {
                 queues[line.rawValue].removeFirst(of: priority)
             }
         }
     }
 
-    /// Whether an entry of a queue still counts; an operation whose priority was raised has several.
-    private mutating func isCurrent(_ candidate: QueueEntry, _ line: Line) -> Bool {
+    /// Whether an entry of a queue still counts; an operation whose priority was changed has several.
+    private mutating func isCurrent(_ candidate: QueueEntry, _ line: Line, _ priority: OperationPriority) -> Bool {
+        guard entries[Int(candidate.position)].priority == priority else { return false }
         switch line {
         case .fresh, .freshInBackground:
             return isReady(candidate)

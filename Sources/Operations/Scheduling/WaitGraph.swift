@@ -37,7 +37,8 @@ enum WaitGraph {
             target.core.withBoard { board in
                 guard target.lifecycle.finalOutcome == nil else { return }
                 target.madeExtras.isAwaited = true
-                board.raise(target, to: priority)
+                target.core === current.core
+                    ? board.raise(target, to: priority) : board.raiseFromElsewhere(target, to: priority)
             }
         }
     }

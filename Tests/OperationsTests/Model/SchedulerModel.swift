@@ -79,6 +79,11 @@ struct SchedulerModel {
         inherit()
     }
 
+    mutating func setPriority(_ item: Int, to priority: OperationPriority) {
+        items[item].priority = priority
+        inherit()
+    }
+
     /// Ends an operation.
     ///
     /// Returns the operations that may not run because of this outcome, or have to end with it, oldest first.

@@ -27,6 +27,7 @@ extension SchedulerProgram {
         case 97..<98: if let number = pick({ $0.stage == .abandoned }) { release(number) }
         case 98..<102: try addDependency()
         case 102..<104: removeDependency()
+        case 104..<108: if let number = pick(\.isLive) { setPriority(number) }
         default: if let number = pick(\.isLive) { try compareReach(of: number) }
         }
     }
@@ -244,6 +245,13 @@ extension SchedulerProgram {
         note("raise", number)
         model.raise(number, to: priority)
         state.raise(positions[number], to: priority)
+    }
+
+    private mutating func setPriority(_ number: Int) {
+        let priority = randomPriority()
+        note("set priority", number)
+        model.setPriority(number, to: priority)
+        state.setPriority(positions[number], to: priority)
     }
 
     /// Abandons an operation that is neither child nor parent; others are abandoned only by a shutdown.
