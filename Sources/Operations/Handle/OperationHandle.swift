@@ -39,6 +39,19 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
         }
     }
 
+    /// Calls a closure with the operation's result once it has ended, for callers that can't await ``result``.
+    ///
+    /// See ``OperationReference/whenEnded(_:)`` for when and where it is called.
+    ///
+    /// ```swift
+    /// page.whenEnded { result in log("page: \(result)") }
+    /// ```
+    ///
+    /// - Parameter body: What to do with the result. It is released after the call.
+    public func whenEnded(_ body: @escaping @Sendable (Result<Output, any Error>) -> Void) {
+        record.whenEnded { [record] in body(record.finalResult) }
+    }
+
     /// The operation's events from now on, in a new sequence for each access.
     ///
     /// The buffer is bounded: a slow reader misses progress, never the end.

@@ -64,6 +64,10 @@ extension OperationReference {
     ///
     /// This is `false` for an operation that finished in spite of a late cancellation.
     public var isCancelled: Bool { state == .cancelled }
+    /// Whether the operation's cancellation was requested, also while it still runs.
+    ///
+    /// It stays `true` for an operation that finished in spite of that. ``state`` tells how the operation ended.
+    public var isCancellationRequested: Bool { dependency.record.isCancellationVisible }
     /// The error that the operation failed with, once it has; a `CancellationError` if it was cancelled.
     public var error: (any Error)? { dependency.record.finalFailure }
 
@@ -94,6 +98,14 @@ extension OperationReference {
     public func removeDependency(_ other: any OperationReference) {
         dependency.record.removeDependencies(on: other.dependency.record)
     }
+
+    /// Calls a closure once the operation has ended, however it ends.
+    ///
+    /// It is called when nothing of the operation runs any more, exactly once, in the task or thread that ended the
+    /// operation; at once, if the operation has ended already. It may call the supervisor, and must not block.
+    ///
+    /// - Parameter body: What to do then. It is released after the call.
+    public func whenEnded(_ body: @escaping @Sendable () -> Void) { dependency.record.whenEnded(body) }
 
     /// Cancels the operation.
     ///

@@ -90,6 +90,8 @@ class OperationRecord: @unchecked Sendable {
         var waiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
         var nextTicket: UInt64 = 0
         var endWaiters: [CheckedContinuation<Void, Never>] = []
+        /// What callers asked to be called at the end.
+        var endHandlers: [@Sendable () -> Void] = []
         var listeners: [EventListener] = []
 
         /// Unfinished operations of other supervisors that depend on this one.
@@ -160,6 +162,12 @@ extension OperationRecord {
     var state: OperationState { core.withBoard { $0.state(of: self) } }
     var progress: OperationProgress { core.withBoard { $0.progress(of: self) } }
     var isCancellationRequested: Bool { lifecycle.isCancellationRequested }
+    /// Whether the cancellation of this handle, or of the operation that it joined, was requested.
+    var isCancellationVisible: Bool {
+        core.withBoard { _ in
+            lifecycle.isCancellationRequested || extras?.target?.lifecycle.isCancellationRequested == true
+        }
+    }
     var declaredPriority: OperationPriority {
         get { core.withBoard { _ in (extras?.target ?? self).priority } }
         set { core.withBoard { $0.setPriority(extras?.target ?? self, to: newValue) } }
@@ -203,6 +211,16 @@ extension OperationRecord {
             }
             if !mustWait { continuation.resume() }
         }
+    }
+
+    /// Calls `body` once nothing of the operation runs any more; at once, if that is so already.
+    func whenEnded(_ body: @escaping @Sendable () -> Void) {
+        let hasEnded = core.withBoard { _ in
+            guard lifecycle.finalOutcome == nil else { return true }
+            madeExtras.endHandlers.append(body)
+            return false
+        }
+        if hasEnded { body() }
     }
 
     nonisolated(nonsending) private func waitOutside() async throws {

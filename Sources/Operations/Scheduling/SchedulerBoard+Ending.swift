@@ -151,6 +151,7 @@ extension SchedulerBoard {
         tell(extras, .ended(record.lifecycle.publicState(isReady: false)))
         for waiter in extras.waiters.values { emit(.call { waiter.resume() }) }
         for waiter in extras.endWaiters { emit(.call { waiter.resume() }) }
+        for handler in extras.endHandlers { emit(.call(handler)) }
         for timer in extras.timers { emit(.call { timer.cancel() }) }
         // A task that outlived `main`, or a task of an abandoned operation, may still wait for a slot.
         if let resumption = extras.resumption.take() { emit(.call { resumption.resume() }) }
