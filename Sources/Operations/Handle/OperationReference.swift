@@ -34,6 +34,8 @@ extension OperationReference {
         let record = dependency.record
         return record.core.withBoard { _ in record.name }
     }
+    /// The name of the operation's supervisor.
+    public var supervisorName: String { dependency.record.core.environment.name }
     /// The user info in the operation's options.
     public var userInfo: [String: any Sendable] {
         let record = dependency.record

@@ -26,6 +26,7 @@ final class OperationEnvironment: Sendable {
     /// Whether every run has a span or a watchdog.
     let isObserving: Bool
     let executor: (any TaskExecutor)?
+    let taskPriority: TaskPriority?
     let blockingExecutor: (any TaskExecutor)?
     let temporaryDirectory: URL?
     let stallTimeout: Duration?
@@ -43,6 +44,7 @@ final class OperationEnvironment: Sendable {
         self.tracer = tracer is NoOpTracer ? nil : tracer
         isObserving = self.tracer != nil || configuration.stallTimeout != nil
         executor = configuration.executor
+        taskPriority = configuration.taskPriority
         blockingExecutor = configuration.blockingExecutor
         temporaryDirectory = configuration.temporaryDirectory
         stallTimeout = configuration.stallTimeout

@@ -129,6 +129,9 @@ class OperationRecord: @unchecked Sendable {
         var coalescingID: SchedulerCore.CoalescingID?
         /// The task that was created for this operation alone when it was added.
         var ownTask: OwnTask?
+
+        /// Whether the operation can't run in the task of the previous one.
+        var needsOwnWorker: Bool { ownTask != nil || options.taskPriority != nil }
     }
 
     /// Removes and returns the extras of an operation that has ended, and keeps only what is still needed.

@@ -78,6 +78,7 @@ extension SchedulerBoard {
         let error = record.failure
         let worker = worker(of: record)
         noteEnd(of: record, outcome, error)
+        tellState(of: record)
         tally.completed += record.progressUnitCount
         let doomed = scheduler.end(record.position, succeeded: outcome == .finished)
         records[Int(record.position)] = nil
@@ -101,6 +102,7 @@ extension SchedulerBoard {
             record.failure = error
         }
         noteEnd(of: record, outcome, record.failure, isAbandoned: true)
+        tellState(of: record)
         tally.completed += record.progressUnitCount
         let doomed = scheduler.abandon(record.position)
         depart(record, doomed, record.failure)

@@ -6,6 +6,8 @@ import Logging
 /// Its methods decide. What must be done outside the lock they append to ``effects``, which the lock's holder takes and performs.
 struct SchedulerBoard {
     let environment: OperationEnvironment
+    /// The supervisor, for the contexts of its operations, until it is released.
+    weak var supervisor: OperationSupervisor?
     let capacity: Int?
     let restartIntensity: RestartIntensity?
     var scheduler: SchedulerState
@@ -34,6 +36,9 @@ struct SchedulerBoard {
     var joinedCount = 0
     /// The operations that continue while the app is in the background, until the last of them has ended.
     var backgroundWork: BackgroundWork?
+    /// Whether the supervisor's own events or progress have a reader.
+    var hasListeners = false
+    var listeners = SupervisorListeners()
     /// What follows from the decisions since the lock was taken, in order.
     private(set) var effects: [SchedulerEffect] = []
 
@@ -99,12 +104,14 @@ struct SchedulerBoard {
         let position = scheduler.add(addition)
         record.position = position
         if Int(position) == records.count { records.append(record) } else { records[Int(position)] = record }
+        tellAddition(of: record)
     }
 
     // MARK: Granting
 
     /// Grants every free slot: one of them to the worker that has just ended an operation, the others to new workers.
     mutating func grantAll(to worker: Worker? = nil) {
+        tellChanges()
         while let grant = scheduler.grant() {
             let record = record(at: grant.position)
             if grant.isResumption {
@@ -119,16 +126,22 @@ struct SchedulerBoard {
     private mutating func begin(_ record: OperationRecord, _ worker: Worker?) {
         record.updateLifecycle { $0.begin() }
         noteStart(of: record)
+        tellState(of: record)
         // First, so that listeners know of the start before anything else of the run.
         if let extras = record.extras {
             forget(extras.coalescingID, of: record)
             tell(extras, .started)
         }
-        if let worker, !worker.isPoisoned, worker.next == nil, record.extras?.ownTask == nil {
+        if let worker, !worker.isPoisoned, !worker.isSolitary, worker.next == nil, record.extras?.needsOwnWorker != true
+        {
             worker.next = record
             scheduler.entries[Int(record.position)].worker = worker.index
         } else {
-            let worker = Worker()
+            let taskPriority = record.extras?.options.taskPriority
+            let worker = Worker(
+                taskPriority: taskPriority ?? environment.taskPriority,
+                isSolitary: taskPriority != nil
+            )
             workers.insert(worker)
             scheduler.entries[Int(record.position)].worker = worker.index
             if let ownTask = record.extras?.ownTask {
@@ -161,6 +174,7 @@ struct SchedulerBoard {
         guard record.updateLifecycle({ $0.resume() }) else { return }
         extras.pauseReason = nil
         tell(extras, .resumed)
+        tellState(of: record)
     }
 
     // MARK: Pausing
@@ -176,6 +190,7 @@ struct SchedulerBoard {
         if record.updateLifecycle({ $0.pause() }) {
             extras.pauseReason = reason
             tell(extras, .paused(reason))
+            tellState(of: record)
         }
         grantAll()
     }
@@ -217,6 +232,7 @@ struct SchedulerBoard {
         }
         drainWaiters = [:]
         noteSuspension(limit)
+        tellChanges()
     }
 
     mutating func setSuspended(_ isSuspended: Bool) {

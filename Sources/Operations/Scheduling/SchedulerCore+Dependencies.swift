@@ -92,12 +92,14 @@ extension SchedulerBoard {
             record.madeExtras.foreignDependencies.append(dependency)
             scheduler.addForeignDependency(of: record.position)
             WaitGraph.noteUnsettled(1)
+            tellChanges()
             return true
         }
         guard other.lifecycle.finalOutcome == nil else { return false }
         let policy: Edges.Policy = dependency.policy == .ending ? .ending : .mustSucceed
         scheduler.addDependency(of: record.position, on: other.position, policy)
         passRaisesOn()
+        tellChanges()
         return true
     }
 

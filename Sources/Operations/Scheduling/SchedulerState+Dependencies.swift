@@ -29,7 +29,9 @@ extension SchedulerState {
 
     /// Makes a ready operation wait again; its entry in the queue is stale until it is ready once more.
     private mutating func leaveReady(_ position: Position) {
-        if entries[Int(position)].phase == .ready { entries[Int(position)].phase = .waiting }
+        guard entries[Int(position)].phase == .ready else { return }
+        entries[Int(position)].phase = .waiting
+        if tracksReadiness { readinessChanges.append(position) }
     }
 
     /// Whether another operation here may wait for this one.

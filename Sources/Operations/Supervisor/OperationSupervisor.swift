@@ -25,6 +25,7 @@ public actor OperationSupervisor {
     /// - Parameter configuration: Width, clock, logger and executors.
     public init(_ configuration: Configuration = Configuration()) {
         core = SchedulerCore(configuration)
+        core.withBoard { $0.supervisor = self }
     }
 
     /// Creates a supervisor that runs `width` operations at once.
@@ -33,6 +34,7 @@ public actor OperationSupervisor {
     }
 
     deinit {
+        core.withBoard { $0.releaseSupervisor() }
         // No reference is left that could resume the supervisor, so its waiting operations would never start. They are
         // cancelled oldest first, because releasing a long chain of dependencies would recurse otherwise.
         guard core.withBoard({ $0.scheduler.isSuspended || $0.scheduler.width == 0 }) else { return }
@@ -199,6 +201,16 @@ public actor OperationSupervisor {
         return OperationHandle(record: record)
     }
 
+    // MARK: Identity
+
+    /// The supervisor's name in logs, metrics and explanations, from its ``Configuration``.
+    public nonisolated var name: String { core.environment.name }
+
+    /// The supervisor whose operation, or operation's phase, the current task runs.
+    ///
+    /// `nil` outside of operations, in tasks that don't inherit task-local values, and if the supervisor was released.
+    public static var current: OperationSupervisor? { CurrentOperation.record?.core.supervisor }
+
     // MARK: Control
 
     /// How many operations run at once.
@@ -222,6 +234,9 @@ public actor OperationSupervisor {
     public nonisolated var operations: [any OperationReference] {
         core.records.map { OperationDependency(record: $0, policy: .mustSucceed) }
     }
+
+    /// How many operations haven't ended.
+    public nonisolated var operationCount: Int { core.withBoard { $0.operationCount } }
 
     /// How many operations run now, not counting paused ones.
     public nonisolated var runningCount: Int { core.withBoard { $0.scheduler.runningCount } }
