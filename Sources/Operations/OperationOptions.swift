@@ -73,7 +73,12 @@ public struct OperationOptions: Sendable {
     ///
     /// The supervisor's ``OperationSupervisor/Configuration/taskPriority`` where this is `nil`. It has no influence on the
     /// order in which operations start: that is ``priority``. It costs a task for the operation alone.
-    public var taskPriority: TaskPriority?
+    public var taskPriority: TaskPriority? {
+        get { rawTaskPriority.map(TaskPriority.init(rawValue:)) }
+        set { rawTaskPriority = newValue?.rawValue }
+    }
+    /// Its number, because the runtime would look up the layout of all options if they contained a `TaskPriority`.
+    private(set) var rawTaskPriority: UInt8?
     /// Whether the operation inherits all task-local values of the caller that adds it.
     ///
     /// Tests need this: a failed expectation in the operation is then reported for the running test. It costs a task for
@@ -113,6 +118,6 @@ public struct OperationOptions: Sendable {
     var saysNothingButPriority: Bool {
         name == nil && userInfo.isEmpty && clientIdentifier == nil && !mayContinueInBackground && keys.isEmpty
             && coalescingKey == nil && retry == nil && deadline == nil && stallTimeout == nil && progressUnitCount == 1
-            && !inheritsTaskLocals && taskPriority == nil
+            && !inheritsTaskLocals && rawTaskPriority == nil
     }
 }

@@ -131,7 +131,7 @@ class OperationRecord: @unchecked Sendable {
         var ownTask: OwnTask?
 
         /// Whether the operation can't run in the task of the previous one.
-        var needsOwnWorker: Bool { ownTask != nil || options.taskPriority != nil }
+        var needsOwnWorker: Bool { ownTask != nil || options.rawTaskPriority != nil }
     }
 
     /// Removes and returns the extras of an operation that has ended, and keeps only what is still needed.

@@ -6,8 +6,6 @@ import Logging
 /// Its methods decide. What must be done outside the lock they append to ``effects``, which the lock's holder takes and performs.
 struct SchedulerBoard {
     let environment: OperationEnvironment
-    /// The supervisor, for the contexts of its operations, until it is released.
-    weak var supervisor: OperationSupervisor?
     let capacity: Int?
     let restartIntensity: RestartIntensity?
     var scheduler: SchedulerState
@@ -38,7 +36,7 @@ struct SchedulerBoard {
     var backgroundWork: BackgroundWork?
     /// Whether the supervisor's own events or progress have a reader.
     var hasListeners = false
-    var listeners = SupervisorListeners()
+    let listeners = SupervisorListeners()
     /// What follows from the decisions since the lock was taken, in order.
     private(set) var effects: [SchedulerEffect] = []
 
@@ -137,11 +135,8 @@ struct SchedulerBoard {
             worker.next = record
             scheduler.entries[Int(record.position)].worker = worker.index
         } else {
-            let taskPriority = record.extras?.options.taskPriority
-            let worker = Worker(
-                taskPriority: taskPriority ?? environment.taskPriority,
-                isSolitary: taskPriority != nil
-            )
+            let own = record.extras?.options.rawTaskPriority
+            let worker = Worker(rawTaskPriority: own ?? environment.rawTaskPriority, isSolitary: own != nil)
             workers.insert(worker)
             scheduler.entries[Int(record.position)].worker = worker.index
             if let ownTask = record.extras?.ownTask {

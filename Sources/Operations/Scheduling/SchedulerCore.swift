@@ -87,7 +87,7 @@ final class SchedulerCore: Sendable {
 
     // MARK: Control
 
-    var supervisor: OperationSupervisor? { withBoard { $0.supervisor } }
+    var supervisor: OperationSupervisor? { withBoard { $0.listeners.supervisor } }
 
     func cancel(_ record: OperationRecord, because cause: OperationError? = nil) {
         withBoard { $0.cancel(record, because: cause) }

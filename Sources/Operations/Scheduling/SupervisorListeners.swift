@@ -4,7 +4,11 @@ import ThreadSupport
 ///
 /// Decisions append events under the scheduler's lock, and one thread at a time delivers them outside it. Otherwise a
 /// thread could overtake another thread that decided earlier, and an operation would start after its end.
-struct SupervisorListeners {
+final class SupervisorListeners: @unchecked Sendable {
+    // Sendable: accessed only under the scheduler's lock. A class, because a weak reference would make the board expensive
+    // to access.
+    /// The supervisor, for the contexts of its operations, until it is released.
+    weak var supervisor: OperationSupervisor?
     /// A sequence, which ends at the latest when the last reference to this is released.
     final class Listener<Element: Sendable>: Sendable {
         let ticket: UInt64
@@ -48,7 +52,7 @@ struct SupervisorListeners {
 
     var isEmpty: Bool { events.isEmpty && progress.isEmpty }
 
-    mutating func append(_ event: SupervisorEvent?) {
+    func append(_ event: SupervisorEvent?) {
         undelivered.append(Delivery(event: event, listeners: events))
     }
 
@@ -56,7 +60,7 @@ struct SupervisorListeners {
     ///
     /// - Parameter continues: Whether the caller has just delivered the previous ones.
     /// - Returns: `nil` if there are none, or another thread delivers them.
-    mutating func take(continues: Bool) -> [Delivery]? {
+    func take(continues: Bool) -> [Delivery]? {
         guard continues || !isDelivering else { return nil }
         isDelivering = !undelivered.isEmpty
         guard isDelivering else { return nil }

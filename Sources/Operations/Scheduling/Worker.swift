@@ -10,16 +10,19 @@ final class Worker: @unchecked Sendable {
     var isPoisoned = false
     /// Whether it runs a single operation, because no other one has its task priority.
     let isSolitary: Bool
-    let taskPriority: TaskPriority?
+    /// The number of its task's priority, as in the options.
+    private let rawTaskPriority: UInt8?
     /// Its index among the supervisor's workers.
     fileprivate(set) var index = Workers.none
     /// The operation to run after the current one.
     var next: OperationRecord?
 
-    init(taskPriority: TaskPriority?, isSolitary: Bool = false) {
-        self.taskPriority = taskPriority
+    init(rawTaskPriority: UInt8?, isSolitary: Bool) {
+        self.rawTaskPriority = rawTaskPriority
         self.isSolitary = isSolitary
     }
+
+    var taskPriority: TaskPriority? { rawTaskPriority.map(TaskPriority.init(rawValue:)) }
 }
 
 /// The workers of a supervisor, each at an index that its operations store.

@@ -25,7 +25,7 @@ public actor OperationSupervisor {
     /// - Parameter configuration: Width, clock, logger and executors.
     public init(_ configuration: Configuration = Configuration()) {
         core = SchedulerCore(configuration)
-        core.withBoard { $0.supervisor = self }
+        core.withBoard { $0.listeners.supervisor = self }
     }
 
     /// Creates a supervisor that runs `width` operations at once.
