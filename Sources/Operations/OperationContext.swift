@@ -20,6 +20,14 @@ public struct OperationContext: Sendable {
     public var id: OperationID { record.id }
     /// The operation's name: the name in its options, or its type's name.
     public var name: String { record.core.withBoard { _ in record.name } }
+    /// The operation itself, as others refer to it: for dependencies on it, its state and its priority.
+    ///
+    /// Don't await its end in the operation itself.
+    public var operation: any OperationReference { OperationDependency(record: record, policy: .mustSucceed) }
+    /// The supervisor that runs the operation, for example to add operations that aren't children.
+    ///
+    /// `nil` if the supervisor was released, or the operation runs alone, with ``Operation/run(_:configuration:)``.
+    public var supervisor: OperationSupervisor? { record.core.supervisor }
     /// The user info in the operation's options.
     public var userInfo: [String: any Sendable] { options.userInfo }
     /// The synchronization client on whose behalf the operation works, if its options name one.
@@ -37,12 +45,14 @@ public struct OperationContext: Sendable {
     /// The executor on which the operation may block.
     package var blockingExecutor: (any TaskExecutor)? { record.core.environment.blockingExecutor }
 
-    /// A logger that carries the operation's identifier as `operation.id`, and that of its client as `operation.client`.
+    /// A logger that carries the operation's identifier as `operation.id`, that of its client as `operation.client`, and
+    /// the supervisor's name as `supervisor.name`.
     ///
     /// Each access creates a logger: keep it in a constant.
     public var logger: Logger {
         var logger = record.core.environment.logger
         logger[metadataKey: "operation.id"] = "\(record.id)"
+        logger[metadataKey: "supervisor.name"] = "\(record.core.environment.name)"
         if let clientIdentifier { logger[metadataKey: "operation.client"] = "\(clientIdentifier)" }
         return logger
     }

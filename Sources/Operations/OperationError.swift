@@ -15,6 +15,8 @@ public struct OperationError: Error, Sendable, CustomStringConvertible {
         public static let suspended = Code(description: "suspended")
         /// Waiting for this operation would never end.
         public static let wouldDeadlock = Code(description: "wouldDeadlock")
+        /// The operation has started or ended, so its dependencies can't be changed any more.
+        public static let alreadyStarted = Code(description: "alreadyStarted")
         /// A child needs a key that its parent doesn't hold.
         public static let keyNotHeld = Code(description: "keyNotHeld")
         /// The operation has ended, or its `main` has, so it accepts no children.

@@ -35,7 +35,7 @@ public struct OperationOptions: Sendable {
     public var name: String?
     /// How urgent the operation is compared with other operations that could start.
     ///
-    /// The operations that it waits for become as urgent as it is.
+    /// The operations that it waits for become as urgent as it is. ``OperationReference/priority`` changes it later.
     public var priority = OperationPriority.normal
     /// Arbitrary values that the caller attaches to the operation.
     public var userInfo: [String: any Sendable] = [:]
@@ -69,6 +69,16 @@ public struct OperationOptions: Sendable {
     public var stallTimeout: Duration?
     /// The operation's weight in the supervisor's progress.
     public var progressUnitCount: Int64 = 1
+    /// The priority of the task that runs the operation, for the operating system: Swift's form of a quality of service.
+    ///
+    /// The supervisor's ``OperationSupervisor/Configuration/taskPriority`` where this is `nil`. It has no influence on the
+    /// order in which operations start: that is ``priority``. It costs a task for the operation alone.
+    public var taskPriority: TaskPriority? {
+        get { rawTaskPriority.map(TaskPriority.init(rawValue:)) }
+        set { rawTaskPriority = newValue?.rawValue }
+    }
+    /// Its number, because the runtime would look up the layout of all options if they contained a `TaskPriority`.
+    private(set) var rawTaskPriority: UInt8?
     /// Whether the operation inherits all task-local values of the caller that adds it.
     ///
     /// Tests need this: a failed expectation in the operation is then reported for the running test. It costs a task for
@@ -108,6 +118,6 @@ public struct OperationOptions: Sendable {
     var saysNothingButPriority: Bool {
         name == nil && userInfo.isEmpty && clientIdentifier == nil && !mayContinueInBackground && keys.isEmpty
             && coalescingKey == nil && retry == nil && deadline == nil && stallTimeout == nil && progressUnitCount == 1
-            && !inheritsTaskLocals
+            && !inheritsTaskLocals && rawTaskPriority == nil
     }
 }

@@ -40,6 +40,39 @@ struct ComingFromOperationQueueTests {
         #expect(try await pages[1].value == "page 3")
     }
 
+    @Test("the example of blocks works")
+    func blocks() async throws {
+        let supervisor = OperationSupervisor(width: 2)
+        // DOC: blocks
+        let size = supervisor.add { context in
+            context.reportProgress(0.5)
+            return 42
+        }
+        let text = size.then { size, _ in "\(size) bytes" }
+        supervisor.addBarrier { _ in print("all done") }
+        supervisor.add([Page(4), Cleanup()])
+        // DOC: end
+        #expect(try await text.value == "42 bytes")
+        try await supervisor.drain()
+    }
+
+    @Test("the example of changes after adding works")
+    func changes() async throws {
+        let supervisor = OperationSupervisor(.init(isSuspended: true))
+        // DOC: changes
+        let page = supervisor.add(Page(1))
+        let cleanup = supervisor.add(Cleanup())
+        try page.addDependency(cleanup.ending)
+        page.priority = .veryHigh
+        print(page.dependencies.map(\.name))
+        page.removeDependency(cleanup)
+        page.whenEnded { result in print(result) }
+        // DOC: end
+        #expect(page.dependencies.isEmpty)
+        supervisor.isSuspended = false
+        try await supervisor.drain()
+    }
+
     @Test("the example of controlling a supervisor works")
     func control() async throws {
         let supervisor = OperationSupervisor(width: 2)

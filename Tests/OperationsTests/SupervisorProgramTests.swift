@@ -48,6 +48,7 @@ struct SupervisorProgramTests {
         }
         let least = seeds.count / 500
         #expect(counts.refusedWaits > least * 10 && counts.refusedChildren > least, "\(counts)")
+        #expect(counts.addedDependencies > least * 50 && counts.refusedDependencies > least * 10, "\(counts)")
         #expect(counts.refusedRoom > least && counts.joined > least * 2 && counts.abandoned > least, "\(counts)")
     }
 
@@ -136,7 +137,7 @@ struct SupervisorProgram {
     private mutating func step(_ listeners: Locked<[Task<Void, Never>]>) async throws {
         let number = Int.random(in: fixture.supervisors.indices, using: &generator)
         let supervisor = fixture.supervisors[number]
-        switch Int.random(in: 0..<30, using: &generator) {
+        switch Int.random(in: 0..<34, using: &generator) {
         case 0..<13: add(to: number, listeners)
         case 13: addWhenRoom(to: number, listeners)
         case 14..<19: for _ in 0..<Int.random(in: 1...20, using: &generator) { await Task.yield() }
@@ -145,10 +146,36 @@ struct SupervisorProgram {
         case 22, 23: supervisor.width = Int.random(in: 0...fixture.maximumWidth, using: &generator)
         case 24, 25: supervisor.isSuspended.toggle()
         case 26, 27: cancelOne()
-        case 28 where generator.oneIn(4):
+        case 28, 29, 30: changeDependencies()
+        case 32:
+            fixture.anyHandle(using: &generator)?.priority =
+                OperationPriority.allCases.randomElement(using: &generator) ?? .low
+        case 31 where generator.oneIn(4):
             fixture.willCancelAll(of: number)
             supervisor.cancelAll()
         default: if let handle = fixture.anyHandle(using: &generator) { _ = handle.explain().description }
+        }
+    }
+
+    /// Adds or removes a dependency between operations of any age and supervisor.
+    private mutating func changeDependencies() {
+        let entries = Array(fixture.anyEntries(2, using: &generator))
+        guard let dependent = entries.first, let other = entries.last else { return }
+        if generator.oneIn(4) {
+            dependent.handle.removeDependency(other.handle)
+            return fixture.removeDependencies(of: dependent.addition.number, on: other.addition.number)
+        }
+        let onlyWaits = generator.oneIn(2)
+        do {
+            try dependent.handle.addDependency(onlyWaits ? other.handle.ending : other.handle)
+            fixture.count(\.addedDependencies)
+            fixture.addDependency(of: dependent.addition.number, on: other.addition.number, onlyWaits: onlyWaits)
+        } catch let error as OperationError where error.code == .wouldDeadlock {
+            fixture.count(\.refusedDependencies)
+        } catch let error as OperationError where error.code == .alreadyStarted {
+            // The operation has started or ended.
+        } catch {
+            fixture.complain(dependent.addition.number, "can't depend on another operation: \(error)")
         }
     }
 
@@ -252,6 +279,8 @@ extension SupervisorFixture.Counts {
         refusedWaits += other.refusedWaits
         refusedChildren += other.refusedChildren
         refusedRoom += other.refusedRoom
+        addedDependencies += other.addedDependencies
+        refusedDependencies += other.refusedDependencies
         joined += other.joined
         abandoned += other.abandoned
     }

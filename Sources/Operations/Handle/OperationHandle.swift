@@ -39,6 +39,19 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
         }
     }
 
+    /// Calls a closure with the operation's result once it has ended, for callers that can't await ``result``.
+    ///
+    /// See ``OperationReference/whenEnded(_:)`` for when and where it is called.
+    ///
+    /// ```swift
+    /// page.whenEnded { result in log("page: \(result)") }
+    /// ```
+    ///
+    /// - Parameter body: What to do with the result. It is released after the call.
+    public func whenEnded(_ body: @escaping @Sendable (Result<Output, any Error>) -> Void) {
+        record.whenEnded { [record] in body(record.finalResult) }
+    }
+
     /// The operation's events from now on, in a new sequence for each access.
     ///
     /// The buffer is bounded: a slow reader misses progress, never the end.
@@ -59,6 +72,7 @@ public struct OperationHandle<Output: Sendable>: OperationReference {
     ) -> OperationHandle<Next.Output> {
         let upstream = record
         let next = WorkRecord<Next>(options: options, core: upstream.core) { try make(upstream.finalResult.get()) }
+        next.core.withBoard { _ in next.madeExtras.inputs = [upstream.id] }
         upstream.core.add(next, after: [dependency])
         return OperationHandle<Next.Output>(record: next)
     }

@@ -34,10 +34,21 @@ extension OperationReference {
         let record = dependency.record
         return record.core.withBoard { _ in record.name }
     }
+    /// The name of the operation's supervisor.
+    public var supervisorName: String { dependency.record.core.environment.name }
     /// The user info in the operation's options.
     public var userInfo: [String: any Sendable] {
         let record = dependency.record
         return record.core.withBoard { _ in record.options.userInfo }
+    }
+    /// How urgent the operation is compared with other operations that could start.
+    ///
+    /// It can be changed at any time, and has an effect until the operation starts, and again when it resumes after a pause.
+    /// An operation for which a more urgent one waits remains as urgent as that one. If the priority is lowered, the
+    /// operations that this one waits for keep the priority that they inherited.
+    public var priority: OperationPriority {
+        get { dependency.record.declaredPriority }
+        nonmutating set { dependency.record.declaredPriority = newValue }
     }
     /// The operation's current state.
     public var state: OperationState { dependency.record.state }
@@ -55,8 +66,48 @@ extension OperationReference {
     ///
     /// This is `false` for an operation that finished in spite of a late cancellation.
     public var isCancelled: Bool { state == .cancelled }
+    /// Whether the operation's cancellation was requested, also while it still runs.
+    ///
+    /// It stays `true` for an operation that finished in spite of that. ``state`` tells how the operation ended.
+    public var isCancellationRequested: Bool { dependency.record.isCancellationVisible }
     /// The error that the operation failed with, once it has; a `CancellationError` if it was cancelled.
     public var error: (any Error)? { dependency.record.finalFailure }
+
+    /// The operations that must end before this one starts, and haven't ended, the oldest first.
+    ///
+    /// Empty for an operation that has started.
+    public var dependencies: [OperationDependency] { dependency.record.dependencies }
+
+    /// Makes the operation wait for another one, as if that had been named when this one was added.
+    ///
+    /// The other operation may have been added later, and may belong to another supervisor. If it has ended without success
+    /// and must succeed, this operation ends the same way. An operation that coalescing gave several handles is one
+    /// operation: the dependency applies to all of them.
+    ///
+    /// - Parameter other: `x` must succeed, `x.ending` only has to end.
+    /// - Throws: An ``OperationError``: `alreadyStarted` if this operation has started or ended, `wouldDeadlock` if the other
+    ///   one waits for this one, directly or not; the error names the operations of that cycle.
+    public func addDependency(_ other: any OperationReference) throws {
+        try dependency.record.addDependency(other.dependency)
+    }
+
+    /// Lets the operation start without waiting for another one.
+    ///
+    /// Has no effect if this operation has started, doesn't depend on the other one, or needs the other one's output because
+    /// `then` or `combine` created it. The other operation keeps the priority that it inherited.
+    ///
+    /// - Parameter other: The operation; it makes no difference whether it must succeed.
+    public func removeDependency(_ other: any OperationReference) {
+        dependency.record.removeDependencies(on: other.dependency.record)
+    }
+
+    /// Calls a closure once the operation has ended, however it ends.
+    ///
+    /// It is called when nothing of the operation runs any more, exactly once, in the task or thread that ended the
+    /// operation; at once, if the operation has ended already. It may call the supervisor, and must not block.
+    ///
+    /// - Parameter body: What to do then. It is released after the call.
+    public func whenEnded(_ body: @escaping @Sendable () -> Void) { dependency.record.whenEnded(body) }
 
     /// Cancels the operation.
     ///

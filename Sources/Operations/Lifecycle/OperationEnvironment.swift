@@ -26,6 +26,8 @@ final class OperationEnvironment: Sendable {
     /// Whether every run has a span or a watchdog.
     let isObserving: Bool
     let executor: (any TaskExecutor)?
+    /// The number of the task priority, as in the options.
+    let rawTaskPriority: UInt8?
     let blockingExecutor: (any TaskExecutor)?
     let temporaryDirectory: URL?
     let stallTimeout: Duration?
@@ -43,6 +45,7 @@ final class OperationEnvironment: Sendable {
         self.tracer = tracer is NoOpTracer ? nil : tracer
         isObserving = self.tracer != nil || configuration.stallTimeout != nil
         executor = configuration.executor
+        rawTaskPriority = configuration.taskPriority?.rawValue
         blockingExecutor = configuration.blockingExecutor
         temporaryDirectory = configuration.temporaryDirectory
         stallTimeout = configuration.stallTimeout

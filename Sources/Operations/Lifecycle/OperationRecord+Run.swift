@@ -31,6 +31,7 @@ extension OperationRecord {
                 }
             }
             board.tell(extras, .progress(extras.mailbox.current))
+            board.tellProgress()
         }
     }
 }

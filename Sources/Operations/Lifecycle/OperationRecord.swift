@@ -21,8 +21,8 @@ class OperationRecord: @unchecked Sendable {
     // The small properties are adjacent and fill eight bytes: padding between them would cost memory in every record.
     final var position = SchedulerState.Position.max
     private final let cell = LifecycleCell()
-    /// The priority that the operation was added with; its priority in the scheduler may be higher.
-    final let priority: OperationPriority
+    /// The priority that the caller gave the operation; its priority in the scheduler may be higher.
+    final var priority: OperationPriority
     /// Whether the operation was added with more options than a priority, or with a service context.
     private(set) final var hasOptions = false
     /// Whether a factory creates the operation.
@@ -74,6 +74,8 @@ class OperationRecord: @unchecked Sendable {
         let serviceContext: ServiceContext?
         /// Creates the operation when its turn comes.
         var factory: AnyObject?
+        /// The operations whose outputs the factory needs, so these dependencies can't be removed.
+        var inputs: [OperationID] = []
 
         init(_ options: OperationOptions, _ serviceContext: ServiceContext?) {
             self.options = options
@@ -88,14 +90,20 @@ class OperationRecord: @unchecked Sendable {
         var waiters: [UInt64: CheckedContinuation<Void, any Error>] = [:]
         var nextTicket: UInt64 = 0
         var endWaiters: [CheckedContinuation<Void, Never>] = []
+        /// What callers asked to be called at the end.
+        var endHandlers: [@Sendable () -> Void] = []
         var listeners: [EventListener] = []
 
         /// Unfinished operations of other supervisors that depend on this one.
         var foreignDependents: [OperationID: ForeignDependent] = [:]
         /// Unfinished operations of other supervisors on which this one depends, each as often as it was named.
-        var foreignDependencies: [OperationRecord] = []
+        var foreignDependencies: [OperationDependency] = []
+        /// The highest priority of operations of other supervisors that waited for this one.
+        var inheritedPriority = OperationPriority.veryLow
         /// Operations of other supervisors that `main` awaits.
         var awaitedElsewhere: [OperationRecord] = []
+        /// Whether the `main` of another operation has begun to await this one.
+        var isAwaited = false
 
         var temporaryDirectory: TemporaryDirectory?
 
@@ -121,6 +129,9 @@ class OperationRecord: @unchecked Sendable {
         var coalescingID: SchedulerCore.CoalescingID?
         /// The task that was created for this operation alone when it was added.
         var ownTask: OwnTask?
+
+        /// Whether the operation can't run in the task of the previous one.
+        var needsOwnWorker: Bool { ownTask != nil || options.rawTaskPriority != nil }
     }
 
     /// Removes and returns the extras of an operation that has ended, and keeps only what is still needed.
@@ -154,6 +165,16 @@ extension OperationRecord {
     var state: OperationState { core.withBoard { $0.state(of: self) } }
     var progress: OperationProgress { core.withBoard { $0.progress(of: self) } }
     var isCancellationRequested: Bool { lifecycle.isCancellationRequested }
+    /// Whether the cancellation of this handle, or of the operation that it joined, was requested.
+    var isCancellationVisible: Bool {
+        core.withBoard { _ in
+            lifecycle.isCancellationRequested || extras?.target?.lifecycle.isCancellationRequested == true
+        }
+    }
+    var declaredPriority: OperationPriority {
+        get { core.withBoard { _ in (extras?.target ?? self).priority } }
+        set { core.withBoard { $0.setPriority(extras?.target ?? self, to: newValue) } }
+    }
     var hasEnded: Bool { lifecycle.finalOutcome != nil }
     /// The error that the operation ended with, once nothing of it runs any more.
     var finalFailure: (any Error)? {
@@ -193,6 +214,16 @@ extension OperationRecord {
             }
             if !mustWait { continuation.resume() }
         }
+    }
+
+    /// Calls `body` once nothing of the operation runs any more; at once, if that is so already.
+    func whenEnded(_ body: @escaping @Sendable () -> Void) {
+        let hasEnded = core.withBoard { _ in
+            guard lifecycle.finalOutcome == nil else { return true }
+            madeExtras.endHandlers.append(body)
+            return false
+        }
+        if hasEnded { body() }
     }
 
     nonisolated(nonsending) private func waitOutside() async throws {

@@ -55,9 +55,11 @@ private let nothing = OutputBox<Void>(())
 final class JoinedOperationRecord<Output: Sendable>: TypedOperationRecord<Output>, @unchecked Sendable {
     // Sendable: as in the superclass.
     init(_ target: TypedOperationRecord<Output>) {
-        // Copied because they outlive the reference to the target. No progress units, because the operation counts once.
+        // Copied because they outlive the reference to the target. No progress units, because the operation counts once. The
+        // lowest priority, because the operation has its own, which a record that waits for it would raise.
         let options = OperationOptions(
             name: target.name,
+            priority: .veryLow,
             userInfo: target.options.userInfo,
             clientIdentifier: target.options.clientIdentifier,
             progressUnitCount: 0

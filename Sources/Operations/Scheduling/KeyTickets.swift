@@ -38,10 +38,19 @@ struct KeyTickets: Sendable {
 
     /// Returns the operation directly before this one in the queue.
     func predecessor(of candidate: QueueEntry, for key: ExclusionKey, of parent: UInt32?) -> QueueEntry? {
-        guard let queue = queues[Domain(parent: parent, key: key)], let index = queue.index(of: candidate) else {
-            return nil
-        }
-        return index == 0 ? nil : queue[index - 1]
+        neighbor(of: candidate, offset: -1, in: Domain(parent: parent, key: key))
+    }
+
+    /// Returns the operation directly after this one in the queue.
+    func successor(of candidate: QueueEntry, for key: ExclusionKey, of parent: UInt32?) -> QueueEntry? {
+        neighbor(of: candidate, offset: 1, in: Domain(parent: parent, key: key))
+    }
+
+    private func neighbor(of candidate: QueueEntry, offset: Int, in domain: Domain) -> QueueEntry? {
+        guard let queue = queues[domain], let index = queue.index(of: candidate),
+            queue.indices.contains(index + offset)
+        else { return nil }
+        return queue[index + offset]
     }
 }
 

@@ -78,6 +78,7 @@ extension SchedulerBoard {
         let error = record.failure
         let worker = worker(of: record)
         noteEnd(of: record, outcome, error)
+        tellState(of: record)
         tally.completed += record.progressUnitCount
         let doomed = scheduler.end(record.position, succeeded: outcome == .finished)
         records[Int(record.position)] = nil
@@ -101,6 +102,7 @@ extension SchedulerBoard {
             record.failure = error
         }
         noteEnd(of: record, outcome, record.failure, isAbandoned: true)
+        tellState(of: record)
         tally.completed += record.progressUnitCount
         let doomed = scheduler.abandon(record.position)
         depart(record, doomed, record.failure)
@@ -151,6 +153,7 @@ extension SchedulerBoard {
         tell(extras, .ended(record.lifecycle.publicState(isReady: false)))
         for waiter in extras.waiters.values { emit(.call { waiter.resume() }) }
         for waiter in extras.endWaiters { emit(.call { waiter.resume() }) }
+        for handler in extras.endHandlers { emit(.call(handler)) }
         for timer in extras.timers { emit(.call { timer.cancel() }) }
         // A task that outlived `main`, or a task of an abandoned operation, may still wait for a slot.
         if let resumption = extras.resumption.take() { emit(.call { resumption.resume() }) }
@@ -179,36 +182,58 @@ extension SchedulerBoard {
         _ error: (any Error)?
     ) {
         for dependency in extras.foreignDependencies {
-            emit(.decide(dependency.core) { $0.forgetForeign(record, dependency) })
+            emit(.decide(dependency.record.core) { $0.forgetForeign(record, dependency) })
         }
         guard !extras.foreignDependents.isEmpty else { return }
         // In the order in which they were added.
         for dependent in extras.foreignDependents.values.sorted(by: { $0.record.id < $1.record.id }) {
             for policy in dependent.policies {
                 let error = policy == .mustSucceed ? error : nil
-                emit(.decide(dependent.record.core) { $0.settleForeign(dependent.record, record, error) })
+                let dependency = OperationDependency(record: record, policy: policy)
+                emit(.decide(dependent.record.core) { $0.settleForeign(dependent.record, dependency, error) })
             }
         }
     }
 
-    /// Settles a dependency in another supervisor, which has ended.
+    /// Settles a dependency in another supervisor, which has ended, unless the dependency was removed.
     mutating func settleForeign(
         _ record: OperationRecord,
-        _ dependency: OperationRecord,
+        _ dependency: OperationDependency,
         _ error: (any Error)?
     ) {
-        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position) else { return }
-        if let extras = record.extras, let index = extras.foreignDependencies.firstIndex(where: { $0 === dependency }) {
-            extras.foreignDependencies.remove(at: index)
-        }
+        guard record.lifecycle.isWaiting, scheduler.contains(record.id, at: record.position),
+            let extras = record.extras, let index = extras.foreignDependencies.firstIndex(where: dependency.isSame)
+        else { return }
+        extras.foreignDependencies.remove(at: index)
         if let error { return withdraw(record, error) }
         scheduler.openGate(of: record.position)
         grantAll()
     }
 
-    /// Forgets a dependent in another supervisor, which has ended before this operation.
-    func forgetForeign(_ dependent: OperationRecord, _ record: OperationRecord) {
-        record.extras?.foreignDependents[dependent.id] = nil
+    /// Forgets a dependent in another supervisor, which has ended before this operation or doesn't depend on it any more.
+    func forgetForeign(_ dependent: OperationRecord, _ dependency: OperationDependency) {
+        guard let extras = dependency.record.extras, var former = extras.foreignDependents[dependent.id],
+            let index = former.policies.firstIndex(of: dependency.policy)
+        else { return }
+        former.policies.remove(at: index)
+        extras.foreignDependents[dependent.id] = former.policies.isEmpty ? nil : former
+    }
+
+    /// Raises an operation to the priority of an operation of another supervisor that waits for it.
+    mutating func raiseFromElsewhere(_ record: OperationRecord, to priority: OperationPriority) {
+        // Only the other supervisor knows how long that operation waits, so the inherited priority stays.
+        if priority > record.priority, record.lifecycle.finalOutcome == nil {
+            record.madeExtras.inheritedPriority = max(record.extras?.inheritedPriority ?? .veryLow, priority)
+        }
+        raise(record, to: priority)
+    }
+
+    /// Sets an operation's declared priority.
+    mutating func setPriority(_ record: OperationRecord, to priority: OperationPriority) {
+        record.priority = priority
+        guard scheduler.contains(record.id, at: record.position) else { return }
+        scheduler.setPriority(record.position, to: max(priority, record.extras?.inheritedPriority ?? .veryLow))
+        passRaisesOn()
     }
 
     mutating func raise(_ record: OperationRecord, to priority: OperationPriority) {
@@ -223,8 +248,8 @@ extension SchedulerBoard {
         for position in scheduler.raised {
             guard let extras = records[Int(position)]?.extras else { continue }
             let priority = scheduler.entries[Int(position)].priority
-            for other in extras.foreignDependencies + extras.awaitedElsewhere {
-                emit(.decide(other.core) { $0.raise(other, to: priority) })
+            for other in extras.foreignDependencies.map(\.record) + extras.awaitedElsewhere {
+                emit(.decide(other.core) { $0.raiseFromElsewhere(other, to: priority) })
             }
         }
         scheduler.raised = []

@@ -99,7 +99,10 @@ extension SchedulerBoard {
     }
 
     private func metadata(of record: OperationRecord) -> Logger.Metadata {
-        var metadata: Logger.Metadata = ["operation.id": "\(record.id)", "operation.name": "\(record.name)"]
+        var metadata: Logger.Metadata = [
+            "operation.id": "\(record.id)", "operation.name": "\(record.name)",
+            "supervisor.name": "\(environment.name)",
+        ]
         if let client = record.options.clientIdentifier { metadata["operation.client"] = "\(client)" }
         return metadata
     }

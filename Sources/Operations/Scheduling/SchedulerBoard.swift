@@ -34,6 +34,9 @@ struct SchedulerBoard {
     var joinedCount = 0
     /// The operations that continue while the app is in the background, until the last of them has ended.
     var backgroundWork: BackgroundWork?
+    /// Whether the supervisor's own events or progress have a reader.
+    var hasListeners = false
+    let listeners = SupervisorListeners()
     /// What follows from the decisions since the lock was taken, in order.
     private(set) var effects: [SchedulerEffect] = []
 
@@ -99,12 +102,14 @@ struct SchedulerBoard {
         let position = scheduler.add(addition)
         record.position = position
         if Int(position) == records.count { records.append(record) } else { records[Int(position)] = record }
+        tellAddition(of: record)
     }
 
     // MARK: Granting
 
     /// Grants every free slot: one of them to the worker that has just ended an operation, the others to new workers.
     mutating func grantAll(to worker: Worker? = nil) {
+        tellChanges()
         while let grant = scheduler.grant() {
             let record = record(at: grant.position)
             if grant.isResumption {
@@ -119,16 +124,19 @@ struct SchedulerBoard {
     private mutating func begin(_ record: OperationRecord, _ worker: Worker?) {
         record.updateLifecycle { $0.begin() }
         noteStart(of: record)
+        tellState(of: record)
         // First, so that listeners know of the start before anything else of the run.
         if let extras = record.extras {
             forget(extras.coalescingID, of: record)
             tell(extras, .started)
         }
-        if let worker, !worker.isPoisoned, worker.next == nil, record.extras?.ownTask == nil {
+        if let worker, !worker.isPoisoned, !worker.isSolitary, worker.next == nil, record.extras?.needsOwnWorker != true
+        {
             worker.next = record
             scheduler.entries[Int(record.position)].worker = worker.index
         } else {
-            let worker = Worker()
+            let own = record.extras?.options.rawTaskPriority
+            let worker = Worker(rawTaskPriority: own ?? environment.rawTaskPriority, isSolitary: own != nil)
             workers.insert(worker)
             scheduler.entries[Int(record.position)].worker = worker.index
             if let ownTask = record.extras?.ownTask {
@@ -161,6 +169,7 @@ struct SchedulerBoard {
         guard record.updateLifecycle({ $0.resume() }) else { return }
         extras.pauseReason = nil
         tell(extras, .resumed)
+        tellState(of: record)
     }
 
     // MARK: Pausing
@@ -176,6 +185,7 @@ struct SchedulerBoard {
         if record.updateLifecycle({ $0.pause() }) {
             extras.pauseReason = reason
             tell(extras, .paused(reason))
+            tellState(of: record)
         }
         grantAll()
     }
@@ -217,6 +227,7 @@ struct SchedulerBoard {
         }
         drainWaiters = [:]
         noteSuspension(limit)
+        tellChanges()
     }
 
     mutating func setSuspended(_ isSuspended: Bool) {

@@ -45,7 +45,9 @@ extension SchedulerCore {
     /// Registers operations with unfinished dependencies in other supervisors, and settles the ended ones.
     ///
     /// This happens outside the lock, so that two supervisors' locks are never held at once.
-    fileprivate func settle(_ foreign: [(OperationRecord, OperationDependency)]) {
+    func settle(_ foreign: [(OperationRecord, OperationDependency)]) {
+        guard !foreign.isEmpty else { return }
+        defer { WaitGraph.noteUnsettled(-foreign.count) }
         for (record, dependency) in foreign {
             let other = dependency.record
             let hasEnded = other.core.withBoard { _ in
@@ -57,7 +59,7 @@ extension SchedulerCore {
             }
             if hasEnded {
                 let error = dependency.errorForDependents
-                withBoard { $0.settleForeign(record, other, error) }
+                withBoard { $0.settleForeign(record, dependency, error) }
                 continue
             }
             let priority: OperationPriority? = withBoard { board in
@@ -65,10 +67,10 @@ extension SchedulerCore {
                 return board.scheduler.entries[Int(record.position)].priority
             }
             if let priority {
-                other.core.withBoard { $0.raise(other, to: priority) }
+                other.core.withBoard { $0.raiseFromElsewhere(other, to: priority) }
             } else {
                 // The operation ended before the other supervisor knew of it.
-                other.core.withBoard { $0.forgetForeign(record, other) }
+                other.core.withBoard { $0.forgetForeign(record, dependency) }
             }
         }
     }
@@ -81,6 +83,8 @@ struct ForeignDependent {
 }
 
 extension OperationDependency {
+    /// Whether the other dependency is on the same operation, with the same policy.
+    func isSame(_ other: Self) -> Bool { record === other.record && policy == other.policy }
     /// The error that this dependency, which has ended, passes on to its dependents.
     var errorForDependents: (any Error)? { policy == .mustSucceed ? record.finalFailure : nil }
 }
@@ -140,13 +144,17 @@ extension SchedulerBoard {
         addition.parent = parent?.position
         if !foreign.isEmpty {
             addition.traits.insert(.hasForeignDependencies)
-            record.madeExtras.foreignDependencies = foreign.map(\.1.record)
+            record.madeExtras.foreignDependencies = foreign.map(\.1)
         }
         if let parent { record.madeExtras.parent = parent }
         insert(record, addition)
         passRaisesOn()
-        if let error { withdraw(record, error) }
-        return error == nil ? foreign : []
+        guard error == nil else {
+            if let error { withdraw(record, error) }
+            return []
+        }
+        if !foreign.isEmpty { WaitGraph.noteUnsettled(foreign.count) }
+        return foreign
     }
 
     private func prepare(_ addition: inout SchedulerState.Addition, _ extras: OperationRecord.Extras) {
@@ -226,6 +234,7 @@ extension SchedulerCore {
                 board.canJoin(existing, after: dependencies, keys: options.keys)
             {
                 target = existing
+                existing.priority = max(existing.priority, options.priority)
                 board.raise(existing, to: options.priority)
             } else if let given = given.take() {
                 target = given

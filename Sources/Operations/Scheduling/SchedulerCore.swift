@@ -73,9 +73,9 @@ final class SchedulerCore: Sendable {
         // The runtime looks up an executor preference at every switch, even if the preference is `nil`.
         let task =
             if let executor = environment.executor {
-                Task.detached(executorPreference: executor, operation: work)
+                Task.detached(executorPreference: executor, priority: worker.taskPriority, operation: work)
             } else {
-                Task.detached(operation: work)
+                Task.detached(priority: worker.taskPriority, operation: work)
             }
         // The operation may have been cancelled before its task was known.
         let isPoisoned = withBoard { _ in
@@ -86,6 +86,8 @@ final class SchedulerCore: Sendable {
     }
 
     // MARK: Control
+
+    var supervisor: OperationSupervisor? { withBoard { $0.listeners.supervisor } }
 
     func cancel(_ record: OperationRecord, because cause: OperationError? = nil) {
         withBoard { $0.cancel(record, because: cause) }

@@ -90,7 +90,7 @@ extension SchedulerState {
         while entries[Int(position)].firstDependency != Edges.none { unlink(entries[Int(position)].firstDependency) }
     }
 
-    private mutating func unlink(_ index: UInt32) {
+    mutating func unlink(_ index: UInt32) {
         let edge = edges[index]
         let removal = edges.remove(index)
         if removal.wasFirstDependent { entries[Int(edge.dependency)].firstDependent = edge.nextDependent }

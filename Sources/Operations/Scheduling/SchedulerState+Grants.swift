@@ -63,29 +63,36 @@ extension SchedulerState {
         var filled = queues[line.rawValue].filledPriorities
         while filled != 0, let priority = OperationPriority(rawValue: UInt8(filled.trailingZeroBitCount)) {
             filled &= filled - 1
-            while let candidate = queues[line.rawValue].first(of: priority), !isCurrent(candidate, line) {
+            while let candidate = queues[line.rawValue].first(of: priority),
+                !isCurrent(candidate, line, priority)
+            {
                 queues[line.rawValue].removeFirst(of: priority)
             }
         }
     }
 
-    /// Whether an entry of a queue still counts; an operation whose priority was raised has several.
-    private mutating func isCurrent(_ candidate: QueueEntry, _ line: Line) -> Bool {
+    /// Whether an entry of a queue still counts; an operation whose priority was changed has several.
+    private mutating func isCurrent(_ candidate: QueueEntry, _ line: Line, _ priority: OperationPriority) -> Bool {
         switch line {
         case .fresh, .freshInBackground:
-            return isReady(candidate)
+            return isReady(candidate, priority)
         case .resuming:
             let entry = entries[Int(candidate.position)]
-            return entry.id == candidate.id && entry.phase == .resuming
+            return entry.id == candidate.id && entry.phase == .resuming && entry.priority == priority
                 && relations[candidate.position]?.isOwedKeys != true
         case .children:
-            guard isReady(candidate) else { return false }
+            guard isReady(candidate, priority) else { return false }
             guard isHeldByParent(candidate.position), let parent = relations[candidate.position]?.parent else {
                 return true
             }
             relations[parent]?.heldChildren.append(candidate)
             return false
         }
+    }
+
+    private func isReady(_ candidate: QueueEntry, _ priority: OperationPriority) -> Bool {
+        let entry = entries[Int(candidate.position)]
+        return entry.id == candidate.id && entry.phase == .ready && entry.priority == priority
     }
 
     private func isReady(_ candidate: QueueEntry) -> Bool {

@@ -31,6 +31,23 @@ extension SchedulerState {
         return waits + barrierWaits(of: position)
     }
 
+    /// Returns the operations that end with this one, because they joined it.
+    func joined(to position: Position) -> [Position] {
+        var joined: [Position] = []
+        var edge = entries[Int(position)].firstDependent
+        while edge != Edges.none {
+            if edges[edge].policy == .mirror { joined.append(edges[edge].dependent) }
+            edge = edges[edge].nextDependent
+        }
+        return joined
+    }
+
+    /// Returns the operations that have become ready, or wait again, since this was called last.
+    mutating func takeReadinessChanges() -> [Position] {
+        defer { readinessChanges = [] }
+        return readinessChanges
+    }
+
     /// Whether an operation is on the same side of every barrier as an operation that is added now.
     func isOnSameSideOfBarriers(_ position: Position) -> Bool {
         entries[Int(position)].section == barriers.last

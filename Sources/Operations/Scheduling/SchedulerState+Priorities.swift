@@ -7,7 +7,8 @@ extension SchedulerState {
 
     /// Raises an operation's priority, and the priority of everything that it waits for.
     ///
-    /// Priorities never fall, and only declared priorities count. So each operation is raised at most four times.
+    /// Only declared priorities count, and an inherited one never falls. So each operation is raised at most four times,
+    /// unless its declared priority is lowered in between.
     mutating func raise(_ position: Position, to priority: OperationPriority) {
         var pending = [position]
         while let position = pending.popLast() {
@@ -23,6 +24,47 @@ extension SchedulerState {
             appendPredecessors(of: position, to: &pending)
             pending += (relations[position]?.children ?? []) + awaited(by: position)
         }
+    }
+
+    /// Sets an operation's declared priority.
+    ///
+    /// A lower one has no effect as long as a more urgent operation here waits for this one. What this one waits for keeps
+    /// the priority that it inherited.
+    mutating func setPriority(_ position: Position, to priority: OperationPriority) {
+        let entry = entries[Int(position)]
+        guard priority < entry.priority else { return raise(position, to: priority) }
+        guard entry.phase != .abandoned, entry.phase != .free else { return }
+        let effective = max(priority, inheritedPriority(of: position))
+        guard effective < entry.priority else { return }
+        entries[Int(position)].priority = effective
+        // Its former entry in a queue has another priority, and so is stale.
+        switch entry.phase {
+        case .ready: enqueueReady(position)
+        case .resuming where relations[position]?.isOwedKeys != true: enqueueResuming(position)
+        case .free, .waiting, .running, .paused, .resuming, .abandoned: break
+        }
+    }
+
+    /// The highest priority of the operations here that wait for this one, or are its parent.
+    private func inheritedPriority(of position: Position) -> OperationPriority {
+        let entry = entries[Int(position)]
+        let itself = QueueEntry(entry.id, position)
+        var waiting: [Position] = []
+        var edge = entry.firstDependent
+        while edge != Edges.none {
+            waiting.append(edges[edge].dependent)
+            edge = edges[edge].nextDependent
+        }
+        if let relations = relations[position] {
+            if let parent = relations.parent { waiting.append(parent) }
+            waiting += relations.keys.compactMap {
+                tickets.successor(of: itself, for: $0, of: relations.parent)?.position
+            }
+        }
+        waiting += relations.lazy.filter { $0.value.awaited.contains(itself) }.map(\.key)
+        // An abandoned operation waits for nothing.
+        let live = waiting.lazy.map { entries[Int($0)] }.filter { $0.phase != .abandoned }
+        return live.map(\.priority).max() ?? .veryLow
     }
 
     mutating func raisePredecessors(of position: Position) {

@@ -98,6 +98,10 @@ struct SchedulerState: Sendable {
     /// The operations with dependencies in other supervisors whose raised priority the owner of this value passes on.
     var raised: [Position] = []
 
+    /// Whether the owner of this value wants to know which operations become ready, or wait again.
+    var tracksReadiness = false
+    var readinessChanges: [Position] = []
+
     var entries: ContiguousArray<Entry> = []
     var freePositions: [Position] = []
     var edges = Edges()
@@ -169,7 +173,7 @@ struct SchedulerState: Sendable {
         return Position(entries.count - 1)
     }
 
-    private mutating func link(_ dependent: Position, to dependency: Position, _ policy: Edges.Policy) {
+    mutating func link(_ dependent: Position, to dependency: Position, _ policy: Edges.Policy) {
         let (dependentIndex, dependencyIndex) = (Int(dependent), Int(dependency))
         let edge = edges.insert(
             from: dependent,
@@ -198,6 +202,7 @@ struct SchedulerState: Sendable {
 
     private mutating func makeReady(_ position: Position) {
         entries[Int(position)].phase = .ready
+        if tracksReadiness { readinessChanges.append(position) }
         enqueueReady(position)
     }
 

@@ -1,13 +1,21 @@
+import Synchronization
 import ThreadSupport
 
 /// The graph of waits across supervisors, which is searched before an edge that could close a cycle is added.
 ///
-/// Dependencies, keys and barriers point from newer operations to older ones, so they can't close a cycle. Two kinds of
-/// waits can: an operation awaits another one, or a parent waits for a child that has dependencies. Only these and
-/// waits for room take the lock here. Supervisors' locks are taken while it is held, never the other way round.
+/// The waits of an operation that is being added can't close a cycle, because nothing waits for it yet: its dependencies,
+/// its keys and its barriers. Three kinds of waits can: an operation awaits another one, a parent waits for a child that
+/// has dependencies, or a dependency is added later. Only these and waits for room take the lock here. Supervisors' locks
+/// are taken while it is held, never the other way round.
 enum WaitGraph {
     /// The supervisors in which operations wait for room, once for each such operation.
     static let lock = Locked<[SchedulerCore]>([])
+
+    /// The number of dependencies in other supervisors that these supervisors don't know of yet.
+    private static let unsettledCount = Atomic(0)
+
+    /// Counts dependencies before the dependent's supervisor shows it, and uncounts them once the other one knows of them.
+    static func noteUnsettled(_ count: Int) { unsettledCount.add(count, ordering: .sequentiallyConsistent) }
 
     /// Adds the wait of `current`, which is about to await `target`.
     static func addWait(of current: OperationRecord, for target: OperationRecord) throws {
@@ -26,7 +34,12 @@ enum WaitGraph {
                 return priority
             }
             guard let priority else { return }
-            target.core.withBoard { $0.raise(target, to: priority) }
+            target.core.withBoard { board in
+                guard target.lifecycle.finalOutcome == nil else { return }
+                target.madeExtras.isAwaited = true
+                target.core === current.core
+                    ? board.raise(target, to: priority) : board.raiseFromElsewhere(target, to: priority)
+            }
         }
     }
 
@@ -59,7 +72,8 @@ enum WaitGraph {
                 goals.insert(current.id)
                 ancestor = current.core.withBoard { _ in current.extras?.parent }
             }
-            for target in targets {
+            let mayClose = mayHaveDependents(source)
+            for target in targets where mayClose || goals.contains(target.id) {
                 guard let path = path(from: target, to: goals) else { continue }
                 let names = ([source] + path).map { record in
                     record.core.withBoard { _ in "\(record.name) (operation \(record.id))" }
@@ -75,6 +89,18 @@ enum WaitGraph {
         refuse(refused)
         guard let result else { preconditionFailure("edges were neither added nor refused") }
         return result
+    }
+
+    /// Whether any operation may wait for this one, so that a wait of this one may close a cycle.
+    ///
+    /// Dependencies are usually added to operations for which none waits yet, and then nothing has to be searched.
+    private static func mayHaveDependents(_ record: OperationRecord) -> Bool {
+        guard unsettledCount.load(ordering: .sequentiallyConsistent) == 0 else { return true }
+        return record.core.withBoard { board in
+            guard board.scheduler.contains(record.id, at: record.position) else { return true }
+            if let extras = record.extras, extras.isAwaited || !extras.foreignDependents.isEmpty { return true }
+            return board.scheduler.mayHaveDependents(record.position)
+        }
     }
 
     /// Returns a path along which `start` waits for one of the goals.
@@ -105,6 +131,7 @@ extension SchedulerBoard {
         }
         let here = scheduler.waits(of: record.position).compactMap { records[Int($0)] }
         guard let extras = record.extras else { return here }
-        return here + extras.awaitedElsewhere + (record.lifecycle.isWaiting ? extras.foreignDependencies : [])
+        return here + extras.awaitedElsewhere
+            + (record.lifecycle.isWaiting ? extras.foreignDependencies.map(\.record) : [])
     }
 }

@@ -8,10 +8,21 @@ final class Worker: @unchecked Sendable {
     // Sendable: accessed under the scheduler's lock, except for `next`, which only the worker's own task accesses.
     var task: Task<Void, Never>?
     var isPoisoned = false
+    /// Whether it runs a single operation, because no other one has its task priority.
+    let isSolitary: Bool
+    /// The number of its task's priority, as in the options.
+    private let rawTaskPriority: UInt8?
     /// Its index among the supervisor's workers.
     fileprivate(set) var index = Workers.none
     /// The operation to run after the current one.
     var next: OperationRecord?
+
+    init(rawTaskPriority: UInt8?, isSolitary: Bool) {
+        self.rawTaskPriority = rawTaskPriority
+        self.isSolitary = isSolitary
+    }
+
+    var taskPriority: TaskPriority? { rawTaskPriority.map(TaskPriority.init(rawValue:)) }
 }
 
 /// The workers of a supervisor, each at an index that its operations store.
@@ -54,7 +65,8 @@ struct OwnTask: Sendable {
     init(_ record: OperationRecord) {
         let signal = Locked(Signal.awaited(nil))
         self.signal = signal
-        task = Task(executorPreference: record.core.environment.executor) {
+        let priority = record.core.withBoard { _ in record.extras?.options.taskPriority }
+        task = Task(executorPreference: record.core.environment.executor, priority: priority) {
             // A cancellation doesn't end this wait: once the operation was granted a slot, only its run can end it.
             let runs = await withCheckedContinuation { continuation in
                 let given: Bool? = signal.withLock { signal in

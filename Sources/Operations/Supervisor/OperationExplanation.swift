@@ -26,7 +26,7 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
         /// The reason in words.
         public var description: String {
             switch self {
-            case .dependency(let other): "it waits for \(Self.describe(other))"
+            case .dependency(let other): "it waits for \(Self.describe(other)) in \"\(other.supervisorName)\""
             case .key(let key, let other): "\(Self.describe(other)) holds or has waited longer for the key \"\(key)\""
             case .barrier(let other): "a barrier separates it from \(Self.describe(other))"
             case .width(let width): "all \(width) slots are in use"
@@ -46,6 +46,8 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
 
     /// The operation's state.
     public let state: OperationState
+    /// The name of the operation's supervisor.
+    public let supervisorName: String
     /// The synchronization client on whose behalf the operation works, if its options name one.
     public let clientIdentifier: String?
     /// What it waits for.
@@ -53,11 +55,11 @@ public struct OperationExplanation: Sendable, CustomStringConvertible {
     /// Empty if it runs, has ended, or is about to start.
     public let reasons: [Reason]
 
-    /// State, client and reasons in words.
+    /// State, supervisor, client and reasons in words.
     public var description: String {
         let client = clientIdentifier.map { " on behalf of client \($0)" } ?? ""
         let reasons = reasons.isEmpty ? "" : ": " + reasons.map(\.description).joined(separator: "; ")
-        return "\(state)" + client + reasons
+        return "\(state) in \"\(supervisorName)\"" + client + reasons
     }
 }
 
@@ -82,6 +84,7 @@ extension SchedulerBoard {
         let isScheduled = !state.isEnded && scheduler.contains(record.id, at: record.position)
         return OperationExplanation(
             state: state,
+            supervisorName: environment.name,
             clientIdentifier: record.options.clientIdentifier,
             reasons: isScheduled ? reasons(record) : []
         )
@@ -101,7 +104,7 @@ extension SchedulerBoard {
                     : .dependency(reference(dependency.position))
             }
             let foreign = (record.extras?.foreignDependencies ?? []).map {
-                OperationExplanation.Reason.dependency(OperationDependency(record: $0, policy: .mustSucceed))
+                OperationExplanation.Reason.dependency($0)
             }
             let keys = scheduler.keyPredecessors(of: position).map {
                 OperationExplanation.Reason.key($0.key, reference($0.position))

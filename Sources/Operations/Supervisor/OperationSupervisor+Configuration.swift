@@ -7,6 +7,11 @@ public import Foundation
 #endif
 
 extension OperationSupervisor {
+    /// The width of a supervisor that isn't given one: the number of active processors, and at least 4.
+    ///
+    /// At least 4, because operations of most apps spend more time waiting for files and servers than computing.
+    public static var defaultWidth: Int { max(4, ProcessInfo.processInfo.activeProcessorCount) }
+
     /// The configuration of a supervisor.
     public struct Configuration: Sendable {
         /// What the supervisor does with an operation that stalls, besides a warning in the log and an event.
@@ -17,12 +22,17 @@ extension OperationSupervisor {
             case cancel
         }
 
-        /// The supervisor's name in metrics.
+        /// The supervisor's name in logs, metrics and explanations.
         public var name = "operations"
         /// How many operations run at once.
         ///
-        /// Paused operations don't count.
-        public var width = 4
+        /// Paused operations don't count. By default ``OperationSupervisor/defaultWidth``.
+        public var width: Int
+        /// The priority of the tasks that run operations, for the operating system: Swift's form of a quality of service.
+        ///
+        /// Swift's default for unstructured tasks where this is `nil`. ``OperationOptions/taskPriority`` of an operation
+        /// replaces it.
+        public var taskPriority: TaskPriority?
         /// Whether the supervisor starts no operations until it is resumed.
         public var isSuspended = false
         /// The maximum number of operations in the supervisor, waiting and running, not counting children.
@@ -59,7 +69,7 @@ extension OperationSupervisor {
 
         /// Creates a configuration; everything else can be set afterwards.
         public init(
-            width: Int = 4,
+            width: Int = OperationSupervisor.defaultWidth,
             isSuspended: Bool = false,
             capacity: Int? = nil,
             logger: Logger? = nil,

@@ -25,6 +25,7 @@ public actor OperationSupervisor {
     /// - Parameter configuration: Width, clock, logger and executors.
     public init(_ configuration: Configuration = Configuration()) {
         core = SchedulerCore(configuration)
+        core.withBoard { $0.listeners.supervisor = self }
     }
 
     /// Creates a supervisor that runs `width` operations at once.
@@ -33,6 +34,7 @@ public actor OperationSupervisor {
     }
 
     deinit {
+        core.withBoard { $0.releaseSupervisor() }
         // No reference is left that could resume the supervisor, so its waiting operations would never start. They are
         // cancelled oldest first, because releasing a long chain of dependencies would recurse otherwise.
         guard core.withBoard({ $0.scheduler.isSuspended || $0.scheduler.width == 0 }) else { return }
@@ -113,6 +115,28 @@ public actor OperationSupervisor {
         return open(operation)
     }
 
+    /// Adds operations of different types together: none starts before all are added.
+    ///
+    /// - Parameters:
+    ///   - operations: The operations, in the order in which they count as added.
+    ///   - dependencies: The operations that must end before any of them starts.
+    ///   - options: Name, priority, keys and the rest, for all of them. A coalescing key has no effect here.
+    /// - Returns: References to them, in the same order, without their outputs.
+    @discardableResult
+    @_disfavoredOverload
+    public nonisolated func add(
+        _ operations: [any Operation],
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> [any OperationReference] {
+        func record<Work: Operation>(_ operation: Work) -> OperationRecord {
+            WorkRecord(operation, options: options, core: core)
+        }
+        let records = operations.map { record($0) }
+        core.add(records, after: dependencies.lazy.map { $0.dependency })
+        return records.map { OperationDependency(record: $0, policy: .mustSucceed) }
+    }
+
     /// Adds an operation that is created when its turn comes, and again for each attempt.
     ///
     /// - Parameters:
@@ -172,9 +196,20 @@ public actor OperationSupervisor {
         let record = WorkRecord<Next>(options: options, core: core) {
             try make(repeat (each inputs).record.finalResult.get())
         }
+        core.withBoard { _ in record.madeExtras.inputs = dependencies.map(\.record.id) }
         core.add(record, after: dependencies)
         return OperationHandle(record: record)
     }
+
+    // MARK: Identity
+
+    /// The supervisor's name in logs, metrics and explanations, from its ``Configuration``.
+    public nonisolated var name: String { core.environment.name }
+
+    /// The supervisor whose operation, or operation's phase, the current task runs.
+    ///
+    /// `nil` outside of operations, in tasks that don't inherit task-local values, and if the supervisor was released.
+    public static var current: OperationSupervisor? { CurrentOperation.record?.core.supervisor }
 
     // MARK: Control
 
@@ -199,6 +234,9 @@ public actor OperationSupervisor {
     public nonisolated var operations: [any OperationReference] {
         core.records.map { OperationDependency(record: $0, policy: .mustSucceed) }
     }
+
+    /// How many operations haven't ended.
+    public nonisolated var operationCount: Int { core.withBoard { $0.operationCount } }
 
     /// How many operations run now, not counting paused ones.
     public nonisolated var runningCount: Int { core.withBoard { $0.scheduler.runningCount } }

@@ -21,7 +21,7 @@ extension OperationSupervisor {
 }
 
 extension SchedulerBoard {
-    fileprivate mutating func progress() -> SupervisorProgress {
+    mutating func progress() -> SupervisorProgress {
         let underway = records.lazy.compactMap { $0 }.filter { $0.extras != nil && $0.lifecycle.isUnderway }
         let partial = underway.reduce(0) { sum, record in
             sum + progress(of: record).fractionCompleted * Double(record.progressUnitCount)

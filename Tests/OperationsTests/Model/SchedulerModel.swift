@@ -63,10 +63,24 @@ struct SchedulerModel {
         inherit()
     }
 
+    mutating func addDependency(of item: Int, on dependency: Int, _ policy: Edges.Policy) {
+        items[item].dependencies.append((dependency, policy))
+        inherit()
+    }
+
+    mutating func removeDependencies(of item: Int, on dependency: Int) {
+        items[item].dependencies.removeAll { $0.item == dependency }
+    }
+
     mutating func endAwait(_ item: Int) { items[item].awaited = [] }
 
     mutating func raise(_ item: Int, to priority: OperationPriority) {
         items[item].priority = max(items[item].priority, priority)
+        inherit()
+    }
+
+    mutating func setPriority(_ item: Int, to priority: OperationPriority) {
+        items[item].priority = priority
         inherit()
     }
 
@@ -220,6 +234,11 @@ struct SchedulerModel {
             for other in waits(of: next) where reached.insert(other).inserted { pending.append(other) }
         }
         return reached
+    }
+
+    /// Whether another operation waits for the operation, except by awaiting it.
+    func isAwaited(_ number: Int) -> Bool {
+        live.contains { other in waits(of: other).contains(number) && !items[other].awaited.contains(number) }
     }
 
     /// Whether `number` and its ancestors would never end if `number` waited for `target`.

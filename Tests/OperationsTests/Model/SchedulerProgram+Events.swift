@@ -7,7 +7,7 @@ import OperationsTesting
 extension SchedulerProgram {
     /// Performs a random event that is possible now.
     mutating func step() throws(Divergence) {
-        switch Int.random(in: 0..<100, using: &generator) {
+        switch Int.random(in: 0..<108, using: &generator) {
         case 0..<22:
             if model.present.count < shape.maximum { addRoot() }
         case 22..<32: try addChild()
@@ -25,6 +25,9 @@ extension SchedulerProgram {
         case 94..<96: if let number = pick(\.isLive) { raise(number) }
         case 96..<97: try abandonOne()
         case 97..<98: if let number = pick({ $0.stage == .abandoned }) { release(number) }
+        case 98..<102: try addDependency()
+        case 102..<104: removeDependency()
+        case 104..<108: if let number = pick(\.isLive) { setPriority(number) }
         default: if let number = pick(\.isLive) { try compareReach(of: number) }
         }
     }
@@ -119,6 +122,37 @@ extension SchedulerProgram {
     private static let keys = (0..<8).map { ExclusionKey("\($0)") }
 }
 
+// MARK: - Dependencies after adding
+
+extension SchedulerProgram {
+    /// Adds a dependency on an operation of any age, unless that would close a cycle.
+    private mutating func addDependency() throws(Divergence) {
+        guard let number = pick({ $0.stage == .unstarted && !$0.isJoined && !$0.isDoomed }),
+            let dependency = pick(\.isLive)
+        else { return }
+        try compareReach(of: dependency)
+        if !state.mayHaveDependents(positions[number]), model.isAwaited(number) {
+            throw divergence("the dependents of \(number) are overlooked")
+        }
+        guard !model.closesCycle(number, waitingFor: dependency) else { return }
+        let policy = generator.oneIn(3) ? Edges.Policy.ending : .mustSucceed
+        note("depend", number)
+        note("depend on", dependency)
+        model.addDependency(of: number, on: dependency, policy)
+        state.addDependency(of: positions[number], on: positions[dependency], policy)
+    }
+
+    private mutating func removeDependency() {
+        guard let number = pick({ $0.stage == .unstarted && !$0.isJoined && !$0.isDoomed && !$0.dependencies.isEmpty }),
+            let dependency = model.items[number].dependencies.randomElement(using: &generator)?.item
+        else { return }
+        note("undepend", number)
+        note("undepend on", dependency)
+        model.removeDependencies(of: number, on: dependency)
+        state.removeDependencies(of: positions[number], on: positions[dependency])
+    }
+}
+
 // MARK: - Events
 
 extension SchedulerProgram {
@@ -211,6 +245,13 @@ extension SchedulerProgram {
         note("raise", number)
         model.raise(number, to: priority)
         state.raise(positions[number], to: priority)
+    }
+
+    private mutating func setPriority(_ number: Int) {
+        let priority = randomPriority()
+        note("set priority", number)
+        model.setPriority(number, to: priority)
+        state.setPriority(positions[number], to: priority)
     }
 
     /// Abandons an operation that is neither child nor parent; others are abandoned only by a shutdown.

@@ -43,6 +43,8 @@ final class SupervisorFixture: Sendable {
         var refusedWaits = 0
         var refusedChildren = 0
         var refusedRoom = 0
+        var addedDependencies = 0
+        var refusedDependencies = 0
         var joined = 0
         var abandoned = 0
     }
@@ -134,6 +136,18 @@ final class SupervisorFixture: Sendable {
             state.additions[addition.number] = addition
             state.entries[addition.number] = Entry(addition: addition, handle: handle)
         }
+    }
+
+    func addDependency(of dependent: Int, on other: Int, onlyWaits: Bool) {
+        state.withLock { state in
+            state.additions[dependent]?.dependencies.append((other, onlyWaits))
+            state.entries[dependent]?.addition.dependencies.append((other, onlyWaits))
+        }
+    }
+
+    func removeDependencies(of dependent: Int, on other: Int) {
+        // The record stays, because the dependency may have ended the dependent before it was removed.
+        state.withLock { state in state.additions[dependent]?.dependencies.removeAll { $0.number == other } }
     }
 
     func forget(_ addition: Addition) { state.withLock { $0.additions[addition.number] = nil } }

@@ -48,21 +48,26 @@ struct LogTests {
         let (starts, ends) = (entries("operation started"), entries("operation ended"))
         #expect(
             starts.map(\.metadata) == [
-                ["operation.id": "\(ids[0])", "operation.name": "good"],
-                ["operation.id": "\(ids[1])", "operation.name": "bad"],
+                ["operation.id": "\(ids[0])", "operation.name": "good", "supervisor.name": "photos"],
+                ["operation.id": "\(ids[1])", "operation.name": "bad", "supervisor.name": "photos"],
             ]
         )
         #expect(
             ends.map(\.metadata) == [
                 [
                     "operation.id": "\(ids[0])", "operation.name": "good", "operation.outcome": "finished",
+                    "supervisor.name": "photos",
                     "operation.duration": "\(Duration.seconds(3))",
                 ],
                 [
                     "operation.id": "\(ids[1])", "operation.name": "bad", "operation.outcome": "failed",
+                    "supervisor.name": "photos",
                     "operation.duration": "\(Duration.zero)",
                 ],
-                ["operation.id": "\(ids[2])", "operation.name": "unborn", "operation.outcome": "cancelled"],
+                [
+                    "operation.id": "\(ids[2])", "operation.name": "unborn", "operation.outcome": "cancelled",
+                    "supervisor.name": "photos",
+                ],
             ]
         )
         #expect(ends.map { $0.error is ProbeError } == [false, true, false])
@@ -87,12 +92,14 @@ struct LogTests {
         let supervisor = OperationSupervisor(.init(isSuspended: true))
         let handle = supervisor.add(Probe { _ in }, options: OperationOptions(clientIdentifier: "phone"))
         #expect(handle.explain().clientIdentifier == "phone")
-        #expect("\(handle.explain())" == "ready on behalf of client phone: the supervisor is suspended")
+        #expect(
+            "\(handle.explain())" == "ready in \"operations\" on behalf of client phone: the supervisor is suspended"
+        )
         handle.cancel()
-        #expect("\(handle.explain())" == "cancelled on behalf of client phone")
+        #expect("\(handle.explain())" == "cancelled in \"operations\" on behalf of client phone")
         let other = supervisor.add(Probe { _ in })
         #expect(other.explain().clientIdentifier == nil)
-        #expect("\(other.explain())" == "ready: the supervisor is suspended")
+        #expect("\(other.explain())" == "ready in \"operations\": the supervisor is suspended")
     }
 
     @Test("an operation that several handles share is logged once")

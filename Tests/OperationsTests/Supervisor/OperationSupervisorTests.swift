@@ -307,7 +307,7 @@ struct OperationSupervisorTests {
     }
 
     @Test(
-        "D6: an operation becomes as urgent as another that begins to await its value, in the same supervisor or another one"
+        "D6: an operation becomes as urgent as another one whose main begins to await its value, also across supervisors"
     )
     func awaitedPriority() async throws {
         for isForeign in [false, true] {
