@@ -74,6 +74,27 @@ struct SynchronizedStoreTests {
         }
     }
 
+    @Test("A set waits for the sets before it, and for all sets that its author had seen", arguments: [false, true])
+    func readiness(isFromThird: Bool) throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        let first = try #require(try fixture.open("laptop").recordChanges())
+        var author = "laptop"
+        if isFromThird {
+            author = "tablet"
+            _ = try fixture.app(author)
+            _ = try fixture.open(author).synchronize(with: [first])
+        }
+        try fixture.app(author).write { try $0.execute(sql: "UPDATE note SET title = 'oat milk'") }
+        let second = try #require(try fixture.open(author).recordChanges())
+        #expect(try fixture.open("phone").synchronize(with: [second]).written.isEmpty)
+        #expect(try titles(phone).isEmpty)
+        #expect(try fixture.open("phone").content() == StateContent())
+        _ = try fixture.open("phone").synchronize(with: [first])
+        #expect(try titles(phone) == ["oat milk"])
+    }
+
     @Test("A copy of a store, or a store restored from a backup, isn't taken for the user's edits")
     func replaced() throws {
         let fixture = try Fixture()
@@ -155,6 +176,18 @@ struct SynchronizedStoreTests {
         #expect(restored.changes.count == 2)
         let error = #expect(throws: StoreChangesError.self) { try store.restore(1_000) }
         #expect(error?.code == .conflictNotFound)
+    }
+
+    @Test("A row has its author's number where that is free, and another number elsewhere")
+    func numbers() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (7, 'milk'), (9, 'bread')") }
+        try phone.write { try $0.execute(sql: "INSERT INTO note (id, title) VALUES (9, 'eggs')") }
+        let set = try #require(try fixture.open("laptop").recordChanges())
+        _ = try fixture.open("phone").synchronize(with: [set])
+        let numbers = try phone.read { try Int.fetchAll($0, sql: "SELECT id FROM note ORDER BY title") }
+        #expect(numbers == [10, 9, 7])
     }
 
     @Test("A number that SQLite gives to a second row is another row; an edit of the newest row is an edit")
