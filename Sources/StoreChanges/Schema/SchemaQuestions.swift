@@ -91,7 +91,11 @@ struct SchemaQuestions {
         let isReferenced = schema.tables.contains { other in
             other.references.contains { $0.parent.isSameName(as: table.name) }
         }
-        let isSingle = minimum == maximum && minimum <= 1 && !isReferenced
+        // Many a table begins with row 1; only a table of such a name has a single row for good.
+        let isNamedForOne = ["config", "meta", "option", "preference", "profile", "setting", "state"].contains {
+            table.name.sqlName.contains($0)
+        }
+        let isSingle = minimum == maximum && minimum <= 1 && !isReferenced && isNamedForOne
         guard minimum < 0 || isSingle || (1800...2200).contains(minimum) && maximum <= 2200 else { return [] }
         return [
             """

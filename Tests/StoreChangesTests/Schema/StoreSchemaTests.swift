@@ -187,6 +187,7 @@ struct StoreSchemaTests {
             CREATE TABLE post (id INTEGER PRIMARY KEY, user_id INTEGER, year INT);
             CREATE TABLE settings (id INTEGER PRIMARY KEY, theme TEXT);
             INSERT INTO settings VALUES (1, 'dark');
+            INSERT INTO users VALUES (1);
             CREATE TABLE pair (a TEXT, b TEXT, PRIMARY KEY (a, b));
             INSERT INTO pair VALUES (NULL, 'x');
             """
