@@ -13,6 +13,8 @@ final class ReplicaState: StateReader {
             tables[name] = id
             tableNames[id] = name
         }
+        // Here, because later calls may only read.
+        for name in schema.tables.keys.sorted(by: { $0.precedes($1) }) { _ = try table(name) }
     }
 
     // MARK: Values in the database

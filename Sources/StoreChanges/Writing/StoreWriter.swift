@@ -109,9 +109,8 @@ struct StoreWriter {
 
     /// Writes rows that are in each other's way: all go, then all that stay come.
     private func writeTogether(_ targets: [Target]) throws {
-        for target in targets where target.former != nil {
-            try StoreTable(target.row.table, in: store, state).delete(target.row)
-        }
+        // A trigger may have inserted a row that the store didn't have.
+        for target in targets { try StoreTable(target.row.table, in: store, state).delete(target.row) }
         for target in targets {
             guard let present = target.present else { continue }
             try StoreTable(target.row.table, in: store, state).insert(target.row, present)

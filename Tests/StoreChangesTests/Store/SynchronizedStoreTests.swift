@@ -91,6 +91,7 @@ struct SynchronizedStoreTests {
         #expect(try fixture.open("phone").synchronize(with: [second]).written.isEmpty)
         #expect(try titles(phone).isEmpty)
         #expect(try fixture.open("phone").content() == StateContent())
+        #expect(try fixture.open("phone").conflicts().isEmpty)
         _ = try fixture.open("phone").synchronize(with: [first])
         #expect(try titles(phone) == ["oat milk"])
     }

@@ -1,0 +1,65 @@
+import StoreChanges
+import Testing
+
+@Suite("A capture", .timeLimit(.minutes(60)))
+struct CaptureTests {
+    private static let folders = """
+        CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT, color TEXT);
+        CREATE TABLE note (id INTEGER PRIMARY KEY, folder INT REFERENCES folder ON DELETE CASCADE, title TEXT);
+        """
+
+    @Test("A set has seen only what is in the store, not what waits to be written")
+    func seen() throws {
+        let laptop = try SimulatedDevice("laptop", schemaSQL: Self.folders)
+        let phone = try SimulatedDevice("phone", schemaSQL: Self.folders)
+        try laptop.edit("INSERT INTO folder VALUES (1, 'home', 'red')")
+        let first = try #require(try laptop.capture())
+        try phone.integrate([first])
+        try phone.edit("INSERT INTO folder VALUES (2, 'work', 'blue')")
+        let unaware = try #require(try phone.capture())
+        #expect(unaware.header.seen.isEmpty)
+        try phone.write()
+        try phone.edit("UPDATE folder SET color = 'green' WHERE id = 2")
+        let aware = try #require(try phone.capture())
+        #expect(aware.header.seen[laptop.client]?.sequence == 1)
+        #expect(aware.header.predecessor == SetDigest(of: unaware.encoded))
+    }
+
+    @Test("A delete by CASCADE is the consequence of its parent's")
+    func consequences() throws {
+        let device = try SimulatedDevice("laptop", schemaSQL: Self.folders)
+        try device.edit("INSERT INTO folder VALUES (1, 'home', 'red')")
+        try device.edit("INSERT INTO note VALUES (1, 1, 'milk'), (2, NULL, 'bread')")
+        let inserted = try #require(try device.capture())
+        let folder = try #require(inserted.changes.first { $0.table == "folder" }?.row)
+        try device.edit("DELETE FROM folder")
+        try device.edit("DELETE FROM note WHERE id = 2")
+        let deletes = try #require(try device.capture()).changes
+        #expect(deletes.count == 3)
+        let parents = deletes.compactMap { change -> Set<RowReference>? in
+            if case .delete(let deleted) = change.edit, !deleted.parents.isEmpty { deleted.parents } else { nil }
+        }
+        #expect(parents == [[RowReference("folder", folder)]])
+    }
+
+    @Test("What triggers change in synchronized rows is put right, and search indexes follow")
+    func triggers() throws {
+        let schema = try #require(SimulatedSchemas.all.first { $0.contains("note_edited") })
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+        let phone = try SimulatedDevice("phone", schemaSQL: schema)
+        try laptop.edit("INSERT INTO note (title, body) VALUES ('milk', 'two')")
+        let first = try #require(try laptop.capture())
+        try phone.integrate([first])
+        try phone.write()
+        try laptop.edit("UPDATE note SET body = 'three'")
+        try laptop.edit("UPDATE note SET body = 'four'")
+        let second = try #require(try laptop.capture())
+        try phone.integrate([second])
+        try phone.write()
+        #expect(try phone.rows("SELECT body, edits FROM note") == laptop.rows("SELECT body, edits FROM note"))
+        #expect(try phone.rows("SELECT * FROM total") == laptop.rows("SELECT * FROM total"))
+        #expect(try phone.rows("SELECT rowid FROM search WHERE search MATCH 'four'").count == 1)
+        #expect(try phone.violations().isEmpty)
+        #expect(try phone.capture() == nil)
+    }
+}
