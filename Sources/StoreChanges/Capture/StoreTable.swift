@@ -114,13 +114,6 @@ struct StoreTable {
         return try store.first(sql, values).flatMap(row)
     }
 
-    /// How often a row without a key occurs.
-    func count(_ reference: RowReference) throws -> Int {
-        guard let (condition, values) = try condition(reference) else { return 0 }
-        let count = try store.first("SELECT count(*) FROM \(name.quotedName) WHERE \(condition)", values)?.integer(0)
-        return Int(count ?? 0)
-    }
-
     private var columnList: String { columns.map(\.quotedName).joined(separator: ", ") }
 
     /// `nil` for a row with an integer key that has no name yet.
@@ -184,11 +177,10 @@ struct StoreTable {
         let isCounted = state.schema.isCounted(row)
         let named = isCounted ? columns : table.schema.key.columns
         let values = try named.map { try value(state.schema.cell($0, of: row, .counted), of: $0) }
-        // A row without a key is found by its bytes, because its name has them.
-        let conditions = named.map { column in
-            isCounted ? "\(column.quotedName) IS ? COLLATE BINARY" : "\(column.quotedName) = ?"
-        }
-        return (conditions.joined(separator: " AND "), values)
+        guard isCounted else { return (named.map { "\($0.quotedName) = ?" }.joined(separator: " AND "), values) }
+        // A row without a key is found by its bytes, because its name has them: 1 isn't 1.0 here.
+        let conditions = named.map { "\($0.quotedName) IS ? COLLATE BINARY AND typeof(\($0.quotedName)) = typeof(?)" }
+        return (conditions.joined(separator: " AND "), values.flatMap { [$0, $0] })
     }
 
     func delete(_ row: RowReference) throws {

@@ -58,8 +58,6 @@ final class SQLConnection {
     func setTriggers(enabled isEnabled: Bool) throws {
         let code = setTriggersEnabled(handle, isEnabled ? 1 : 0)
         guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
-        // Statements that are prepared already have their triggers compiled in.
-        statements = [:]
     }
 }
 

@@ -53,7 +53,6 @@ struct StoreWriter {
     }
 
     private func isFree(_ number: Int64, _ table: StoreTable) throws -> Bool {
-        guard try !table.exists(number) else { return false }
         guard let other = try numbers.name(of: number, in: table.name) else { return true }
         let row = RowReference(table.name, other)
         return try state.row(row) == nil && pending.base(row) == nil
@@ -78,7 +77,7 @@ struct StoreWriter {
         defer { try? store.setTriggers(enabled: true) }
         try writeTogether(waiting)
         var changed = Set(waiting.map(\.row.table))
-        for table in try tablesOfTriggers() where try putRight(table) { changed.insert(table) }
+        for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
         try rebuildSearchIndexes(of: changed)
         return counts
     }
@@ -132,10 +131,12 @@ struct StoreWriter {
 
     // MARK: Putting right
 
-    /// The synchronized tables that a trigger of the store may have written: any of them, if there are triggers.
-    private func tablesOfTriggers() throws -> [String] {
+    /// The tables of which more may have changed than was written: a trigger may write any table, and `ON CONFLICT REPLACE`
+    /// deletes rows without an error.
+    private func tablesToPutRight() throws -> [String] {
         let hasTriggers = try store.first("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' LIMIT 1") != nil
-        return hasTriggers ? state.schema.tables.keys.sorted { $0.precedes($1) } : []
+        let tables = state.schema.tables.filter { hasTriggers || $0.value.schema.replacesOnConflict }
+        return tables.keys.sorted { $0.precedes($1) }
     }
 
     /// Writes the rows of a table that aren't as the state has them, and returns whether there were any.

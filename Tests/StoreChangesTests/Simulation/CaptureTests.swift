@@ -62,4 +62,46 @@ struct CaptureTests {
         #expect(try phone.violations().isEmpty)
         #expect(try phone.capture() == nil)
     }
+
+    @Test("Rows that pass their values on stay where the schema replaces rows that are in the way")
+    func replacing() throws {
+        let schema = "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE ON CONFLICT REPLACE, color TEXT)"
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+        let phone = try SimulatedDevice("phone", schemaSQL: schema)
+        try laptop.edit("INSERT INTO tag VALUES (1, 'a', 'red'), (2, 'b', 'blue')")
+        let first = try #require(try laptop.capture())
+        try phone.integrate([first])
+        try phone.write()
+        try laptop.edit("UPDATE tag SET name = 'c' WHERE id = 2")
+        try laptop.edit("UPDATE tag SET name = 'b' WHERE id = 1")
+        let second = try #require(try laptop.capture())
+        try phone.integrate([second])
+        try phone.write()
+        #expect(try phone.rows("SELECT * FROM tag") == laptop.rows("SELECT * FROM tag"))
+        #expect(try phone.capture() == nil)
+    }
+
+    @Test("What a trigger refuses is written without triggers, and the search index is rebuilt")
+    func refusal() throws {
+        let schema = """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+            CREATE VIRTUAL TABLE search USING fts5(title, content='note', content_rowid='id');
+            CREATE TRIGGER one BEFORE INSERT ON note WHEN (SELECT count(*) FROM note) > 0
+            BEGIN SELECT RAISE(ABORT, 'one note is enough'); END;
+            CREATE TRIGGER note_insert AFTER INSERT ON note BEGIN
+                INSERT INTO search (rowid, title) VALUES (new.id, new.title);
+            END;
+            """
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+        let phone = try SimulatedDevice("phone", schemaSQL: schema)
+        try laptop.edit("INSERT INTO note (title) VALUES ('milk')")
+        try phone.edit("INSERT INTO note (title) VALUES ('bread')")
+        let set = try #require(try laptop.capture())
+        try phone.integrate([set])
+        try phone.capture()
+        try phone.write()
+        #expect(try phone.rows("SELECT title FROM note ORDER BY title").count == 2)
+        #expect(try phone.rows("SELECT rowid FROM search WHERE search MATCH 'milk'").count == 1)
+        #expect(try phone.violations().isEmpty)
+    }
 }

@@ -98,6 +98,8 @@ enum SimulatedSchemas {
             INSERT OR REPLACE INTO total VALUES ('edits', (SELECT sum(edits) FROM note));
         END;
         """,
+        "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE ON CONFLICT REPLACE, color TEXT)",
+        "CREATE TABLE fact (a, b)",
         "CREATE TABLE pair (a TEXT, b TEXT, c TEXT, PRIMARY KEY (a, b))",
         """
         CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
