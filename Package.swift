@@ -359,7 +359,7 @@ let package = Package(
         .testTarget(
             name: "StoreChangesTests",
             dependencies: [
-                "StoreChanges", "OperationsTesting", "TestSupport",
+                "StoreChanges", "FileSupport", "OperationsTesting", "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             // Tests read them from the source directory, as does a program in another language.

@@ -35,29 +35,30 @@ struct RepairQueue {
 
     private var uniques = Heap<UniqueCheck>()
     private var references = Heap<ReferenceCheck>()
-    private var queued: Set<AnyHashable> = []
+    private var queuedUniques: Set<UniqueCheck> = []
+    private var queuedReferences: Set<ReferenceCheck> = []
     /// The rows that repairs wrote, to be checked last.
     private var rows: Set<RowReference> = []
 
     mutating func insert(_ check: UniqueCheck) {
-        if queued.insert(check).inserted { uniques.insert(check) }
+        if queuedUniques.insert(check).inserted { uniques.insert(check) }
     }
 
     mutating func insert(_ check: ReferenceCheck) {
-        if queued.insert(check).inserted { references.insert(check) }
+        if queuedReferences.insert(check).inserted { references.insert(check) }
     }
 
     mutating func insert(_ row: RowReference) { rows.insert(row) }
 
     mutating func nextUnique() -> UniqueCheck? {
         guard let check = uniques.popMin() else { return nil }
-        queued.remove(check)
+        queuedUniques.remove(check)
         return check
     }
 
     mutating func nextReference() -> ReferenceCheck? {
         guard let check = references.popMin() else { return nil }
-        queued.remove(check)
+        queuedReferences.remove(check)
         return check
     }
 

@@ -45,6 +45,7 @@ package final class Replica {
             predecessor: last?.digest ?? .none,
             stamp: Stamp(rawValue: stamp),
             seen: seen.filter { $0.key != client },
+            // Schemas aren't compared yet: all devices need the same one.
             schema: SchemaVersion(0, .none)
         )
         let set = SyncChangeSet(header, changes)

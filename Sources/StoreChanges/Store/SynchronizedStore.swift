@@ -1,4 +1,4 @@
-import FileSupport
+package import FileSupport
 package import Foundation
 import GRDB
 import SystemPackage
@@ -27,6 +27,19 @@ package final class SynchronizedStore {
         }
     }
 
+    /// How a store is synchronized.
+    package struct Options: Sendable {
+        /// What the store's schema doesn't say.
+        package var rules: SyncRules
+        /// Observes the steps `captured` and `written`, before and after the store changes.
+        package var observer: StepObserver
+
+        package init(rules: SyncRules = .none, observer: StepObserver = .none) {
+            self.rules = rules
+            self.observer = observer
+        }
+    }
+
     /// What a synchronization did.
     package struct Outcome: Sendable {
         /// The sets of this device that are new: what the user changed.
@@ -40,6 +53,7 @@ package final class SynchronizedStore {
     private let replicaDatabase: DatabaseQueue
     private let replica: Replica
     private let lock: OpenFile
+    private let observer: StepObserver
     /// How often a write starts over because an app wrote meanwhile, until it keeps the app from writing.
     private static let maximumAttempts = 3
 
@@ -51,11 +65,17 @@ package final class SynchronizedStore {
     ///   - url: The store.
     ///   - replicaURL: The replica's database, in a directory that exists.
     ///   - identity: What the replica belongs to.
-    ///   - rules: What the store's schema doesn't say.
+    ///   - options: How the store is synchronized.
     /// - Throws: ``StoreChangesError``.
-    package init(storeAt url: URL, replicaAt replicaURL: URL, _ identity: Identity, rules: SyncRules = .none) throws {
+    package init(
+        storeAt url: URL,
+        replicaAt replicaURL: URL,
+        _ identity: Identity,
+        options: Options = Options()
+    ) throws {
         self.url = url
-        let schema = try StoreSchema(storeAt: url, rules: rules)
+        observer = options.observer
+        let schema = try StoreSchema(storeAt: url, rules: options.rules)
         let lock: OpenFile
         do {
             lock = try OpenFile(path: replicaURL.path + ".lock", O_RDWR | O_CREAT)
@@ -149,6 +169,7 @@ package final class SynchronizedStore {
             }
         }
         if let captured { outcome.captured.append(captured) }
+        try observer.reached("captured")
         let written = try replicaDatabase.read { _ -> [String: ChangeCounts]? in
             try store.writeWithoutTransaction { db in
                 var written: [String: ChangeCounts]?
@@ -161,6 +182,7 @@ package final class SynchronizedStore {
             }
         }
         guard let written else { return false }
+        try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
         outcome.written = written
         return true
@@ -174,10 +196,12 @@ package final class SynchronizedStore {
                     outcome.captured.append(captured)
                 }
                 try replicaDatabase.write { _ in try replica.prepare(db) }
+                try observer.reached("captured")
                 outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
                 return .commit
             }
         }
+        try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
     }
 
@@ -189,7 +213,10 @@ package final class SynchronizedStore {
     }
 
     private func capture(_ db: Database, _ allowsDeletions: Bool) throws -> SyncChangeSet? {
-        let modified = try FileManager.default.attributesOfItem(atPath: url.path)[.modificationDate] as? Date
+        // In WAL mode only the log changes until the next checkpoint.
+        let modified = [url.path, url.path + "-wal"].compactMap { path in
+            try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
+        }.max()
         let time = min(modified ?? .now, .now).timeIntervalSince1970 * 1000
         return try replica.capture(db, at: UInt64(max(0, time)), allowsDeletions: allowsDeletions)
     }

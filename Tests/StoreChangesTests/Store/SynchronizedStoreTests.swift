@@ -1,6 +1,8 @@
+import FileSupport
 import Foundation
 import GRDB
 import StoreChanges
+import Synchronization
 import Testing
 
 @Suite("A synchronized store", .timeLimit(.minutes(60)))
@@ -23,11 +25,12 @@ struct SynchronizedStoreTests {
             return queue
         }
 
-        func open(_ client: String, store: String? = nil) throws -> SynchronizedStore {
+        func open(_ client: String, observer: StepObserver = .none) throws -> SynchronizedStore {
             try SynchronizedStore(
-                storeAt: storeURL(store ?? client),
+                storeAt: storeURL(client),
                 replicaAt: folder.appending(path: "\(client).replica"),
-                SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: client))
+                SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: client)),
+                options: SynchronizedStore.Options(observer: observer)
             )
         }
     }
@@ -54,8 +57,8 @@ struct SynchronizedStoreTests {
         #expect(try fixture.open("phone").recordChanges() == nil)
     }
 
-    @Test("An edit that an app makes while a synchronization is in progress is kept, and is the next capture")
-    func editMeanwhile() throws {
+    @Test("Edits of different columns of a row on two devices are both kept")
+    func differentColumns() throws {
         let fixture = try Fixture()
         let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
         try laptop.write { try $0.execute(sql: "INSERT INTO note (id, title, body) VALUES (1, 'milk', '')") }
@@ -72,6 +75,52 @@ struct SynchronizedStoreTests {
             let row = try app.read { try Row.fetchOne($0, sql: "SELECT title, body FROM note") }
             #expect(row == ["title": "oat milk", "body": "two litres"])
         }
+    }
+
+    @Test("An edit that an app makes between capture and write is captured too", arguments: [1, 2])
+    func editMeanwhile(count: Int) throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        let set = try #require(try fixture.open("laptop").recordChanges())
+        let edits = Mutex(0)
+        let store = try fixture.open(
+            "phone",
+            observer: StepObserver { step in
+                guard step == "captured",
+                    edits.withLock({
+                        $0 += 1; return $0
+                    }) <= count
+                else { return }
+                try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+            }
+        )
+        let outcome = try store.synchronize(with: [set])
+        #expect(outcome.captured.count == count)
+        #expect(outcome.written["note"] == ChangeCounts(inserted: 1))
+        #expect(try titles(phone) == Array(repeating: "bread", count: count) + ["milk"])
+        #expect(try store.recordChanges() == nil)
+    }
+
+    private struct Death: Error {}
+
+    @Test(
+        "A synchronization that dies before or after the store changes is completed",
+        arguments: ["captured", "written"]
+    )
+    func death(at step: String) throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+        try phone.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')") }
+        let set = try #require(try fixture.open("laptop").recordChanges())
+        let dying = try fixture.open("phone", observer: StepObserver { if $0 == step { throw Death() } })
+        #expect(throws: Death.self) { try dying.synchronize(with: [set]) }
+        #expect(try titles(phone) == (step == "captured" ? ["bread"] : ["bread", "milk"]))
+        let outcome = try fixture.open("phone").synchronize(with: [])
+        #expect(outcome.captured.isEmpty, "nothing is captured that the user didn't do")
+        #expect(try titles(phone) == ["bread", "milk"])
+        #expect(try fixture.open("phone").recordChanges() == nil)
     }
 
     @Test("A set waits for the sets before it, and for all sets that its author had seen", arguments: [false, true])
