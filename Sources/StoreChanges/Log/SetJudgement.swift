@@ -6,8 +6,8 @@
 /// 1. its client was removed, and the note of the removal names a lower number as the last that counts;
 /// 2. a published stable prefix lacks it, and it isn't beyond that prefix: it sorts before the prefix's end, or its author
 ///    hadn't seen all of the prefix. Replicas that trimmed the prefix couldn't apply it as others do;
-/// 3. its client has another set of the same number, because a device was copied with its identity, and the other one is
-///    in a published stable prefix, or else has the lesser digest;
+/// 3. its client has another set of the same number, because a device was copied with its identity, and the other one has
+///    the lesser digest. If the other one is in a published prefix, this one can't be beyond it;
 /// 4. the client's previous set is void. So the sets of a client that count have no gaps, its author goes on as a new
 ///    client, and the vector of a prefix says all.
 ///
@@ -47,7 +47,7 @@ package struct SetJudgement {
                 || !isPublished && prefixes.contains { !isBeyond($0.prefix, entry) }
             if isLate || isRemoved && !isPublished { void.insert(entry.reference) }
         }
-        judgeCopies(entries, published)
+        judgeCopies(entries)
     }
 
     /// The known sets of a prefix.
@@ -85,17 +85,13 @@ package struct SetJudgement {
     // MARK: Copies
 
     /// Judges sets of one number, and the successors of void sets.
-    private mutating func judgeCopies(_ entries: [LogEntry], _ published: Set<SetReference>) {
+    private mutating func judgeCopies(_ entries: [LogEntry]) {
         let byNumber = Dictionary(grouping: entries, by: \.header.id)
         for (_, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
             for copy in copies where copy.predecessor.map(isVoid) ?? false { void.insert(copy.reference) }
             // A set whose predecessor is missing can't be chosen: it isn't known of which of two it is the successor.
             let candidates = copies.filter { !void.contains($0.reference) && isRooted($0) }
-            let chosen = candidates.min { first, second in
-                let isFirst = published.contains(first.reference)
-                return isFirst == published.contains(second.reference)
-                    ? first.digest.rawValue.lexicographicallyPrecedes(second.digest.rawValue) : isFirst
-            }
+            let chosen = candidates.min { $0.digest.rawValue.lexicographicallyPrecedes($1.digest.rawValue) }
             for copy in candidates where copy != chosen { void.insert(copy.reference) }
         }
     }

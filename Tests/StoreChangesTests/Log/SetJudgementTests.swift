@@ -62,6 +62,9 @@ struct SetJudgementTests {
         let late = TestLog.set("B", at: 4)
         #expect(Self.void([known, late], Self.knowledge(prefix: TestLog.prefix(known))) == [late.reference])
         #expect(Self.void([known, late], Self.knowledge()).isEmpty)
+        let impossible = TestLog.set("B", at: 4, seeing: known)
+        let void = Self.void([known, impossible], Self.knowledge(prefix: TestLog.prefix(known)))
+        #expect(void == [impossible.reference])
     }
 
     @Test("A set whose author knew a published prefix only in part doesn't count, although it sorts after the prefix")

@@ -45,6 +45,7 @@ struct StabilityTests {
         let third = TestLog.set("C", at: 3, seeing: first, second)
         let heads = [TestLog.head("B", seeing: first, second)]
         #expect(prefix([first, second, third], heads: heads) == nil)
+        #expect(prefix([first, second, third], heads: heads, storeSeen: [first, second]) == nil)
         let all = heads + [TestLog.head("C", seeing: first, second, third)]
         #expect(prefix([first, second, third], heads: all) == TestLog.prefix(first, second))
     }

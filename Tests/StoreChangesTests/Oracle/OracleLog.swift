@@ -65,10 +65,8 @@ struct OracleLog {
         func isVoid(_ reference: SetReference) -> Bool { !void.isDisjoint(with: chain(reference)) }
         // Where two chains of one client part, their first sets have the same predecessor.
         for copies in Dictionary(grouping: sets.keys, by: siblings).values {
-            let ranked = copies.filter { !void.contains($0) }.sorted { first, second in
-                let isFirst = published.contains { $0.contains(first) }
-                return isFirst == published.contains { $0.contains(second) }
-                    ? first.digest.rawValue.lexicographicallyPrecedes(second.digest.rawValue) : isFirst
+            let ranked = copies.filter { !void.contains($0) }.sorted {
+                $0.digest.rawValue.lexicographicallyPrecedes($1.digest.rawValue)
             }
             void.formUnion(ranked.dropFirst())
         }
