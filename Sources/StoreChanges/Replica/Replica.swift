@@ -17,14 +17,16 @@ package final class Replica {
     ///   - document: The document, by which a store that belongs to several keeps their tokens apart, and the key of the
     ///     state's digests.
     /// - Throws: `DatabaseError`.
-    package init(_ db: Database, _ schema: FoldSchema, client: ClientID, document: String) throws {
+    package init(_ db: Database, _ schema: StoreSchema, client: ClientID, document: String) throws {
         self.db = SQLConnection(db)
         self.client = client
         self.document = document
         let isNew = try self.db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") == nil
         if isNew { try ReplicaSchema.create(self.db) }
-        state = try ReplicaState(self.db, schema)
-        log = ReplicaLog(state, StateDigest.Key(document))
+        state = try ReplicaState(self.db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)))
+        let description = SchemaDescription(schema)
+        log = ReplicaLog(state, ReplicaVersions(self.db, description), StateDigest.Key(document))
+        try ReplicaMigration(log).run(to: description)
     }
 
     /// Captures what the user changed in the store, as a set of this device, and integrates it.
@@ -46,15 +48,17 @@ package final class Replica {
     /// Adds a new set of this device, and integrates it.
     func add(_ changes: [Change], seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet {
         let last = try log.lastCaptured(by: client)
+        let lastHeader = try last.flatMap { try log.header(SetReference(client, $0)) }
+        let (version, description) = try log.versions.versionForCapture(after: lastHeader)
         let stamp = max(try ReplicaFact.clock.readNumber(db) + 1, time)
-        let header = SyncChangeSet.Header(
+        var header = SyncChangeSet.Header(
             id: SetID(client, (last?.sequence ?? 0) + 1),
             predecessor: last?.digest ?? .none,
             stamp: Stamp(rawValue: stamp),
             seen: seen.filter { $0.key != client },
-            // Schemas aren't compared yet: all devices need the same one.
-            schema: SchemaVersion(0, .none)
+            schema: version
         )
+        header.schemaDescription = description
         let set = SyncChangeSet(header, changes)
         try integrate([set], from: .captured)
         return set
@@ -68,6 +72,7 @@ package final class Replica {
             try advanceClock(to: set.header.stamp)
             try log.insert(set, origin)
         }
+        if sets.contains(where: { $0.header.schemaDescription != nil }) { try log.readAgain() }
         try log.integrate()
     }
 
