@@ -65,8 +65,10 @@ extension Replica {
         for entry in try log.entries(.void, where: "origin = 1") {
             let seen = try log.integrated()
             if let void = try log.set(entry.reference) {
-                let changes = try RepeatedChanges(state).changes(of: void)
-                if !changes.isEmpty { sets.append(try add(changes, seen: seen, at: time)) }
+                let author = try log.versions.author(of: void.header)
+                let changes = try RepeatedChanges(state, author).changes(of: void)
+                let isMigration = void.header.isMigration
+                if !changes.isEmpty { sets.append(try add(changes, seen: seen, at: time, isMigration: isMigration)) }
             }
             try log.setOrigin(.capturedAgain, of: entry.reference)
         }

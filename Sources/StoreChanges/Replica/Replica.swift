@@ -41,12 +41,19 @@ package final class Replica {
         let seen = try storeSeen()
         var capture = Capture(of: SQLConnection(store), state, by: client)
         let changes = try capture.run(allowsDeletions: allowsDeletions)
+        let isMigration = try ReplicaFact.migrated.read(db) != nil
+        try ReplicaFact.migrated.write(nil, db)
         guard !changes.isEmpty else { return nil }
-        return try add(changes, seen: seen, at: time)
+        return try add(changes, seen: seen, at: time, isMigration: isMigration)
     }
 
     /// Adds a new set of this device, and integrates it.
-    func add(_ changes: [Change], seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet {
+    func add(
+        _ changes: [Change],
+        seen: [ClientID: SeenSet],
+        at time: UInt64,
+        isMigration: Bool
+    ) throws -> SyncChangeSet {
         let last = try log.lastCaptured(by: client)
         let lastHeader = try last.flatMap { try log.header(SetReference(client, $0)) }
         let (version, description) = try log.versions.versionForCapture(after: lastHeader)
@@ -58,6 +65,7 @@ package final class Replica {
             seen: seen.filter { $0.key != client },
             schema: version
         )
+        header.isMigration = isMigration
         header.schemaDescription = description
         let set = SyncChangeSet(header, changes)
         try integrate([set], from: .captured)

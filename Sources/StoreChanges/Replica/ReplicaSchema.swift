@@ -85,6 +85,8 @@ enum ReplicaFact: String {
     case stable, baseline
     /// The schema by which rows are stored here.
     case layout
+    /// Whether the schema has changed since the last capture.
+    case migrated
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)
