@@ -2,10 +2,10 @@ package import GRDB
 
 /// What this device knows of a document: the state that merging gives, and how far the store is from it.
 package final class Replica {
-    private let db: SQLConnection
-    private let state: ReplicaState
-    private let log: ReplicaLog
-    private let client: ClientID
+    let db: SQLConnection
+    let state: ReplicaState
+    let log: ReplicaLog
+    let client: ClientID
     private let document: String
 
     /// Opens a replica, or creates one in an empty database.
@@ -117,7 +117,7 @@ package final class Replica {
     // MARK: What the store has seen
 
     /// The sets whose effect is in the store: all that are integrated, if nothing is pending.
-    private func storeSeen() throws -> [ClientID: SeenSet] {
+    func storeSeen() throws -> [ClientID: SeenSet] {
         if try ReplicaPending(state).isEmpty { return try log.integrated() }
         guard let bytes = try ReplicaFact.seen.read(db) else { return [:] }
         var parser = ByteParser(bytes)

@@ -50,8 +50,8 @@ package final class SynchronizedStore {
 
     private let url: URL
     private let store: DatabaseQueue
-    private let replicaDatabase: DatabaseQueue
-    private let replica: Replica
+    let replicaDatabase: DatabaseQueue
+    let replica: Replica
     private let lock: OpenFile
     private let observer: StepObserver
     /// How often a write starts over because an app wrote meanwhile, until it keeps the app from writing.
@@ -105,7 +105,7 @@ package final class SynchronizedStore {
         }
     }
 
-    private static var configuration: Configuration {
+    static var configuration: Configuration {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(5)
@@ -221,7 +221,7 @@ package final class SynchronizedStore {
         return try replica.capture(db, at: UInt64(max(0, time)), allowsDeletions: allowsDeletions)
     }
 
-    private func locked<Result>(_ body: () throws -> Result) throws -> Result {
+    func locked<Result>(_ body: () throws -> Result) throws -> Result {
         do {
             _ = try lock.lock(waits: true)
             defer { lock.unlock() }

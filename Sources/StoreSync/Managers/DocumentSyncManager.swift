@@ -144,4 +144,23 @@ public struct DocumentSyncManager: Sendable {
             WholeStoreDownloadOperation(request, document: registered, backend: backend, state: state)
         }
     }
+
+    /// Synchronizes a store record by record: merges what this and other devices have edited at once.
+    ///
+    /// Creates the application, the document and the store if needed. All devices need the same schema.
+    ///
+    /// - Parameter request: The store.
+    /// - Returns: The synchronization's handle, which fails with the error of the operation that failed.
+    @discardableResult
+    public func synchronize(_ request: SynchronizationRequest) -> OperationHandle<Synchronization> {
+        let (backend, state) = (manager.backend, manager.state)
+        let document = register(
+            description: description ?? request.url.lastPathComponent,
+            mayCreate: true,
+            after: manager.register(mayCreate: true)
+        )
+        return document.then(options: manager.options) { registered in
+            SynchronizationOperation(request, document: registered, backend: backend, state: state)
+        }
+    }
 }

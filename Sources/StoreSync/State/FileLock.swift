@@ -17,6 +17,8 @@ final class FileLock: Sendable {
         case keychain(ApplicationKey)
         /// Pushing a document.
         case document(DocumentKey)
+        /// Synchronizing a document record by record.
+        case synchronization(DocumentKey)
         /// A local store, by its canonical path.
         case store(String)
 
@@ -28,6 +30,8 @@ final class FileLock: Sendable {
                 case .keychain(let key): ["keychain", key.remote, key.application]
                 case .document(let key):
                     ["document", key.application.remote, key.application.application, key.document]
+                case .synchronization(let key):
+                    ["synchronization", key.application.remote, key.application.application, key.document]
                 case .store(let path): ["store", path]
                 }
             return parts.map { "\($0.utf8.count):\($0)" }.joined()
@@ -38,6 +42,7 @@ final class FileLock: Sendable {
             case .application(let key): "This device's registration with \(key.application)"
             case .keychain(let key): "The keychain of \(key.application)"
             case .document(let key): "The document \(key.document)"
+            case .synchronization(let key): "The replica of the document \(key.document)"
             case .store(let path): "The store \(path)"
             }
         }

@@ -42,6 +42,7 @@ extension VerificationOperation {
         if let identity = try await identity(of: document, info, context) {
             try await checkClientNotes(on: .document(document, identity))
             try await checkRecentSyncs(document, identity)
+            try await checkChangeSets(document, identity)
             let assembler = StoreAssembler(
                 hierarchy: document,
                 seal: seal,

@@ -1,0 +1,20 @@
+package import StoreChanges
+
+extension StoreSyncError {
+    /// Translates an error of capturing, merging or writing changes.
+    package init(_ error: StoreChangesError) {
+        let code: Code =
+            switch error.code {
+            case .busy: .busy
+            case .cannotRestore: .cannotRestore
+            case .cannotWrite: .cannotWrite
+            case .conflictNotFound: .conflictNotFound
+            case .massDeletion: .massDeletion
+            case .storeNotFound: .storeNotFound
+            case .storeReplaced: .storeReplaced
+            case .unsupportedFormat: .unsupportedFormat
+            default: .corrupt
+            }
+        self.init(code, error.message, cause: error)
+    }
+}
