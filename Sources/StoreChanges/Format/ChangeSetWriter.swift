@@ -128,6 +128,13 @@ extension String {
     func precedes(_ other: String) -> Bool { utf8.lexicographicallyPrecedes(other.utf8) }
 }
 
+extension SyncChangeSet.Header {
+    /// The bytes of a set with this header and no changes.
+    var encoded: [UInt8] { SyncChangeSet(self, []).encoded }
+
+    init(decoding bytes: [UInt8]) throws { self = try SyncChangeSet(decoding: bytes).header }
+}
+
 extension SyncChangeSet {
     /// The set's bytes.
     ///

@@ -14,7 +14,8 @@ package final class Replica {
     ///   - db: The replica's database, which lives longer than this object; every call needs a transaction.
     ///   - schema: The store's schema.
     ///   - client: This device.
-    ///   - document: The document, by which a store that belongs to several keeps their tokens apart.
+    ///   - document: The document, by which a store that belongs to several keeps their tokens apart, and the key of the
+    ///     state's digests.
     /// - Throws: `DatabaseError`.
     package init(_ db: Database, _ schema: FoldSchema, client: ClientID, document: String) throws {
         self.db = SQLConnection(db)
@@ -22,7 +23,7 @@ package final class Replica {
         self.document = document
         if try !db.tableExists("facts") { try ReplicaSchema.create(self.db) }
         state = try ReplicaState(self.db, schema)
-        log = ReplicaLog(state)
+        log = ReplicaLog(state, StateDigest.Key(document))
     }
 
     /// Captures what the user changed in the store, as a set of this device, and integrates it.
@@ -38,7 +39,12 @@ package final class Replica {
         var capture = Capture(of: SQLConnection(store), state, by: client)
         let changes = try capture.run(allowsDeletions: allowsDeletions)
         guard !changes.isEmpty else { return nil }
-        let last = try log.integrated()[client]
+        return try add(changes, seen: seen, at: time)
+    }
+
+    /// Adds a new set of this device, and integrates it.
+    func add(_ changes: [Change], seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet {
+        let last = try log.lastCaptured(by: client)
         let stamp = max(try ReplicaFact.clock.readNumber(db) + 1, time)
         let header = SyncChangeSet.Header(
             id: SetID(client, (last?.sequence ?? 0) + 1),
@@ -49,17 +55,23 @@ package final class Replica {
             schema: SchemaVersion(0, .none)
         )
         let set = SyncChangeSet(header, changes)
-        try integrate([set])
+        try integrate([set], from: .captured)
         return set
     }
 
     /// Integrates sets of any clients, in any order; sets that aren't ready wait.
-    package func integrate(_ sets: [SyncChangeSet]) throws {
+    package func integrate(_ sets: [SyncChangeSet]) throws { try integrate(sets, from: .otherDevice) }
+
+    private func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
         for set in sets {
-            try ReplicaFact.clock.writeNumber(max(try ReplicaFact.clock.readNumber(db), set.header.stamp.rawValue), db)
-            try log.insert(set)
+            try advanceClock(to: set.header.stamp)
+            try log.insert(set, origin)
         }
         try log.integrate()
+    }
+
+    func advanceClock(to stamp: Stamp) throws {
+        try ReplicaFact.clock.writeNumber(max(try ReplicaFact.clock.readNumber(db), stamp.rawValue), db)
     }
 
     // MARK: Writing
@@ -121,21 +133,12 @@ package final class Replica {
         if try ReplicaPending(state).isEmpty { return try log.integrated() }
         guard let bytes = try ReplicaFact.seen.read(db) else { return [:] }
         var parser = ByteParser(bytes)
-        var seen: [ClientID: SeenSet] = [:]
-        for _ in 0..<(try parser.count("the number of clients", atMost: .max)) {
-            let set = try parser.set()
-            seen[set.client] = SeenSet(set.sequence, try parser.digest("a digest"))
-        }
-        return seen
+        return try parser.vector()
     }
 
     private func setStoreSeen(_ seen: [ClientID: SeenSet]) throws {
         var writer = ByteWriter()
-        writer.count(seen.count)
-        for (client, seen) in seen.sorted(by: { $0.key < $1.key }) {
-            writer.set(SetID(client, seen.sequence))
-            writer.raw(seen.digest.rawValue)
-        }
+        writer.vector(seen)
         try ReplicaFact.seen.write(writer.bytes, db)
     }
 
@@ -146,22 +149,35 @@ package final class Replica {
 
     /// Everything that merging overwrote or left out, the oldest first.
     package func conflicts() throws -> [LoggedConflict] {
-        let sql = "SELECT number, rule, tbl, name, lost, kept, client, sequence FROM conflicts ORDER BY number"
+        let sql = "\(Self.selectConflicts) ORDER BY number"
         return try db.all(sql).compactMap(conflict)
     }
 
+    private static let selectConflicts = """
+        SELECT number, rule, tbl, name, lost, kept, client, sequence, stamp, other_client, other_sequence, other_stamp
+        FROM conflicts
+        """
+
     private func conflict(_ values: [StoredValue]) throws -> LoggedConflict? {
         guard let number = values.integer(0), let rule = values.text(1).flatMap(Conflict.Rule.init),
-            let client = values.text(6), let sequence = values.integer(7)
+            let author = author(values, at: 6)
         else { return nil }
         let conflict = Conflict(
             rule,
             RowReference(state.tableName(values.integer(2)), try RowName(decoding: values.bytes(3) ?? [])),
             lost: try [String: Cell](decoding: values.bytes(4) ?? []),
             kept: try [String: Cell](decoding: values.bytes(5) ?? []),
-            by: SetID(ClientID(rawValue: client), UInt64(sequence))
+            by: author.set
         )
-        return LoggedConflict(number: number, conflict: conflict)
+        return LoggedConflict(number: number, conflict: conflict, author: author, other: self.author(values, at: 9))
+    }
+
+    private func author(_ values: [StoredValue], at index: Int) -> ChangeAuthor? {
+        guard let client = values.text(index), let sequence = values.integer(index + 1),
+            let stamp = values.integer(index + 2)
+        else { return nil }
+        let set = SetID(ClientID(rawValue: client), UInt64(sequence))
+        return ChangeAuthor(set, at: Stamp(rawValue: UInt64(stamp)))
     }
 
     /// Writes into the store what a conflict lost, as an edit of the user that the next capture finds.
@@ -171,7 +187,7 @@ package final class Replica {
     ///   - store: The store, in a write transaction with the app's triggers and foreign keys.
     /// - Throws: ``StoreChangesError`` with `conflictNotFound`; `DatabaseError` if the store's constraints refuse it.
     package func restore(_ number: Int64, in store: Database) throws {
-        let sql = "SELECT number, rule, tbl, name, lost, kept, client, sequence FROM conflicts WHERE number = ?"
+        let sql = "\(Self.selectConflicts) WHERE number = ?"
         guard let entry = try db.first(sql, [.integer(number)]).flatMap(conflict)?.conflict, !entry.lost.isEmpty else {
             throw StoreChangesError(
                 .conflictNotFound,

@@ -189,6 +189,16 @@ struct FormerItems {
     var aliases: [AliasKey: Alias?] = [:]
     var counts: [RowReference: Int?] = [:]
 
+    init() {}
+
+    /// The items that a change replaced.
+    init(_ delta: StateDelta) {
+        rows = delta.rows.mapValues(\.before)
+        tombs = delta.tombs.mapValues(\.before)
+        aliases = delta.aliases.mapValues(\.before)
+        counts = delta.counts.mapValues(\.before)
+    }
+
     init(decoding bytes: [UInt8]) throws {
         var parser = ByteParser(bytes)
         func reference() throws -> RowReference {

@@ -1,27 +1,70 @@
 /// The change sets that arrived, and the order in which they are folded.
 struct ReplicaLog {
-    private let state: ReplicaState
+    /// What the log knows of a set.
+    enum Status: Int64 {
+        /// The set isn't ready yet.
+        case waiting = 0
+        case integrated = 1
+        case void = 2
+        /// The set is integrated and can't be undone any more.
+        case stable = 3
+    }
+
+    /// Where a set comes from.
+    enum Origin: Int64 {
+        case otherDevice = 0
+        case captured = 1
+        /// The set was captured here and is void, and its edits are in a later set.
+        case capturedAgain = 2
+    }
+
+    let state: ReplicaState
+    private let digestKey: StateDigest.Key
     private var db: SQLConnection { state.db }
 
-    init(_ state: ReplicaState) { self.state = state }
+    init(_ state: ReplicaState, _ digestKey: StateDigest.Key) {
+        self.state = state
+        self.digestKey = digestKey
+    }
 
     /// Adds a set; a set that is known already stays as it is.
-    func insert(_ set: SyncChangeSet) throws {
+    func insert(_ set: SyncChangeSet, _ origin: Origin) throws {
         let bytes = set.encoded
         try db.execute(
-            "INSERT OR IGNORE INTO sets (stamp, client, sequence, digest, bytes) VALUES (?, ?, ?, ?, ?)",
+            """
+            INSERT OR IGNORE INTO sets (client, sequence, digest, stamp, status, origin, header, bytes)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            """,
             [
-                .integer(Int64(set.header.stamp.rawValue)), .text(set.header.id.client.rawValue),
-                .integer(Int64(set.header.id.sequence)), .blob(SetDigest(of: bytes).rawValue), .blob(bytes),
+                .text(set.header.id.client.rawValue), .integer(Int64(clamping: set.header.id.sequence)),
+                .blob(SetDigest(of: bytes).rawValue), .integer(Int64(set.header.stamp.rawValue)),
+                .integer(Status.waiting.rawValue), .integer(origin.rawValue), .blob(set.header.encoded), .blob(bytes),
             ]
         )
+    }
+
+    // MARK: Reading
+
+    /// The sets of some statuses, in the total order.
+    func entries(_ statuses: Status..., where condition: String = "1") throws -> [LogEntry] {
+        let list = statuses.map { "\($0.rawValue)" }.joined(separator: ", ")
+        return try db.all(
+            """
+            SELECT header, digest FROM sets WHERE status IN (\(list)) AND \(condition) ORDER BY stamp, client, sequence
+            """
+        ).map {
+            LogEntry(
+                try SyncChangeSet.Header(decoding: $0.bytes(0) ?? []),
+                SetDigest(rawValue: $0.bytes(1) ?? SetDigest.none.rawValue)
+            )
+        }
     }
 
     /// The last set of each client that is integrated.
     func integrated() throws -> [ClientID: SeenSet] {
         var integrated: [ClientID: SeenSet] = [:]
         let rows = try db.all(
-            "SELECT client, max(sequence), digest FROM sets WHERE undo IS NOT NULL GROUP BY client"
+            "SELECT client, max(sequence), digest FROM sets WHERE status IN (1, 3) GROUP BY client"
         )
         for values in rows {
             guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
@@ -32,129 +75,165 @@ struct ReplicaLog {
         return integrated
     }
 
-    /// Folds the sets that are ready: those whose predecessor, and all of whose seen sets, are integrated.
-    ///
-    /// The state afterwards is the fold of all integrated sets in the total order, whatever was integrated before.
-    func integrate() throws {
-        var ready = try takeReady()
-        guard let first = ready.map(\.header.position).min() else { return }
-        for position in try positions(after: first).reversed() { ready.append(try undo(position)) }
-        for set in ready.sorted(by: { $0.header.position < $1.header.position }) { try fold(set) }
+    /// The last set that a client captured here, void ones included.
+    func lastCaptured(by client: ClientID) throws -> SeenSet? {
+        let values = try db.first(
+            "SELECT sequence, digest FROM sets WHERE client = ? AND origin > 0 ORDER BY sequence DESC LIMIT 1",
+            [.text(client.rawValue)]
+        )
+        guard let values, let sequence = values.integer(0), let digest = values.bytes(1) else { return nil }
+        return SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
     }
 
-    private func takeReady() throws -> [SyncChangeSet] {
-        var waiting = try db.all("SELECT bytes FROM sets WHERE undo IS NULL").map {
-            try SyncChangeSet(decoding: $0.bytes(0) ?? [])
-        }
-        var vector = try integrated().mapValues(\.sequence)
-        var ready: [SyncChangeSet] = []
-        var found = true
-        while found {
-            found = false
-            for (index, set) in waiting.enumerated().reversed() {
-                let header = set.header
-                guard vector[header.id.client, default: 0] + 1 == header.id.sequence,
-                    header.seen.allSatisfy({
-                        $0.key == header.id.client || vector[$0.key, default: 0] >= $0.value.sequence
-                    })
-                else { continue }
-                vector[header.id.client] = header.id.sequence
-                ready.append(waiting.remove(at: index))
-                found = true
-            }
-        }
-        return ready
+    /// A set with its changes; `nil` if its bytes are gone.
+    func set(_ reference: SetReference) throws -> SyncChangeSet? {
+        try db.first("SELECT bytes FROM sets WHERE client = ? AND sequence = ? AND digest = ?", key(reference))?
+            .bytes(0).map { try SyncChangeSet(decoding: $0) }
     }
 
-    private func positions(after position: SetPosition) throws -> [SetPosition] {
+    func key(_ reference: SetReference) -> [StoredValue] {
+        [
+            .text(reference.id.client.rawValue), .integer(Int64(clamping: reference.id.sequence)),
+            .blob(reference.digest.rawValue),
+        ]
+    }
+
+    /// The sets of the same client that were captured here after a set, and count.
+    func capturedLater(than entry: LogEntry) throws -> [SyncChangeSet] {
         try db.all(
             """
-            SELECT stamp, client, sequence FROM sets
-            WHERE undo IS NOT NULL AND (stamp, client, sequence) > (?, ?, ?) ORDER BY stamp, client, sequence
+            SELECT bytes FROM sets WHERE status IN (1, 3) AND origin > 0 AND client = ? AND sequence > ?
+            ORDER BY sequence
             """,
-            key(position)
-        ).map {
-            SetPosition(
-                Stamp(rawValue: UInt64($0.integer(0) ?? 0)),
-                SetID(ClientID(rawValue: $0.text(1) ?? ""), UInt64($0.integer(2) ?? 0))
-            )
-        }
+            [.text(entry.header.id.client.rawValue), .integer(Int64(entry.header.id.sequence))]
+        ).compactMap { try $0.bytes(0).map { try SyncChangeSet(decoding: $0) } }
     }
 
-    private func key(_ position: SetPosition) -> [StoredValue] {
-        [
-            .integer(Int64(position.stamp.rawValue)), .text(position.id.client.rawValue),
-            .integer(Int64(position.id.sequence)),
-        ]
+    func setOrigin(_ origin: Origin, of reference: SetReference) throws {
+        try db.execute(
+            "UPDATE sets SET origin = \(origin.rawValue) WHERE client = ? AND sequence = ? AND digest = ?",
+            key(reference)
+        )
+    }
+
+    // MARK: Integrating
+
+    /// Judges the known sets that can still be undone.
+    func judgement() throws -> SetJudgement {
+        SetJudgement(try entries(.waiting, .integrated, .void), try ReplicaKnowledge(db).read())
+    }
+
+    /// Folds the sets that are ready, and undoes sets that turned out to be void.
+    ///
+    /// The state afterwards is the fold of these sets in the total order, whatever was integrated before.
+    func integrate() throws {
+        let judgement = try judgement()
+        let ready = judgement.ready()
+        let integrated = try entries(.integrated)
+        let common = zip(ready, integrated).prefix { $0 == $1 }.count
+        for entry in integrated[common...].reversed() { try undo(entry, judgement.knowledge.stable) }
+        try db.execute("UPDATE sets SET status = 0 WHERE status = 2")
+        for void in judgement.void { try setStatus(.void, of: void) }
+        var digest = try digest()
+        for entry in ready[common...] { try fold(entry, judgement, &digest) }
+    }
+
+    func setStatus(_ status: Status, of reference: SetReference) throws {
+        try db.execute(
+            "UPDATE sets SET status = \(status.rawValue) WHERE client = ? AND sequence = ? AND digest = ?",
+            key(reference)
+        )
+    }
+
+    // MARK: Digests
+
+    /// The digest of the state.
+    func digest() throws -> StateDigest { try digest(of: .integrated) ?? digest(of: .stable) ?? .empty }
+
+    /// The digest of the state after the last set of a status; `nil` if there is none.
+    func digest(of status: Status) throws -> StateDigest? {
+        try db.first(
+            "SELECT sum FROM sets WHERE status = ? ORDER BY stamp DESC, client DESC, sequence DESC LIMIT 1",
+            [.integer(status.rawValue)]
+        )?.bytes(0).flatMap(StateDigest.init)
     }
 
     // MARK: Folding and undoing
 
-    private func fold(_ set: SyncChangeSet) throws {
+    private func fold(_ entry: LogEntry, _ judgement: SetJudgement, _ digest: inout StateDigest) throws {
+        guard var set = try set(entry.reference) else { return }
+        set.header = judgement.effective(set.header)
         let (delta, conflicts) = try Fold(state.schema).apply(set, to: state)
-        let pending = ReplicaPending(state)
-        for (row, pair) in delta.rows {
-            try pending.keep(row)
-            try state.write(row, pair.after)
-            try pending.settle(row)
-        }
-        for (row, pair) in delta.counts {
-            try pending.keepCount(row)
-            try state.write(row, count: pair.after)
-            try pending.settleCount(row)
-        }
-        for (row, pair) in delta.tombs { try state.write(row, tomb: pair.after) }
-        for (key, pair) in delta.aliases { try state.write(key, pair.after) }
+        // First, because it reads the state before the set.
+        let authors = try ConflictAuthors(self, delta).others(of: conflicts)
+        try write(FormerItems(delta.inverse))
         let numbers = ReplicaNumbers(state)
         for change in set.changes {
             guard case .insert(let row) = change.edit, let wish = row.wish else { continue }
             try numbers.setWish(wish, of: RowReference(change.table, change.row))
         }
+        digest.apply(delta, digestKey)
         try db.execute(
-            "UPDATE sets SET undo = ? WHERE stamp = ? AND client = ? AND sequence = ?",
-            [.blob(delta.encodedFormerItems)] + key(set.header.position)
+            "UPDATE sets SET status = 1, undo = ?, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
+            [.blob(delta.encodedFormerItems), .blob(digest.bytes)] + key(entry.reference)
         )
-        for conflict in conflicts { try insert(conflict) }
+        for (conflict, other) in zip(conflicts, authors) { try insert(conflict, set.header.stamp, other) }
     }
 
-    private func undo(_ position: SetPosition) throws -> SyncChangeSet {
-        let values = try db.first(
-            "SELECT bytes, undo FROM sets WHERE stamp = ? AND client = ? AND sequence = ?",
-            key(position)
-        )
-        let former = try FormerItems(decoding: values?.bytes(1) ?? [])
-        let pending = ReplicaPending(state)
-        for (row, before) in former.rows {
-            try pending.keep(row)
-            try state.write(row, before)
-            try pending.settle(row)
-        }
-        for (row, before) in former.counts {
-            try pending.keepCount(row)
-            try state.write(row, count: before)
-            try pending.settleCount(row)
-        }
-        for (row, before) in former.tombs { try state.write(row, tomb: before) }
-        for (key, before) in former.aliases { try state.write(key, before) }
+    private func undo(_ entry: LogEntry, _ stable: StablePrefix?) throws {
+        var former = try formerItems(of: entry)
+        if let stable { former.trim(stable) }
+        try write(former)
         try db.execute(
-            "UPDATE sets SET undo = NULL WHERE stamp = ? AND client = ? AND sequence = ?",
-            key(position)
+            "UPDATE sets SET status = 0, undo = NULL, sum = NULL WHERE client = ? AND sequence = ? AND digest = ?",
+            key(entry.reference)
         )
         try db.execute(
             "DELETE FROM conflicts WHERE client = ? AND sequence = ?",
-            [.text(position.id.client.rawValue), .integer(Int64(position.id.sequence))]
+            [.text(entry.header.id.client.rawValue), .integer(Int64(entry.header.id.sequence))]
         )
-        return try SyncChangeSet(decoding: values?.bytes(0) ?? [])
     }
 
-    private func insert(_ conflict: Conflict) throws {
+    /// What a set changed, as it was before.
+    func formerItems(of entry: LogEntry) throws -> FormerItems {
+        let sql = "SELECT undo FROM sets WHERE client = ? AND sequence = ? AND digest = ?"
+        let undo = try db.first(sql, key(entry.reference))?.bytes(0)
+        return try undo.map { try FormerItems(decoding: $0) } ?? FormerItems()
+    }
+
+    /// Writes items into the state, and keeps what the store has of their rows.
+    private func write(_ items: FormerItems) throws {
+        let pending = ReplicaPending(state)
+        for (row, item) in items.rows {
+            try pending.keep(row)
+            try state.write(row, item)
+            try pending.settle(row)
+        }
+        for (row, count) in items.counts {
+            try pending.keepCount(row)
+            try state.write(row, count: count)
+            try pending.settleCount(row)
+        }
+        for (row, tomb) in items.tombs { try state.write(row, tomb: tomb) }
+        for (key, alias) in items.aliases { try state.write(key, alias) }
+    }
+
+    // MARK: Conflicts
+
+    private func insert(_ conflict: Conflict, _ stamp: Stamp, _ other: ChangeAuthor?) throws {
         try db.execute(
-            "INSERT INTO conflicts (client, sequence, rule, tbl, name, lost, kept) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            """
+            INSERT INTO conflicts
+            (client, sequence, stamp, rule, tbl, name, lost, kept, other_client, other_sequence, other_stamp)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
             [
                 .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
-                .text(conflict.rule.rawValue),
-                try state.table(conflict.row.table), .blob(conflict.row.row.encoded), .blob(conflict.lost.encoded),
-                .blob(conflict.kept.encoded),
+                .integer(Int64(stamp.rawValue)), .text(conflict.rule.rawValue), try state.table(conflict.row.table),
+                .blob(conflict.row.row.encoded), .blob(conflict.lost.encoded), .blob(conflict.kept.encoded),
+                other.map { .text($0.set.client.rawValue) } ?? .null,
+                other.map { .integer(Int64($0.set.sequence)) } ?? .null,
+                other.map { .integer(Int64($0.time.rawValue)) } ?? .null,
             ]
         )
     }

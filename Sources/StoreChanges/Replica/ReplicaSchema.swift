@@ -45,15 +45,22 @@ enum ReplicaSchema {
         ) WITHOUT ROWID;
         CREATE UNIQUE INDEX numbers_by_number ON numbers (tbl, number);
 
-        -- All sets that arrived; undo is NULL until a set is integrated.
+        -- All sets that arrived; bytes are NULL for stable sets of other devices, undo and sum unless a set is integrated.
         CREATE TABLE sets (
-            stamp INTEGER, client TEXT, sequence INTEGER, digest BLOB NOT NULL, bytes BLOB NOT NULL, undo BLOB,
-            PRIMARY KEY (stamp, client, sequence), UNIQUE (client, sequence)
-        ) WITHOUT ROWID;
+            id INTEGER PRIMARY KEY, client TEXT NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL,
+            stamp INTEGER NOT NULL, status INTEGER NOT NULL, origin INTEGER NOT NULL, header BLOB NOT NULL,
+            sum BLOB, bytes BLOB, undo BLOB, UNIQUE (client, sequence, digest)
+        );
+        CREATE INDEX sets_by_position ON sets (status, stamp, client, sequence);
+
+        -- The newest head of each client, and the last set of each removed client that counts.
+        CREATE TABLE heads (client TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT ROWID;
+        CREATE TABLE removals (client TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
 
         CREATE TABLE conflicts (
             number INTEGER PRIMARY KEY AUTOINCREMENT, client TEXT NOT NULL, sequence INTEGER NOT NULL,
-            rule TEXT NOT NULL, tbl INTEGER NOT NULL, name BLOB NOT NULL, lost BLOB NOT NULL, kept BLOB NOT NULL
+            stamp INTEGER NOT NULL, rule TEXT NOT NULL, tbl INTEGER NOT NULL, name BLOB NOT NULL, lost BLOB NOT NULL,
+            kept BLOB NOT NULL, other_client TEXT, other_sequence INTEGER, other_stamp INTEGER
         );
         CREATE INDEX conflicts_by_set ON conflicts (client, sequence);
         """
@@ -71,6 +78,8 @@ enum ReplicaFact: String {
     case clock
     /// For each client the last set whose effect is in the store.
     case seen
+    /// What can't be undone any more, and the greatest prefix of a baseline.
+    case stable, baseline
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)

@@ -34,6 +34,28 @@ public struct Conflict: Hashable, Sendable {
         case takenOut
         /// A row of a table without a key was deleted more often than it was there.
         case countBelowZero
+
+        /// What happened, in a few words.
+        public var summary: String {
+            switch self {
+            case .sameCellTwice: "changed twice in one synchronization"
+            case .editedAndDeleted: "changed and deleted in one synchronization"
+            case .overwritten: "overwritten by a device that didn't know this value"
+            case .deletedEdited: "deleted by a device that didn't know the last change"
+            case .deleteRefused: "not deleted, because another device had inserted it too"
+            case .consequenceRefused: "not deleted, because the row that it belongs to wasn't"
+            case .editOfDeleted: "changed by a device that didn't know that it was deleted"
+            case .merged: "merged with a row of the same unique values"
+            case .takenBack: "taken back, because another row has these unique values"
+            case .moved: "moved to the end, because another row has this position"
+            case .broughtBack: "brought back, because another row refers to it"
+            case .referenceCleared: "separated from a row that another device deleted"
+            case .deletedWithParent: "deleted with the row that it belongs to"
+            case .leftOut: "left out, because it violates a constraint"
+            case .takenOut: "deleted, because it violates a constraint in every form"
+            case .countBelowZero: "deleted on two devices"
+            }
+        }
     }
 
     /// The rule that decided.
@@ -57,10 +79,36 @@ public struct Conflict: Hashable, Sendable {
     }
 }
 
+/// The device that made a change, and when.
+public struct ChangeAuthor: Hashable, Sendable {
+    /// The set with the change.
+    public var set: SetID
+    /// When the device captured it, by its clock or later: an edit that knew another one always has the later time.
+    public var time: Stamp
+
+    /// Creates an author.
+    public init(_ set: SetID, at time: Stamp) {
+        self.set = set
+        self.time = time
+    }
+}
+
 /// An entry of a replica's conflict log.
+///
+/// It says what was lost (``Conflict/lost``) and what stays (``Conflict/kept``), why (``Conflict/rule``), by whom and when:
+///
+/// ```swift
+/// for entry in try store.conflicts() {
+///     print(entry.conflict.rule.summary, entry.author.set.client, entry.other?.set.client ?? "an earlier device")
+/// }
+/// ```
 public struct LoggedConflict: Hashable, Sendable {
     /// The entry's number on this device, by which it can be restored.
     public var number: Int64
     /// What happened.
     public var conflict: Conflict
+    /// The device whose change was integrated when the rule decided.
+    public var author: ChangeAuthor
+    /// The device that last changed the row before; `nil` if its change is so old that every device had seen it.
+    public var other: ChangeAuthor?
 }

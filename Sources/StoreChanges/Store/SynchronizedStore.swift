@@ -137,15 +137,23 @@ package final class SynchronizedStore {
     ///
     /// - Parameters:
     ///   - sets: Sets of other devices, in any order.
+    ///   - news: What the storage says besides sets.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     /// - Returns: What happened.
     /// - Throws: ``StoreChangesError``.
-    package func synchronize(with sets: [SyncChangeSet], allowsDeletions: Bool = false) throws -> Outcome {
+    package func synchronize(
+        with sets: [SyncChangeSet],
+        news: LogNews = LogNews(),
+        allowsDeletions: Bool = false
+    ) throws -> Outcome {
         try locked {
             var outcome = Outcome()
             try replicaDatabase.write { _ in
                 try store.read { try replica.recover($0) }
                 try replica.integrate(sets)
+                try replica.remember(news)
+                let time = UInt64(max(0, Date.now.timeIntervalSince1970 * 1000))
+                outcome.captured += try replica.captureVoidSetsAgain(at: time)
             }
             for _ in 1..<Self.maximumAttempts {
                 if try attempt(&outcome, allowsDeletions) { return outcome }

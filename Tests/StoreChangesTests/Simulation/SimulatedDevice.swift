@@ -4,15 +4,19 @@ import TestSupport
 
 /// A device of a simulation: an app's store, and the replica beside it.
 final class SimulatedDevice {
-    let client: ClientID
+    private(set) var client: ClientID
     let store: DatabaseQueue
     let schema: StoreSchema
     private let replicaDatabase: DatabaseQueue
-    private let replica: Replica
+    private var replica: Replica
     /// The sets that this device captured.
     private(set) var sets: [SyncChangeSet] = []
     /// How many sets of each other device have arrived.
     var arrived: [ClientID: Int] = [:]
+    /// The heads that this device published.
+    private(set) var heads: [ClientHead] = []
+    /// Which of the heads of each other device this device read last.
+    var readHeads: [ClientID: Int] = [:]
 
     init(_ name: String, schemaSQL: String) throws {
         client = ClientID(rawValue: name)
@@ -26,6 +30,70 @@ final class SimulatedDevice {
         replica = try replicaDatabase.write { [client] db in
             try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client, document: "notes")
         }
+    }
+
+    /// Copies a device with its identity, as restoring a backup on another device does.
+    init(copying other: SimulatedDevice) throws {
+        client = other.client
+        schema = other.schema
+        sets = other.sets
+        arrived = other.arrived
+        heads = other.heads
+        readHeads = other.readHeads
+        store = try DatabaseQueue(configuration: other.store.configuration)
+        replicaDatabase = try DatabaseQueue()
+        try other.store.backup(to: store)
+        try other.replicaDatabase.backup(to: replicaDatabase)
+        replica = try replicaDatabase.write { [client, schema] db in
+            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client, document: "notes")
+        }
+    }
+
+    /// Goes on as another client.
+    func become(_ name: String) throws {
+        client = ClientID(rawValue: name)
+        replica = try replicaDatabase.write { [client, schema] db in
+            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client, document: "notes")
+        }
+    }
+
+    // MARK: The log
+
+    /// Publishes a head.
+    @discardableResult
+    func publishHead() throws -> ClientHead {
+        let number = (heads.last?.number ?? 0) + 1
+        let head = try replicaDatabase.read { _ in try replica.head(number: number) }
+        heads.append(head)
+        return head
+    }
+
+    /// Remembers heads and notes of removals.
+    func remember(_ heads: [ClientHead], removals: [ClientID: UInt64] = [:]) throws {
+        var news = LogNews()
+        news.heads = heads
+        news.removals = removals
+        try replicaDatabase.write { _ in try replica.remember(news) }
+    }
+
+    /// Forgets what every client has seen.
+    func trim() throws { try replicaDatabase.write { _ in try replica.trim() } }
+
+    /// The end of what this device can't undo any more.
+    func stable() throws -> StablePrefix? { try replicaDatabase.read { _ in try replica.head(number: 0).stable } }
+
+    func digests() throws -> (stable: StateDigest, present: StateDigest) {
+        try replicaDatabase.read { _ in try replica.digests() }
+    }
+
+    func hasLostIdentity() throws -> Bool { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
+
+    /// Publishes the edits of void sets again.
+    @discardableResult
+    func captureVoidSetsAgain(at time: UInt64 = 0) throws -> [SyncChangeSet] {
+        let again = try replicaDatabase.write { _ in try replica.captureVoidSetsAgain(at: time) }
+        sets += again
+        return again
     }
 
     /// Executes a statement of the app, which may violate a constraint.
@@ -86,6 +154,7 @@ final class SimulatedDevice {
     }
 
     func content() throws -> StateContent { try replicaDatabase.read { _ in try replica.content() } }
+    func loggedConflicts() throws -> [LoggedConflict] { try replicaDatabase.read { _ in try replica.conflicts() } }
     func conflicts() throws -> [Conflict] { try replicaDatabase.read { _ in try replica.conflicts().map(\.conflict) } }
 
     /// The rows of a query, each as text.

@@ -1,0 +1,187 @@
+/// Decides which sets count.
+///
+/// All others are *void*, for every replica alike, whatever the order of arrival.
+///
+/// A set is void if:
+/// 1. its client was removed, and the note of the removal names a lower number as the last that counts;
+/// 2. a published stable prefix lacks it, and it isn't beyond that prefix: it sorts before the prefix's end, or its author
+///    hadn't seen all of the prefix. Replicas that trimmed the prefix couldn't apply it as others do;
+/// 3. its client has another set of the same number, because a device was copied with its identity, and the other one is
+///    in a published stable prefix, or else has the lesser digest; all successors of such a set are void too.
+///
+/// Whatever had seen a void set had seen its client up to the last set before it that counts.
+///
+/// Example: A phone is restored from a backup and captures its third set a second time. All replicas keep the third set
+/// with the lesser digest; the phone publishes the edits of the other one again in a new set.
+package struct SetJudgement {
+    let knowledge: LogKnowledge
+    let entries: [SetReference: LogEntry]
+    /// The unknown sets that heads list as void.
+    private let listed: [SetReference: UInt64]
+    /// The known sets that are void.
+    package private(set) var void: Set<SetReference> = []
+    /// The void sets that lost against another one of their number, and their successors.
+    private var lost: Set<SetReference> = []
+
+    /// Judges sets.
+    ///
+    /// - Parameters:
+    ///   - entries: All known sets but those of the replica's own stable prefix.
+    ///   - knowledge: What is known besides sets.
+    package init(_ entries: [LogEntry], _ knowledge: LogKnowledge) {
+        self.knowledge = knowledge
+        self.entries = Dictionary(entries.map { ($0.reference, $0) }) { first, _ in first }
+        let voids = knowledge.heads.values.flatMap(\.voids)
+        listed = Dictionary(voids.map { ($0.set, $0.lastSequence) }, uniquingKeysWith: min)
+        judge(entries)
+    }
+
+    private mutating func judge(_ entries: [LogEntry]) {
+        let prefixes = knowledge.publishedPrefixes.map { (prefix: $0, members: members(of: $0)) }
+        let published = prefixes.reduce(into: Set<SetReference>()) { $0.formUnion($1.members) }
+        for entry in entries {
+            let isPublished = published.contains(entry.reference)
+            let isRemoved = knowledge.removals[entry.header.id.client].map { entry.header.id.sequence > $0 } ?? false
+            let isLate =
+                knowledge.stable.map { !isBeyond($0, entry) } ?? false
+                || !isPublished && prefixes.contains { !isBeyond($0.prefix, entry) }
+            if isLate || isRemoved && !isPublished { void.insert(entry.reference) }
+        }
+        judgeCopies(entries, published)
+    }
+
+    /// The known sets of a prefix.
+    private func members(of prefix: StablePrefix) -> Set<SetReference> {
+        var members: Set<SetReference> = []
+        for (client, seen) in prefix.vector {
+            var next: SetReference? = SetReference(client, seen)
+            while let reference = next, let entry = entries[reference] {
+                members.insert(reference)
+                next = entry.predecessor
+            }
+        }
+        return members
+    }
+
+    /// Whether a set sorts after a prefix that its author had seen.
+    private func isBeyond(_ prefix: StablePrefix, _ entry: LogEntry) -> Bool {
+        guard entry.position > prefix.position else { return false }
+        return prefix.vector.allSatisfy { client, last in
+            if client == entry.header.id.client { return entry.predecessor.map { descends($0, from: last) } ?? false }
+            return entry.header.seen[client].map { descends(SetReference(client, $0), from: last) } ?? false
+        }
+    }
+
+    /// Whether a set is, or follows, a client's set; also if that can't be told yet because sets are missing.
+    private func descends(_ reference: SetReference, from last: SeenSet) -> Bool {
+        var reference = reference
+        while reference.id.sequence > last.sequence {
+            guard let entry = entries[reference], let predecessor = entry.predecessor else { return true }
+            reference = predecessor
+        }
+        return reference.id.sequence == last.sequence && reference.digest == last.digest
+    }
+
+    // MARK: Copies
+
+    /// Judges sets of one number, and the successors of the sets that lose.
+    private mutating func judgeCopies(_ entries: [LogEntry], _ published: Set<SetReference>) {
+        let byNumber = Dictionary(grouping: entries, by: \.header.id)
+        for (_, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
+            for copy in copies where copy.predecessor.map(lost.contains) ?? false { lost.insert(copy.reference) }
+            // A set whose predecessor is missing can't be chosen: it isn't known of which of two it is the successor.
+            let candidates = copies.filter { !lost.contains($0.reference) && isRooted($0) }
+            func rank(_ entry: LogEntry) -> Int {
+                published.contains(entry.reference) ? 0 : void.contains(entry.reference) ? 2 : 1
+            }
+            let chosen = candidates.min { first, second in
+                rank(first) == rank(second)
+                    ? first.digest.rawValue.lexicographicallyPrecedes(second.digest.rawValue)
+                    : rank(first) < rank(second)
+            }
+            for copy in candidates where copy != chosen { lost.insert(copy.reference) }
+        }
+        void.formUnion(lost)
+    }
+
+    /// Whether another set has the number of a set, or of one of its predecessors, and counts in its place.
+    func hasLost(_ reference: SetReference) -> Bool { lost.contains(reference) }
+
+    /// Whether a set's predecessor is known.
+    private func isRooted(_ entry: LogEntry) -> Bool {
+        guard let predecessor = entry.predecessor else { return true }
+        return entries[predecessor] != nil || isStable(predecessor) || isListed(predecessor)
+    }
+
+    // MARK: What sets had seen
+
+    /// Whether a set is within the replica's own stable prefix; its digest is compared at the prefix's end only.
+    private func isStable(_ reference: SetReference) -> Bool {
+        guard let last = knowledge.stable?.vector[reference.id.client] else { return false }
+        return reference.id.sequence < last.sequence
+            || reference.id.sequence == last.sequence && reference.digest == last.digest
+    }
+
+    /// Whether a set that may be unknown is void because of a removal, or because a head says so.
+    private func isListed(_ reference: SetReference) -> Bool {
+        if let last = knowledge.removals[reference.id.client], reference.id.sequence > last { return true }
+        return listed[reference] != nil
+    }
+
+    /// Whether a set needn't be waited for, given the sets that are integrated: it's one of them, stable, or void.
+    package func isSettled(_ reference: SetReference, _ integrated: Set<SetReference>) -> Bool {
+        if integrated.contains(reference) || isStable(reference) { return true }
+        return entries[reference] == nil ? isListed(reference) : void.contains(reference)
+    }
+
+    /// The number up to which a set's client counts for whatever had seen this set; `nil` if that can't be told yet.
+    package func sequence(seenBy reference: SetReference) -> UInt64? {
+        var reference = reference
+        while !isStable(reference) {
+            guard let entry = entries[reference] else {
+                guard isListed(reference) else { return nil }
+                let removed = knowledge.removals[reference.id.client] ?? .max
+                return min(listed[reference] ?? .max, removed)
+            }
+            guard void.contains(reference) else { break }
+            guard let predecessor = entry.predecessor else { return 0 }
+            reference = predecessor
+        }
+        return reference.id.sequence
+    }
+
+    /// A set's header as the fold has to read it: with what its author had seen of the sets that count.
+    package func effective(_ header: SyncChangeSet.Header) -> SyncChangeSet.Header {
+        var header = header
+        for (client, seen) in header.seen {
+            let sequence = sequence(seenBy: SetReference(client, seen)) ?? 0
+            header.seen[client] = sequence == 0 ? nil : SeenSet(sequence, seen.digest)
+        }
+        return header
+    }
+
+    // MARK: Order
+
+    /// The sets that are to be integrated, in the total order: all that count, and whose predecessor and seen sets are
+    /// integrated or void.
+    package func ready() -> [LogEntry] {
+        var ready: [LogEntry] = []
+        var integrated: Set<SetReference> = []
+        // Whatever a set had seen sorts before it.
+        for entry in entries.values.sorted(by: { $0.position < $1.position }) where !void.contains(entry.reference) {
+            guard entry.predecessor.map({ isSettled($0, integrated) }) ?? true,
+                entry.header.seen.allSatisfy({ client, seen in
+                    client == entry.header.id.client || isSettled(SetReference(client, seen), integrated)
+                })
+            else { continue }
+            ready.append(entry)
+            integrated.insert(entry.reference)
+        }
+        return ready
+    }
+
+    /// The void sets as a head lists them.
+    package var list: Set<VoidSet> {
+        Set(void.map { VoidSet($0, lastSequence: sequence(seenBy: $0) ?? 0) })
+    }
+}

@@ -1,0 +1,69 @@
+extension Replica {
+    /// Remembers what the storage says besides sets, and integrates the sets that count by now.
+    ///
+    /// - Parameter news: Heads, baselines and removals.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    package func remember(_ news: LogNews) throws {
+        try ReplicaKnowledge(db).remember(news)
+        for prefix in news.heads.compactMap(\.stable) + news.baselines { try advanceClock(to: prefix.position.stamp) }
+        try log.integrate()
+    }
+
+    /// Forgets what no set can need any more.
+    ///
+    /// Call it after all heads were remembered that the storage lists.
+    package func trim() throws {
+        try ReplicaTrimming(log).trim(for: client, storeSeen: try storeSeen())
+    }
+
+    /// What this device's next head says.
+    ///
+    /// - Parameter number: The number of the head.
+    /// - Returns: The head: with what the *store* has seen, because the next set will have seen at least that.
+    /// - Throws: `DatabaseError`.
+    package func head(number: UInt64) throws -> ClientHead {
+        var head = ClientHead(client, number: number, last: try log.lastCaptured(by: client))
+        head.seen = try storeSeen().filter { $0.key != client }
+        head.stable = try ReplicaKnowledge(db).read().stable
+        head.voids = try log.judgement().list
+        return head
+    }
+
+    /// The digests of the state: at the end of the stable prefix, where the heads of other clients can be compared, and
+    /// of all that is integrated.
+    package func digests() throws -> (stable: StateDigest, present: StateDigest) {
+        (try log.digest(of: .stable) ?? .empty, try log.digest())
+    }
+
+    // MARK: Void sets
+
+    /// Whether sets of this device's identity don't count any more, because the client was removed, or because a copy of the
+    /// device goes on with it: the device has to go on as a new client.
+    package func hasLostIdentity() throws -> Bool {
+        let judgement = try log.judgement()
+        if judgement.knowledge.removals[client] != nil { return true }
+        guard let last = try log.lastCaptured(by: client) else { return false }
+        return judgement.hasLost(SetReference(client, last))
+    }
+
+    /// Publishes the edits of this device's void sets again, in new sets that have seen all that is integrated.
+    ///
+    /// What they overwrite is found by its value and logged. A device that lost its identity does so as a new client.
+    ///
+    /// - Parameter time: The present, in milliseconds since 1970.
+    /// - Returns: The new sets, which are integrated.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    package func captureVoidSetsAgain(at time: UInt64) throws -> [SyncChangeSet] {
+        guard try !hasLostIdentity() else { return [] }
+        var sets: [SyncChangeSet] = []
+        for entry in try log.entries(.void, where: "origin = 1") {
+            let seen = try log.integrated()
+            if let void = try log.set(entry.reference) {
+                let changes = try RepeatedChanges(state, later: try log.capturedLater(than: entry)).changes(of: void)
+                if !changes.isEmpty { sets.append(try add(changes, seen: seen, at: time)) }
+            }
+            try log.setOrigin(.capturedAgain, of: entry.reference)
+        }
+        return sets
+    }
+}

@@ -1,0 +1,122 @@
+/// What a replica remembers of the storage besides sets, in its database.
+struct ReplicaKnowledge {
+    private let db: SQLConnection
+
+    init(_ db: SQLConnection) { self.db = db }
+
+    func read() throws -> LogKnowledge {
+        var knowledge = LogKnowledge()
+        for values in try db.all("SELECT bytes FROM heads") {
+            var parser = ByteParser(values.bytes(0) ?? [])
+            let head = try parser.head()
+            knowledge.heads[head.client] = head
+        }
+        for values in try db.all("SELECT client, sequence FROM removals") {
+            guard let client = values.text(0), let sequence = values.integer(1) else { continue }
+            knowledge.removals[ClientID(rawValue: client)] = UInt64(sequence)
+        }
+        knowledge.baseline = try prefix(.baseline)
+        knowledge.stable = try prefix(.stable)
+        return knowledge
+    }
+
+    private func prefix(_ fact: ReplicaFact) throws -> StablePrefix? {
+        try fact.read(db).map { bytes in
+            var parser = ByteParser(bytes)
+            return try parser.prefix()
+        }
+    }
+
+    /// Remembers news.
+    func remember(_ news: LogNews) throws {
+        var knowledge = try read()
+        knowledge.remember(news)
+        for head in news.heads {
+            var writer = ByteWriter()
+            writer.head(knowledge.heads[head.client] ?? head)
+            try db.execute(
+                "INSERT OR REPLACE INTO heads (client, bytes) VALUES (?, ?)",
+                [.text(head.client.rawValue), .blob(writer.bytes)]
+            )
+        }
+        for (client, sequence) in knowledge.removals {
+            try db.execute(
+                "INSERT OR REPLACE INTO removals (client, sequence) VALUES (?, ?)",
+                [.text(client.rawValue), .integer(Int64(clamping: sequence))]
+            )
+        }
+        if let baseline = knowledge.baseline { try write(baseline, .baseline) }
+    }
+
+    func setStable(_ prefix: StablePrefix) throws { try write(prefix, .stable) }
+
+    private func write(_ prefix: StablePrefix, _ fact: ReplicaFact) throws {
+        var writer = ByteWriter()
+        writer.prefix(prefix)
+        try fact.write(writer.bytes, db)
+    }
+}
+
+// MARK: - Coding
+
+extension ByteWriter {
+    mutating func vector(_ vector: [ClientID: SeenSet]) {
+        count(vector.count)
+        for (client, seen) in vector.sorted(by: { $0.key < $1.key }) {
+            set(SetID(client, seen.sequence))
+            raw(seen.digest.rawValue)
+        }
+    }
+
+    fileprivate mutating func prefix(_ prefix: StablePrefix) {
+        number(prefix.position.stamp.rawValue)
+        set(prefix.position.id)
+        vector(prefix.vector)
+    }
+
+    fileprivate mutating func head(_ head: ClientHead) {
+        text(head.client.rawValue)
+        number(head.number)
+        optional(head.last) {
+            $0.number($1.sequence)
+            $0.raw($1.digest.rawValue)
+        }
+        vector(head.seen)
+        optional(head.stable) { $0.prefix($1) }
+        count(head.voids.count)
+        for void in head.voids {
+            set(void.set.id)
+            raw(void.set.digest.rawValue)
+            number(void.lastSequence)
+        }
+    }
+}
+
+extension ByteParser {
+    mutating func vector() throws -> [ClientID: SeenSet] {
+        var vector: [ClientID: SeenSet] = [:]
+        for _ in 0..<(try count("the number of clients", atMost: .max)) {
+            let set = try set()
+            vector[set.client] = SeenSet(set.sequence, try digest("a digest"))
+        }
+        return vector
+    }
+
+    fileprivate mutating func prefix() throws -> StablePrefix {
+        let stamp = Stamp(rawValue: try number("a stamp"))
+        let position = SetPosition(stamp, try set())
+        return StablePrefix(position, try vector())
+    }
+
+    fileprivate mutating func head() throws -> ClientHead {
+        var head = ClientHead(ClientID(rawValue: try text("a client")), number: try number("the number of a head"))
+        head.last = try optional { SeenSet(try $0.number("a sequence"), try $0.digest("a digest")) }
+        head.seen = try vector()
+        head.stable = try optional { try $0.prefix() }
+        for _ in 0..<(try count("the number of void sets", atMost: .max)) {
+            let reference = SetReference(try set(), try digest("a digest"))
+            head.voids.insert(VoidSet(reference, lastSequence: try number("a sequence")))
+        }
+        return head
+    }
+}

@@ -1,0 +1,94 @@
+import ByteCoding
+import ContentDigests
+
+/// The digest of all rows of a state, by which two replicas find out whether they are equal.
+///
+/// It is the sum, modulo 2²⁵⁶, of a keyed hash of each row: so it follows each change without reading the other rows.
+/// Deleted rows, former values and inserters don't count, because replicas forget them at different times.
+public struct StateDigest: Hashable, Sendable {
+    /// The key of the hashes: without it, rows with a chosen sum can't be made up.
+    public struct Key: Hashable, Sendable {
+        fileprivate let bytes: [UInt8]
+
+        /// Creates a key for a document.
+        ///
+        /// - Parameter secret: What all devices of the document know.
+        public init(_ secret: String) { bytes = Blake2b.digest(of: Array("state digest ".utf8) + Array(secret.utf8)) }
+    }
+
+    /// The digest of a state without rows.
+    public static let empty = StateDigest(words: [0, 0, 0, 0])
+
+    /// The sum, the least significant word first.
+    private var words: [UInt64]
+
+    private init(words: [UInt64]) { self.words = words }
+
+    /// Restores a digest from its bytes; `nil` if there aren't 32.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == 32 else { return nil }
+        words = stride(from: 0, to: 32, by: 8).map { UInt64(littleEndianBytes: bytes[$0..<$0 + 8]) }
+    }
+
+    /// The 32 bytes, the least significant first.
+    public var bytes: [UInt8] { words.flatMap(\.littleEndianBytes) }
+
+    /// Follows a change.
+    mutating func apply(_ delta: StateDelta, _ key: Key) {
+        for (row, pair) in delta.rows {
+            if let before = pair.before { subtract(Self.hash(row, before, key)) }
+            if let after = pair.after { add(Self.hash(row, after, key)) }
+        }
+        for (row, pair) in delta.counts {
+            if let before = pair.before { subtract(Self.hash(row, count: before, key)) }
+            if let after = pair.after { add(Self.hash(row, count: after, key)) }
+        }
+    }
+
+    /// Computes the digest of a state by reading all of it.
+    package init(of content: StateContent, _ key: Key) {
+        self = .empty
+        for (row, state) in content.rows { add(Self.hash(row, state, key)) }
+        for (row, count) in content.counts { add(Self.hash(row, count: count, key)) }
+    }
+
+    private static func hash(_ row: RowReference, _ state: RowState, _ key: Key) -> [UInt64] {
+        hash(row, key) { $0.raw(state.cells.encoded) }
+    }
+
+    private static func hash(_ row: RowReference, count: Int, _ key: Key) -> [UInt64] {
+        hash(row, key) { $0.count(count) }
+    }
+
+    private static func hash(_ row: RowReference, _ key: Key, _ write: (inout ByteWriter) -> Void) -> [UInt64] {
+        var writer = ByteWriter()
+        writer.text(row.table)
+        writer.name(row.row)
+        write(&writer)
+        var digest = [UInt8](repeating: 0, count: 32)
+        digest.withUnsafeMutableBytes { digest in
+            key.bytes.withUnsafeBytes { Blake2b.fill(digest, with: writer.bytes, key: $0) }
+        }
+        return stride(from: 0, to: 32, by: 8).map { UInt64(littleEndianBytes: digest[$0..<$0 + 8]) }
+    }
+
+    private mutating func add(_ other: [UInt64]) {
+        var carry: UInt64 = 0
+        for index in words.indices {
+            let (partial, first) = words[index].addingReportingOverflow(other[index])
+            let (sum, second) = partial.addingReportingOverflow(carry)
+            words[index] = sum
+            carry = first || second ? 1 : 0
+        }
+    }
+
+    private mutating func subtract(_ other: [UInt64]) {
+        var borrow: UInt64 = 0
+        for index in words.indices {
+            let (partial, first) = words[index].subtractingReportingOverflow(other[index])
+            let (difference, second) = partial.subtractingReportingOverflow(borrow)
+            words[index] = difference
+            borrow = first || second ? 1 : 0
+        }
+    }
+}
