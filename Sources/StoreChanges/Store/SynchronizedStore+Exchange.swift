@@ -43,21 +43,36 @@ extension SynchronizedStore {
     }
 
     /// The last set of each client that this device has, its own among them.
-    package func knownSets() throws -> [ClientID: UInt64] {
+    package func knownSets() throws -> [ClientID: SeenSet] {
         try locked { try replicaDatabase.read { _ in try replica.knownSets() } }
     }
 
     /// What this device has to publish.
     package struct Publication: Sendable {
-        /// The last sets whose effect is in the store, by client; the device's own among them.
-        package var seen: [ClientID: SeenSet]
+        /// What the next head says.
+        package var head: ClientHead
         /// The device's own sets after those that were published, in order.
         package var sets: [SyncChangeSet]
     }
 
-    /// Returns this device's own sets after a number, and what its store has seen.
-    package func publication(after sequence: UInt64) throws -> Publication {
-        try locked { try replicaDatabase.read { _ in try replica.publication(after: sequence) } }
+    /// Returns what this device has to publish.
+    ///
+    /// - Parameters:
+    ///   - sequence: The number of the last own set that needn't be published.
+    ///   - number: The number of the next head.
+    /// - Returns: The head, and the sets.
+    /// - Throws: ``StoreChangesError``.
+    package func publication(after sequence: UInt64, head number: UInt64) throws -> Publication {
+        try locked {
+            try replicaDatabase.read { _ in
+                Publication(head: try replica.head(number: number), sets: try replica.ownSets(after: sequence))
+            }
+        }
+    }
+
+    /// Forgets what no set can need any more; call it when all heads are remembered that the storage lists.
+    package func trim() throws {
+        try locked { try replicaDatabase.write { _ in try replica.trim() } }
     }
 
     /// The clients whose sets wait for sets that have not arrived.
@@ -67,30 +82,26 @@ extension SynchronizedStore {
 }
 
 extension Replica {
-    fileprivate func knownSets() throws -> [ClientID: UInt64] {
-        try db.all("SELECT client, max(sequence) FROM sets GROUP BY client").reduce(into: [:]) { known, values in
-            known[ClientID(rawValue: values.text(0) ?? "")] = UInt64(values.integer(1) ?? 0)
+    fileprivate func knownSets() throws -> [ClientID: SeenSet] {
+        let rows = try db.all("SELECT client, max(sequence), digest FROM sets GROUP BY client")
+        return rows.reduce(into: [:]) { known, values in
+            guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
+                return
+            }
+            known[ClientID(rawValue: client)] = SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
         }
     }
 
-    fileprivate func publication(after sequence: UInt64) throws -> SynchronizedStore.Publication {
+    fileprivate func ownSets(after sequence: UInt64) throws -> [SyncChangeSet] {
         let rows = try db.all(
-            "SELECT sequence, digest, bytes FROM sets WHERE client = ? ORDER BY sequence",
-            [.text(client.rawValue)]
+            "SELECT bytes FROM sets WHERE client = ? AND sequence > ? AND origin > 0 ORDER BY sequence",
+            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
         )
-        // The effect of this device's own sets is in its store from the start.
-        var seen = try storeSeen().filter { $0.key != client }
-        var sets: [SyncChangeSet] = []
-        for values in rows {
-            guard let number = values.integer(0).map(UInt64.init), let digest = values.bytes(1) else { continue }
-            seen[client] = SeenSet(number, SetDigest(rawValue: digest))
-            if number > sequence { sets.append(try SyncChangeSet(decoding: values.bytes(2) ?? [])) }
-        }
-        return SynchronizedStore.Publication(seen: seen, sets: sets)
+        return try rows.map { try SyncChangeSet(decoding: $0.bytes(0) ?? []) }
     }
 
     fileprivate func waitingClients() throws -> [ClientID] {
-        try db.all("SELECT DISTINCT client FROM sets WHERE undo IS NULL ORDER BY client").map {
+        try db.all("SELECT DISTINCT client FROM sets WHERE status = 0 ORDER BY client").map {
             ClientID(rawValue: $0.text(0) ?? "")
         }
     }

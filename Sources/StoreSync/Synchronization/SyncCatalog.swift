@@ -49,6 +49,13 @@ struct SyncCatalog: Sendable {
         var heads: [SyncHead] = []
         /// The heads of this client that the remote has.
         var own: [SyncHeadName] = []
+
+        /// What the heads say of the log.
+        var log: LogNews {
+            var news = LogNews()
+            news.heads = heads.map(\.content)
+            return news
+        }
     }
 
     /// Fetches the change sets of other clients that this device doesn't have.
@@ -61,7 +68,7 @@ struct SyncCatalog: Sendable {
     /// - Throws: ``StoreSyncError``, with `rolledBack` if a client's head is older than one that was read before.
     func news(
         for client: RemoteIdentifier,
-        besides known: [ClientID: UInt64],
+        besides known: [ClientID: SeenSet],
         _ memory: SynchronizationMemory
     ) async throws -> News {
         var news = News()
@@ -75,7 +82,7 @@ struct SyncCatalog: Sendable {
             guard news.heads.count < names.count else { break }
         }
         news.sets = try await news.heads.concurrentMap(atMost: Self.filesAtATime) { head in
-            try await sets(of: head, after: known[ClientID(rawValue: head.name.client.rawValue)] ?? 0)
+            try await sets(of: head, after: known[head.content.client])
         }.flatMap(\.self)
         return news
     }
@@ -110,7 +117,16 @@ struct SyncCatalog: Sendable {
         return head
     }
 
-    /// The sets that a head names, after a number.
+    /// The sets that a head names, after one that this device has.
+    ///
+    /// If they don't follow that one, another device has published sets as the same client: then it's all of them.
+    private func sets(of head: SyncHead, after known: SeenSet?) async throws -> [SyncChangeSet] {
+        guard head.content.last != known else { return [] }
+        let sets = try await sets(of: head, after: known?.sequence ?? 0)
+        let isContinued = sets.first?.header.predecessor == known?.digest ?? SetDigest.none
+        return isContinued ? sets : try await self.sets(of: head, after: 0)
+    }
+
     private func sets(of head: SyncHead, after last: UInt64) async throws -> [SyncChangeSet] {
         let client = head.name.client
         let segments = head.segments.filter { $0.last > last }

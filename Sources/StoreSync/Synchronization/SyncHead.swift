@@ -10,8 +10,8 @@ struct SyncHead: Hashable, Sendable {
     var name: SyncHeadName
     /// The document's origin, which distinguishes the sets of a document from those of a former one.
     var origin: UUID
-    /// The last sets whose effect is in the client's store, by client; the client's own among them.
-    var seen: [ClientID: SeenSet]
+    /// What the client has captured and seen.
+    var content: ClientHead
     /// The files with the client's older sets, in order.
     var segments: [SyncSegment]
     /// The sets after the last segment.
@@ -20,14 +20,8 @@ struct SyncHead: Hashable, Sendable {
     var published: Date
 
     private static let formatVersion = 1
-    /// The maximum number of clients and of segments that a head names.
-    private static let maximumNames = 65_536
-
-    /// The numbers of the sets in the head itself; `nil` if the segments have more than all sets.
-    private static func tailNumbers(after segments: [SyncSegment], upTo sequence: UInt64) -> Range<UInt64>? {
-        let first = (segments.last?.last ?? 0) + 1
-        return first <= sequence + 1 ? first..<sequence + 1 : nil
-    }
+    /// The maximum number of segments that a head names.
+    private static let maximumSegments = 65_536
 
     /// Reads a head.
     ///
@@ -46,59 +40,43 @@ struct SyncHead: Hashable, Sendable {
             throw StoreSyncError.corrupt(path, "it has no format version")
         }
         guard version == Self.formatVersion else { throw StoreSyncError.newerFormat(path, version) }
-        guard values["client"]?.string == name.client.rawValue, values["head"]?.integer == Int(name.number),
-            values["sequence"]?.integer == Int(name.sequence),
-            let origin = values["origin"]?.string.flatMap(UUID.init(uuidString:)),
-            let seen = Self.seen(values["seen"]), let segments = Self.segments(values["segments"]),
-            let published = values["published"]?.date
-        else { throw StoreSyncError.corrupt(path, "it belongs to another client, or a value is missing") }
-        let own = seen[ClientID(rawValue: name.client.rawValue)]?.sequence ?? 0
-        guard Self.followOneAnother(segments), own == name.sequence,
-            let numbers = Self.tailNumbers(after: segments, upTo: name.sequence)
-        else { throw StoreSyncError.corrupt(path, "the change sets that it names don't follow one another") }
-        (self.name, self.origin, self.seen, self.segments, self.published) = (name, origin, seen, segments, published)
+        guard let origin = values["origin"]?.string.flatMap(UUID.init(uuidString:)),
+            let segments = Self.segments(values["segments"]), let published = values["published"]?.date,
+            case .data(let content)? = values["head"]
+        else { throw StoreSyncError.corrupt(path, "a value is missing") }
+        (self.name, self.origin, self.segments, self.published) = (name, origin, segments, published)
+        self.content = try ClientHead(decoding: Array(content))
+        let isOfThatName =
+            self.content.client.rawValue == name.client.rawValue && self.content.number == name.number
+            && self.content.last?.sequence ?? 0 == name.sequence
+        guard isOfThatName, let numbers = Self.tailNumbers(after: segments, upTo: name.sequence) else {
+            throw StoreSyncError.corrupt(path, "the change sets that it names aren't those of its name")
+        }
         tail = try EncodedSets.decode(reader.slice(reader.remaining), numbers, of: name.client, at: path)
     }
 
-    init(
-        _ name: SyncHeadName,
-        origin: UUID,
-        seen: [ClientID: SeenSet],
-        segments: [SyncSegment],
-        tail: [SyncChangeSet]
-    ) {
+    init(_ name: SyncHeadName, _ content: ClientHead, origin: UUID, segments: [SyncSegment], tail: [SyncChangeSet]) {
         self.name = name
+        self.content = content
         self.origin = origin
-        self.seen = seen
         self.segments = segments
         self.tail = tail
         published = Date()
     }
 
-    private static func followOneAnother(_ segments: [SyncSegment]) -> Bool {
-        let expected = [1] + segments.map { $0.last + 1 }
-        return zip(expected, segments).allSatisfy { $0 == $1.first }
-    }
-
-    private static func seen(_ value: PropertyListValue?) -> [ClientID: SeenSet]? {
-        guard let list = value?.array, list.count <= maximumNames else { return nil }
-        var seen: [ClientID: SeenSet] = [:]
-        for value in list {
-            guard let values = value.dictionary, let client = values["client"]?.string, !client.isEmpty,
-                let sequence = values["sequence"]?.integer, sequence > 0, case .data(let digest)? = values["digest"],
-                digest.count == SetDigest.byteCount,
-                seen.updateValue(
-                    SeenSet(UInt64(sequence), SetDigest(rawValue: Array(digest))),
-                    forKey: ClientID(rawValue: client)
-                ) == nil
-            else { return nil }
+    /// The numbers of the sets in the head itself; `nil` if the segments don't follow one another up to them.
+    private static func tailNumbers(after segments: [SyncSegment], upTo sequence: UInt64) -> Range<UInt64>? {
+        var next: UInt64 = 1
+        for segment in segments {
+            guard segment.first == next else { return nil }
+            next = segment.last + 1
         }
-        return seen
+        return next <= sequence + 1 ? next..<sequence + 1 : nil
     }
 
     private static func segments(_ value: PropertyListValue?) -> [SyncSegment]? {
-        guard let list = value?.array, list.count <= maximumNames else { return nil }
-        let segments = list.compactMap { $0.string.flatMap(SyncSegment.init) }
+        guard let list = value?.array, list.count <= maximumSegments else { return nil }
+        let segments = list.compactMap { $0.string.flatMap { SyncSegment($0) } }
         return segments.count == list.count ? segments : nil
     }
 
@@ -106,18 +84,8 @@ struct SyncHead: Hashable, Sendable {
     var bytes: [UInt8] {
         let values = PropertyListValue.dictionary([
             "formatVersion": .integer(Self.formatVersion),
-            "client": .string(name.client.rawValue),
-            "sequence": .integer(Int(name.sequence)),
-            "head": .integer(Int(name.number)),
             "origin": .string(origin.uuidString),
-            "seen": .array(
-                seen.sorted { $0.key < $1.key }.map { client, set in
-                    .dictionary([
-                        "client": .string(client.rawValue), "sequence": .integer(Int(set.sequence)),
-                        "digest": .data(Data(set.digest.rawValue)),
-                    ])
-                }
-            ),
+            "head": .data(Data(content.encoded)),
             "segments": .array(segments.map { .string($0.name) }),
             "published": .date(published),
         ]).xml

@@ -11,12 +11,30 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var number: UInt64 = 0
     /// The number of the last own set that was published; `nil` before the first head.
     var sequence: UInt64?
-    /// The names of this device's heads that may be on the remote, the newest last.
+    /// How many sets of other devices the last head had seen, and when it was published.
+    var acknowledged: Acknowledgement?
+    /// The names of this device's last heads, the newest last.
     var heads: [String] = []
     /// This device's files with older change sets.
     var segments: [SyncSegment] = []
     /// The newest head that was read of each other client, by client.
     var others: [String: Head] = [:]
+
+    /// What a head told other devices of what this one has seen: they keep what may be undone until then.
+    struct Acknowledgement: Hashable, Sendable, Codable {
+        /// How many sets of other clients the store contained.
+        var sets: UInt64
+        var date: Date
+
+        private static let maximumSets: UInt64 = 64
+        private static let maximumAge: TimeInterval = 24 * 60 * 60
+
+        /// Whether it's time for another head, although this device has no new sets.
+        func isOutdated(by newer: Acknowledgement) -> Bool {
+            newer.sets >= sets + Self.maximumSets
+                || newer.sets > sets && newer.date.timeIntervalSince(date) > Self.maximumAge
+        }
+    }
 
     /// A head of another client.
     struct Head: Hashable, Sendable, Codable {

@@ -1,3 +1,4 @@
+import Foundation
 import Operations
 import RemoteStorage
 import StoreChanges
@@ -37,11 +38,17 @@ extension SynchronizationOperation {
     ) async throws -> Published {
         var memory = memory
         let last = memory.segments.last?.last ?? 0
-        let publication = try await replica.using(context) { try $0.publication(after: last) }
+        let number = memory.number + 1
+        let publication = try await replica.using(context) { try $0.publication(after: last, head: number) }
         let sequence = publication.sets.last?.header.id.sequence ?? last
         var published = Published(sequence: sequence)
+        let acknowledged = SynchronizationMemory.Acknowledgement(
+            sets: publication.head.seen.values.reduce(0) { $0 + $1.sequence },
+            date: Date()
+        )
+        let isOutdated = memory.acknowledged?.isOutdated(by: acknowledged) ?? true
         // A head that was lost on the remote is published again.
-        guard memory.sequence != sequence || own.isEmpty else {
+        guard memory.sequence != sequence || isOutdated || own.isEmpty else {
             await removeFormerHeads(own)
             return published
         }
@@ -57,12 +64,12 @@ extension SynchronizationOperation {
             memory.segments.append(segment)
             tail = []
         }
-        memory.number += 1
-        let name = SyncHeadName(client: client, sequence: sequence, number: memory.number)
+        memory.number = number
+        let name = SyncHeadName(client: client, sequence: sequence, number: number)
         let head = SyncHead(
             name,
+            publication.head,
             origin: replica.origin.identifier,
-            seen: publication.seen,
             segments: memory.segments,
             tail: tail
         )
@@ -70,7 +77,7 @@ extension SynchronizationOperation {
         memory.heads = (memory.heads + [name.name]).suffix(Self.rememberedHeads)
         try await remember(memory, context)
         published.bytes += Int64(try await catalog.create(head))
-        memory.sequence = sequence
+        (memory.sequence, memory.acknowledged) = (sequence, acknowledged)
         try await remember(memory, context)
         await removeFormerHeads(own + [name])
         return published

@@ -76,7 +76,12 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged = try await replica.using(context) { [request] store in
             let former = try store.conflicts().last?.number ?? 0
-            let outcome = try store.synchronize(with: news.sets, allowsDeletions: request.allowsDeletions)
+            let outcome = try store.synchronize(
+                with: news.sets,
+                news: news.log,
+                allowsDeletions: request.allowsDeletions
+            )
+            try store.trim()
             let conflicts = try store.conflicts().count { $0.number > former }
             return (outcome: outcome, conflicts: conflicts, waiting: try store.waitingClients())
         }
