@@ -6,13 +6,15 @@
 /// 1. its client was removed, and the note of the removal names a lower number as the last that counts;
 /// 2. a published stable prefix lacks it, and it isn't beyond that prefix: it sorts before the prefix's end, or its author
 ///    hadn't seen all of the prefix. Replicas that trimmed the prefix couldn't apply it as others do;
-/// 3. its client has another set of the same number, because a device was copied with its identity, and the other one is
-///    in a published stable prefix, or else has the lesser digest; all successors of such a set are void too.
+/// 3. its client has another set of the same number, because a device was copied with its identity, and the other one has
+///    the lesser digest. If the other one is in a published prefix, this one can't be beyond it;
+/// 4. the client's previous set is void. So the sets of a client that count have no gaps, its author goes on as a new
+///    client, and the vector of a prefix says all.
 ///
-/// Whatever had seen a void set had seen its client up to the last set before it that counts.
+/// An author that had seen a void set had seen its client up to the last set that counts.
 ///
 /// Example: A phone is restored from a backup and captures its third set a second time. All replicas keep the third set
-/// with the lesser digest; the phone publishes the edits of the other one again in a new set.
+/// with the lesser digest; the phone publishes the edits of the other one again as a new client.
 package struct SetJudgement {
     let knowledge: LogKnowledge
     let entries: [SetReference: LogEntry]
@@ -20,8 +22,6 @@ package struct SetJudgement {
     private let listed: [SetReference: UInt64]
     /// The known sets that are void.
     package private(set) var void: Set<SetReference> = []
-    /// The void sets that lost against another one of their number, and their successors.
-    private var lost: Set<SetReference> = []
 
     /// Judges sets.
     ///
@@ -47,7 +47,7 @@ package struct SetJudgement {
                 || !isPublished && prefixes.contains { !isBeyond($0.prefix, entry) }
             if isLate || isRemoved && !isPublished { void.insert(entry.reference) }
         }
-        judgeCopies(entries, published)
+        judgeCopies(entries)
     }
 
     /// The known sets of a prefix.
@@ -84,33 +84,28 @@ package struct SetJudgement {
 
     // MARK: Copies
 
-    /// Judges sets of one number, and the successors of the sets that lose.
-    private mutating func judgeCopies(_ entries: [LogEntry], _ published: Set<SetReference>) {
+    /// Judges sets of one number, and the successors of void sets.
+    private mutating func judgeCopies(_ entries: [LogEntry]) {
         let byNumber = Dictionary(grouping: entries, by: \.header.id)
         for (_, copies) in byNumber.sorted(by: { $0.key.sequence < $1.key.sequence }) {
-            for copy in copies where copy.predecessor.map(lost.contains) ?? false { lost.insert(copy.reference) }
+            for copy in copies where copy.predecessor.map(isVoid) ?? false { void.insert(copy.reference) }
             // A set whose predecessor is missing can't be chosen: it isn't known of which of two it is the successor.
-            let candidates = copies.filter { !lost.contains($0.reference) && isRooted($0) }
-            func rank(_ entry: LogEntry) -> Int {
-                published.contains(entry.reference) ? 0 : void.contains(entry.reference) ? 2 : 1
-            }
-            let chosen = candidates.min { first, second in
-                rank(first) == rank(second)
-                    ? first.digest.rawValue.lexicographicallyPrecedes(second.digest.rawValue)
-                    : rank(first) < rank(second)
-            }
-            for copy in candidates where copy != chosen { lost.insert(copy.reference) }
+            let candidates = copies.filter { !void.contains($0.reference) && isRooted($0) }
+            let chosen = candidates.min { $0.digest.rawValue.lexicographicallyPrecedes($1.digest.rawValue) }
+            for copy in candidates where copy != chosen { void.insert(copy.reference) }
         }
-        void.formUnion(lost)
     }
-
-    /// Whether another set has the number of a set, or of one of its predecessors, and counts in its place.
-    func hasLost(_ reference: SetReference) -> Bool { lost.contains(reference) }
 
     /// Whether a set's predecessor is known.
     private func isRooted(_ entry: LogEntry) -> Bool {
         guard let predecessor = entry.predecessor else { return true }
-        return entries[predecessor] != nil || isStable(predecessor) || isListed(predecessor)
+        return entries[predecessor] != nil || isStable(predecessor)
+    }
+
+    /// Whether a set is void, as far as that is known.
+    func isVoid(_ reference: SetReference) -> Bool {
+        if entries[reference] != nil { return void.contains(reference) }
+        return !isStable(reference) && isListed(reference)
     }
 
     // MARK: What sets had seen
@@ -130,8 +125,7 @@ package struct SetJudgement {
 
     /// Whether a set needn't be waited for, given the sets that are integrated: it's one of them, stable, or void.
     package func isSettled(_ reference: SetReference, _ integrated: Set<SetReference>) -> Bool {
-        if integrated.contains(reference) || isStable(reference) { return true }
-        return entries[reference] == nil ? isListed(reference) : void.contains(reference)
+        integrated.contains(reference) || isStable(reference) || isVoid(reference)
     }
 
     /// The number up to which a set's client counts for whatever had seen this set; `nil` if that can't be told yet.

@@ -1,25 +1,11 @@
-/// The changes of a void set as they are captured again: without references to rows that are gone, and without what this
-/// device changed once more in a later set that counts.
+/// The changes of a void set as they are captured again: without references to rows that are gone.
 struct RepeatedChanges {
     private let state: ReplicaState
-    /// The columns that later sets of this device wrote, by row; all of them for a deleted or inserted row.
-    private var later: [RowReference: Set<String>] = [:]
 
     /// Prepares to repeat.
     ///
-    /// - Parameters:
-    ///   - state: The state, without the void set.
-    ///   - later: The later sets of this device that count.
-    init(_ state: ReplicaState, later: [SyncChangeSet]) {
-        self.state = state
-        for change in later.flatMap(\.changes) {
-            let row = RowReference(change.table, change.row)
-            switch change.edit {
-            case .update(let cells): self.later[row, default: []].formUnion(cells.keys)
-            case .insert, .delete: self.later[row, default: []].formUnion(state.schema.tables[row.table]?.columns ?? [])
-            }
-        }
-    }
+    /// - Parameter state: The state, without the void set.
+    init(_ state: ReplicaState) { self.state = state }
 
     /// Returns the changes of a set that remain.
     func changes(of set: SyncChangeSet) throws -> [Change] {
@@ -28,7 +14,7 @@ struct RepeatedChanges {
             let row = RowReference(change.table, change.row)
             guard !state.schema.isCounted(row) else { return change }
             switch change.edit {
-            case .delete: return later[row] == nil ? change : nil
+            case .delete: return change
             case .insert(var inserted):
                 for column in try deadColumns(row, inserted.cells, except: inserted.dangling, made)
                 where state.schema.tables[row.table]?.schema.column(column)?.isNotNull == false {
@@ -38,7 +24,7 @@ struct RepeatedChanges {
             case .update(var cells):
                 let dangling = Set(cells.filter(\.value.isDangling).keys)
                 let dead = try deadColumns(row, cells.mapValues(\.new), except: dangling, made)
-                cells = cells.filter { !dead.contains($0.key) && later[row]?.contains($0.key) != true }
+                cells = cells.filter { !dead.contains($0.key) }
                 return cells.isEmpty ? nil : Change(change.table, change.row, .update(cells))
             }
         }

@@ -37,18 +37,18 @@ extension Replica {
 
     // MARK: Void sets
 
-    /// Whether sets of this device's identity don't count any more, because the client was removed, or because a copy of the
-    /// device goes on with it: the device has to go on as a new client.
+    /// Whether new sets of this client wouldn't count, because it was removed, or because its last set is void: the device
+    /// has to go on as a new client.
     package func hasLostIdentity() throws -> Bool {
         let judgement = try log.judgement()
         if judgement.knowledge.removals[client] != nil { return true }
         guard let last = try log.lastCaptured(by: client) else { return false }
-        return judgement.hasLost(SetReference(client, last))
+        return judgement.isVoid(SetReference(client, last))
     }
 
     /// Publishes the edits of this device's void sets again, in new sets that have seen all that is integrated.
     ///
-    /// What they overwrite is found by its value and logged. A device that lost its identity does so as a new client.
+    /// What they overwrite is found by its value and logged. The device has to be a new client by then.
     ///
     /// - Parameter time: The present, in milliseconds since 1970.
     /// - Returns: The new sets, which are integrated.
@@ -59,7 +59,7 @@ extension Replica {
         for entry in try log.entries(.void, where: "origin = 1") {
             let seen = try log.integrated()
             if let void = try log.set(entry.reference) {
-                let changes = try RepeatedChanges(state, later: try log.capturedLater(than: entry)).changes(of: void)
+                let changes = try RepeatedChanges(state).changes(of: void)
                 if !changes.isEmpty { sets.append(try add(changes, seen: seen, at: time)) }
             }
             try log.setOrigin(.capturedAgain, of: entry.reference)

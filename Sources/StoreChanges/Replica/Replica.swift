@@ -21,7 +21,8 @@ package final class Replica {
         self.db = SQLConnection(db)
         self.client = client
         self.document = document
-        if try !db.tableExists("facts") { try ReplicaSchema.create(self.db) }
+        let isNew = try self.db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") == nil
+        if isNew { try ReplicaSchema.create(self.db) }
         state = try ReplicaState(self.db, schema)
         log = ReplicaLog(state, StateDigest.Key(document))
     }

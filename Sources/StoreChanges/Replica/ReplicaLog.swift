@@ -98,17 +98,6 @@ struct ReplicaLog {
         ]
     }
 
-    /// The sets of the same client that were captured here after a set, and count.
-    func capturedLater(than entry: LogEntry) throws -> [SyncChangeSet] {
-        try db.all(
-            """
-            SELECT bytes FROM sets WHERE status IN (1, 3) AND origin > 0 AND client = ? AND sequence > ?
-            ORDER BY sequence
-            """,
-            [.text(entry.header.id.client.rawValue), .integer(Int64(entry.header.id.sequence))]
-        ).compactMap { try $0.bytes(0).map { try SyncChangeSet(decoding: $0) } }
-    }
-
     func setOrigin(_ origin: Origin, of reference: SetReference) throws {
         try db.execute(
             "UPDATE sets SET origin = \(origin.rawValue) WHERE client = ? AND sequence = ? AND digest = ?",

@@ -5,7 +5,7 @@
 //    a set that sorts after it unaware of it could depend on what was trimmed.
 // 51. A set whose author had seen a void set had seen the last set before it, of the same client, that counts.
 // 52. Of two sets of one number, a set that is void for another reason loses against a set that isn't.
-// 53. Successors are void only of a set that lost against another one of its number.
+// 53. The successors of every void set are void, so that the vector of a prefix says which sets it has.
 
 import StoreChanges
 
@@ -40,6 +40,16 @@ struct OracleLog {
         Set(chain(reference).dropFirst()).union(all(sets[reference]?.header.seen ?? [:]))
     }
 
+    /// What copies have in common that follow one set.
+    private struct Siblings: Hashable {
+        var id: SetID
+        var predecessor: SetReference?
+    }
+
+    private func siblings(_ reference: SetReference) -> Siblings {
+        Siblings(id: reference.id, predecessor: chain(reference).dropFirst().first)
+    }
+
     /// The sets that don't count.
     var void: Set<SetReference> {
         let published = prefixes.map { all($0.vector) }
@@ -52,22 +62,15 @@ struct OracleLog {
             let isRemoved = reference.id.sequence > removals[reference.id.client] ?? .max
             if isLate || isRemoved { void.insert(reference) }
         }
-        var lost: Set<SetReference> = []
-        for copies in Dictionary(grouping: sets.keys, by: \.id).values {
-            let ranked = copies.sorted { first, second in
-                func rank(_ copy: SetReference) -> Int {
-                    published.contains { $0.contains(copy) } ? 0 : void.contains(copy) ? 2 : 1
-                }
-                return rank(first) == rank(second)
-                    ? first.digest.rawValue.lexicographicallyPrecedes(second.digest.rawValue)
-                    : rank(first) < rank(second)
+        func isVoid(_ reference: SetReference) -> Bool { !void.isDisjoint(with: chain(reference)) }
+        // Where two chains of one client part, their first sets have the same predecessor.
+        for copies in Dictionary(grouping: sets.keys, by: siblings).values {
+            let ranked = copies.filter { !void.contains($0) }.sorted {
+                $0.digest.rawValue.lexicographicallyPrecedes($1.digest.rawValue)
             }
-            // Among the successors of different sets, where these already differ decides.
-            guard Set(copies.map { sets[$0]?.header.predecessor }).count == 1 else { continue }
-            lost.formUnion(ranked.dropFirst())
+            void.formUnion(ranked.dropFirst())
         }
-        for reference in sets.keys where !lost.isDisjoint(with: chain(reference)) { void.insert(reference) }
-        return void
+        return Set(sets.keys.filter(isVoid))
     }
 
     /// The sets that count, as the fold reads them.

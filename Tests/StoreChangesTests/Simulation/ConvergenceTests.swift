@@ -117,7 +117,10 @@ struct ConvergenceTests {
             return
         }
         let log = history.log.joined(separator: "\n")
-        let expected = try oracle(history.devices[0].schema).fold(history.devices.flatMap(\.sets), over: StateContent())
+        let expected = try Oracle.evaluating(history.devices[0].schema).fold(
+            history.devices.flatMap(\.sets),
+            over: StateContent()
+        )
         let digest = StateDigest(of: expected.content, StateDigest.Key("notes"))
         for device in history.devices {
             // What replicas forgot changes nothing: the oracle forgets nothing.
@@ -145,25 +148,6 @@ struct ConvergenceTests {
     /// How often each conflict occurs.
     private static func counts(_ conflicts: [Conflict]) -> [Conflict: Int] {
         Dictionary(conflicts.map { ($0, 1) }, uniquingKeysWith: +)
-    }
-
-    /// The plain fold, with SQLite for the expressions.
-    private func oracle(_ schema: StoreSchema) throws -> Oracle {
-        let scratch = try ScratchEvaluator(schema)
-        return Oracle(
-            schema: schema,
-            violatesCheck: { row, cells in
-                guard let table = schema.table(row.table) else { return false }
-                return (try? scratch.violatesCheck(table, cells)) ?? false
-            },
-            indexKey: { index, name, cells in
-                guard let table = schema.table(name) else { return nil }
-                guard index.condition != nil || index.columns == nil else {
-                    return PlainEvaluator().values(of: index, in: table, cells)
-                }
-                return (try? scratch.values(of: index, in: table, cells)) ?? nil
-            }
-        )
     }
 
     @Test("Random histories meet the rules that need no mark")

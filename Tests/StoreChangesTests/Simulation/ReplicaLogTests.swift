@@ -1,0 +1,245 @@
+import StoreChanges
+import Testing
+
+@Suite("The log of a replica", .timeLimit(.minutes(60)))
+struct ReplicaLogTests {
+    private static let folders = """
+        CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE note (id INTEGER PRIMARY KEY, folder INT REFERENCES folder ON DELETE SET NULL, title TEXT, body TEXT);
+        """
+
+    private static func devices(_ schemaSQL: String = folders) throws -> (
+        laptop: SimulatedDevice, phone: SimulatedDevice
+    ) {
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schemaSQL)
+        let phone = try SimulatedDevice("phone", schemaSQL: schemaSQL)
+        try exchangeHeads(laptop, phone)
+        return (laptop, phone)
+    }
+
+    private static func exchangeHeads(_ laptop: SimulatedDevice, _ phone: SimulatedDevice) throws {
+        let (first, second) = (try laptop.publishHead(), try phone.publishHead())
+        try laptop.remember([second])
+        try phone.remember([first])
+    }
+
+    /// Captures on one device, and writes on another one.
+    @discardableResult
+    private static func send(_ sender: SimulatedDevice, _ receiver: SimulatedDevice, at time: UInt64 = 0) throws
+        -> SyncChangeSet
+    {
+        let set = try #require(try sender.capture(at: time))
+        try sender.write()
+        try receiver.integrate([set])
+        try receiver.write()
+        return set
+    }
+
+    // MARK: Trimming
+
+    @Test(
+        "What every device has seen is forgotten: inserters, former values, and deleted rows with their first deleter"
+    )
+    func trimming() throws {
+        let (laptop, phone) = try Self.devices(
+            "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE, color TEXT)"
+        )
+        try laptop.edit("INSERT INTO tag VALUES (1, 'a', 'red'), (2, 'b', 'blue')")
+        try phone.edit("INSERT INTO tag VALUES (1, 'a', 'green')")
+        let first = try #require(try laptop.capture())
+        let second = try #require(try phone.capture())
+        try phone.integrate([first])
+        try laptop.integrate([second])
+        try laptop.write()
+        try phone.write()
+        try laptop.edit("DELETE FROM tag WHERE name = 'b'")
+        try Self.send(laptop, phone)
+        let before = try laptop.content()
+        #expect(before.aliases.count == 1 && before.tombs.count == 1 && before.rows.values.first?.inserters.count == 2)
+        try laptop.trim()
+        #expect(try laptop.content() == before, "the phone may not have seen it yet")
+        try Self.exchangeHeads(laptop, phone)
+        try laptop.trim()
+        let after = try laptop.content()
+        #expect(after.aliases.isEmpty && after.tombs.isEmpty && after.rows.values.first?.inserters.isEmpty == true)
+        #expect(after.rows.mapValues(\.cells) == before.rows.mapValues(\.cells))
+    }
+
+    @Test("A set that is undone over a trimmed prefix doesn't put back what was forgotten")
+    func undoingAfterTrimming() throws {
+        let (laptop, phone) = try Self.devices("CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL, color TEXT)")
+        try laptop.edit("INSERT INTO tag VALUES ('a', 'red'), ('b', 'red')")
+        try Self.send(laptop, phone, at: 10)
+        try laptop.edit("DELETE FROM tag WHERE name = 'a'")
+        try Self.send(laptop, phone, at: 20)
+        try Self.exchangeHeads(laptop, phone)
+        try laptop.edit("INSERT INTO tag VALUES ('a', 'blue')")
+        try laptop.edit("UPDATE tag SET color = 'blue' WHERE name = 'b'")
+        // The set's undo image has the deleted row and its inserters.
+        try laptop.capture(at: 40)
+        try laptop.trim()
+        #expect(try laptop.stable()?.position.id.sequence == 2)
+        try phone.edit("UPDATE tag SET color = 'green' WHERE name = 'b'")
+        let earlier = try #require(try phone.capture(at: 30))
+        try laptop.integrate([earlier])
+        try phone.integrate(Array(laptop.sets.suffix(1)))
+        let content = try laptop.content()
+        #expect(content.tombs.isEmpty && content.rows.count == 2)
+        #expect(Set(content.rows.values.flatMap(\.inserters)) == [SetID(laptop.client, 3)])
+        let expected = try phone.content().trimmed(try laptop.stable())
+        #expect(content == expected)
+    }
+
+    // MARK: Digests
+
+    @Test("The digest follows each change, is equal on all devices, and comes back when a set is undone")
+    func digests() throws {
+        let (laptop, phone) = try Self.devices()
+        let key = StateDigest.Key("notes")
+        #expect(try laptop.digests().present == .empty)
+        try laptop.edit("INSERT INTO note (title) VALUES ('milk'), ('milk')")
+        try Self.send(laptop, phone, at: 10)
+        let common = try laptop.digests().present
+        let computed = StateDigest(of: try phone.content(), key)
+        #expect(common != .empty && common == computed)
+        try laptop.edit("UPDATE note SET body = 'two litres' WHERE id = 1")
+        try phone.edit("UPDATE note SET title = 'bread' WHERE id = 1")
+        try phone.edit("DELETE FROM note WHERE id = 2")
+        let late = try #require(try laptop.capture(at: 20))
+        let early = try #require(try phone.capture(at: 15))
+        #expect(try laptop.digests().present != phone.digests().present)
+        try laptop.integrate([early])
+        try phone.integrate([late])
+        for device in [laptop, phone] {
+            #expect(try device.digests().present == StateDigest(of: try device.content(), key))
+        }
+        #expect(try laptop.digests().present == phone.digests().present)
+        try phone.edit("UPDATE note SET title = 'milk', body = NULL WHERE id = 1")
+        try phone.edit("INSERT INTO note (title) VALUES ('milk')")
+        #expect(StateDigest(of: StateContent(), key) == .empty)
+    }
+
+    @Test("Rows without a key count in the digest as often as they occur, and another key gives another digest")
+    func digestOfCounts() throws {
+        let (laptop, phone) = try Self.devices("CREATE TABLE line (a TEXT)")
+        try laptop.edit("INSERT INTO line VALUES ('x'), ('x')")
+        try phone.edit("INSERT INTO line VALUES ('x')")
+        try laptop.capture()
+        try phone.capture()
+        #expect(try laptop.digests().present != phone.digests().present)
+        try phone.edit("INSERT INTO line VALUES ('x')")
+        try phone.capture()
+        #expect(try laptop.digests().present == phone.digests().present)
+        let content = try laptop.content()
+        #expect(
+            StateDigest(of: content, StateDigest.Key("notes")) != StateDigest(of: content, StateDigest.Key("other"))
+        )
+    }
+
+    // MARK: Void sets
+
+    @Test("The edits of a removed device come back as those of a new client, without references to rows that are gone")
+    func removedDevice() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit("INSERT INTO folder VALUES (1, 'home'), (2, 'work')")
+        try laptop.edit("INSERT INTO note VALUES (1, 2, 'milk', 'one'), (2, 2, 'bread', 'one')")
+        try Self.send(laptop, phone)
+        try phone.edit("INSERT INTO note VALUES (3, 1, 'eggs', 'six')")
+        try phone.edit("UPDATE note SET folder = 1, title = 'oat milk' WHERE id = 1")
+        try phone.edit("DELETE FROM note WHERE id = 2")
+        let unread = try #require(try phone.capture())
+        try phone.write()
+        let removals = [phone.client: UInt64(0)]
+        try laptop.remember([], removals: removals)
+        try laptop.edit("DELETE FROM folder WHERE id = 1")
+        try laptop.edit("UPDATE note SET title = 'soy milk' WHERE id = 1")
+        let meanwhile = try #require(try laptop.capture())
+        try laptop.integrate([unread])
+        #expect(try laptop.rows("SELECT title FROM note ORDER BY id") == ["\"soy milk\"", "\"bread\""])
+        #expect(try laptop.publishHead().voids.map(\.set.id) == [unread.header.id])
+
+        try phone.integrate([meanwhile])
+        try phone.remember([], removals: removals)
+        #expect(try phone.hasLostIdentity())
+        #expect(try phone.captureVoidSetsAgain().isEmpty, "new sets of the removed client wouldn't count")
+        try phone.become("tablet")
+        #expect(try !phone.hasLostIdentity())
+        let again = try #require(try phone.captureVoidSetsAgain().first)
+        #expect(again.header.id == SetID(phone.client, 1) && again.header.seen[laptop.client]?.sequence == 2)
+        #expect(try phone.captureVoidSetsAgain().isEmpty, "once")
+        try phone.write()
+        try laptop.integrate([again])
+        try laptop.write()
+        for device in [laptop, phone] {
+            let rows = try device.rows("SELECT folder, title FROM note ORDER BY title")
+            #expect(rows == ["NULL|\"eggs\"", "2|\"oat milk\""])
+            #expect(try device.capture() == nil)
+        }
+        #expect(
+            try laptop.conflicts().contains { $0.rule == .overwritten && $0.lost["title"] == .value(.text("soy milk")) }
+        )
+    }
+
+    @Test("Sets that were integrated are undone when they turn out to be void, and their conflicts go")
+    func lateRemoval() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit("INSERT INTO note (title) VALUES ('milk')")
+        try Self.send(laptop, phone)
+        try laptop.edit("UPDATE note SET title = 'oat milk'")
+        try phone.edit("UPDATE note SET title = 'soy milk'")
+        try laptop.capture(at: 10)
+        let void = try #require(try phone.capture(at: 20))
+        try laptop.integrate([void])
+        #expect(try laptop.conflicts().map(\.rule) == [.overwritten])
+        try laptop.remember([], removals: [phone.client: 0])
+        #expect(try laptop.conflicts().isEmpty)
+        try laptop.write()
+        #expect(try laptop.rows("SELECT title FROM note") == ["\"oat milk\""])
+        #expect(try laptop.capture() == nil)
+    }
+
+    // MARK: Conflicts
+
+    @Test("An entry of the conflict log says who changed the row on both sides, and when")
+    func authors() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit("INSERT INTO note (id, title, body) VALUES (1, 'milk', 'a'), (2, 'bread', 'b')")
+        try Self.send(laptop, phone, at: 100)
+        try laptop.edit("UPDATE note SET title = 'oat milk' WHERE id = 1")
+        try laptop.edit("UPDATE note SET title = 'rye bread' WHERE id = 2")
+        let first = try #require(try laptop.capture(at: 200))
+        try laptop.edit("UPDATE note SET body = 'c' WHERE id = 1")
+        let second = try #require(try laptop.capture(at: 300))
+        try phone.edit("UPDATE note SET title = 'soy milk' WHERE id = 1")
+        try phone.edit("DELETE FROM note WHERE id = 2")
+        let third = try #require(try phone.capture(at: 400))
+        try laptop.integrate([third])
+        try phone.integrate([second, first])
+        let author = ChangeAuthor(third.header.id, at: Stamp(rawValue: 400))
+        // The set with the title, not the later one with the body.
+        let other = ChangeAuthor(first.header.id, at: Stamp(rawValue: 200))
+        for device in [laptop, phone] {
+            let entries = try device.loggedConflicts()
+            #expect(Set(entries.map(\.conflict.rule)) == [.overwritten, .deletedEdited])
+            #expect(entries.allSatisfy { $0.author == author && $0.other == other })
+        }
+    }
+
+    @Test("The other side of a row that was merged when it arrived is the author of the row that stays")
+    func authorsOfMerge() throws {
+        let (laptop, phone) = try Self.devices("CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT UNIQUE)")
+        try laptop.edit("INSERT INTO tag (name) VALUES ('a')")
+        try phone.edit("INSERT INTO tag (name) VALUES ('a')")
+        let first = try #require(try laptop.capture(at: 10))
+        let second = try #require(try phone.capture(at: 20))
+        try laptop.integrate([second])
+        let entry = try #require(try laptop.loggedConflicts().first)
+        #expect(entry.conflict.rule == .merged)
+        #expect(entry.author.set == second.header.id && entry.other?.set == first.header.id)
+    }
+
+    @Test("What happened can be said of every rule in a few words", arguments: Conflict.Rule.allCases)
+    func summaries(rule: Conflict.Rule) {
+        #expect(!rule.summary.isEmpty && rule.summary.count < 80 && !rule.summary.hasSuffix("."))
+    }
+}

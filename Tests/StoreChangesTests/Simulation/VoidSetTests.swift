@@ -1,0 +1,139 @@
+import OperationsTesting
+import StoreChanges
+import TestSupport
+import Testing
+
+@Suite("Sets that don't count", .timeLimit(.minutes(60)))
+struct VoidSetTests {
+    /// Why sets of a history don't count.
+    enum Cause: CaseIterable {
+        /// A device is copied, with its identity.
+        case copy
+        /// A device captures although no other device knows of it.
+        case unknown
+        /// A device is removed, and comes back.
+        case removal
+    }
+
+    /// One history: devices that edit, read a storage late, and trim.
+    struct History {
+        let cause: Cause
+        var random: SplitMix64
+        var devices: [SimulatedDevice]
+        let storage = SimulatedStorage()
+        var time: UInt64 = 0
+        var clients = 0
+        var log: [String] = []
+
+        init(_ cause: Cause, seed: UInt64) throws {
+            self.cause = cause
+            random = SplitMix64(seed: seed)
+            let schema = SimulatedSchemas.all[Int(seed % UInt64(SimulatedSchemas.all.count))]
+            devices = try ["A", "B", "C"].map { try SimulatedDevice($0, schemaSQL: schema) }
+            // The last device of a history about unknown devices doesn't make itself known.
+            let known = cause == .unknown ? devices.dropLast() : devices[...]
+            for device in known { try storage.publish(device, withHead: true) }
+            for device in devices { try storage.readAll(device, using: &random) }
+        }
+
+        mutating func run() throws {
+            let steps = Int.random(in: 10...50, using: &random)
+            let accident = Int.random(in: 0..<steps, using: &random)
+            for step in 0..<steps {
+                if step == accident { try accidentHappens() }
+                let device = devices[Int.random(in: devices.indices, using: &random)]
+                if random.chance(65) {
+                    let statement = RandomEdits(device.schema).statement(using: &random)
+                    if try device.edit(statement) { log.append("\(device.client): \(statement)") }
+                } else {
+                    try storage.read(device, lateBy: &random)
+                    try synchronize(device)
+                }
+            }
+            for _ in 0..<5 {
+                for device in devices {
+                    try storage.readAll(device, using: &random)
+                    try synchronize(device)
+                }
+            }
+            for device in devices {
+                try storage.readAll(device, using: &random)
+                try device.write()
+            }
+        }
+
+        private mutating func accidentHappens() throws {
+            switch cause {
+            case .unknown: return
+            case .copy:
+                let original = devices[Int.random(in: devices.indices, using: &random)]
+                let copy = try SimulatedDevice(copying: original)
+                storage.copy(copy, from: original)
+                devices.append(copy)
+                log.append("\(original.client) is copied")
+            case .removal:
+                // A device that removes another one is current.
+                try storage.readAll(devices[0], using: &random)
+                try synchronize(devices[0])
+                let removed = devices[Int.random(in: 1..<devices.count, using: &random)].client
+                let last = try devices[0].publishHead().seen[removed]?.sequence ?? 0
+                storage.remove(removed, after: last)
+                log.append("\(removed) is removed after \(last)")
+            }
+        }
+
+        private mutating func synchronize(_ device: SimulatedDevice) throws {
+            if try device.hasLostIdentity() {
+                clients += 1
+                log.append("\(device.client) becomes N\(clients)")
+                try device.become("N\(clients)")
+                try storage.publish(device, withHead: true)
+                try storage.readAll(device, using: &random)
+            }
+            time += 1
+            let again = try device.captureVoidSetsAgain(at: time)
+            if !again.isEmpty { log.append("\(device.client) captures again \(again.map(\.header.id))") }
+            if let set = try device.capture(at: time) { log.append("\(device.client) captures \(set.header.id)") }
+            try device.write()
+            try storage.publish(device, withHead: random.chance(70))
+            // Copies publish heads under one name, of which readers remember only one.
+            if cause != .copy, random.chance(50) { try device.trim() }
+        }
+    }
+
+    private static let arguments = TestDepth.seeds(quick: 11, ci: 110, deep: 20_000)
+
+    @Test("All devices agree on them, and keep what they overwrite", arguments: Cause.allCases)
+    func histories(cause: Cause) throws {
+        var voids = 0
+        for seed in Self.arguments {
+            var history = try History(cause, seed: seed)
+            do {
+                try history.run()
+            } catch {
+                Issue.record("seed \(seed): \(error)\n\(history.log.joined(separator: "\n"))")
+                continue
+            }
+            voids += try check(history, "seed \(seed)\n\(history.log.joined(separator: "\n"))")
+        }
+        #expect(voids > 0 || Self.arguments.count < 11)
+    }
+
+    /// Compares a history's devices with the oracle, and returns how many sets don't count.
+    private func check(_ history: History, _ comment: String) throws -> Int {
+        let prefixes = try history.storage.heads.compactMap(\.stable) + history.devices.compactMap { try $0.stable() }
+        let removals = Dictionary(history.storage.removals.map { ($0.client, $0.last) }, uniquingKeysWith: max)
+        let log = OracleLog(history.storage.sets, prefixes: prefixes, removals: removals)
+        let oracle = try Oracle.evaluating(history.devices[0].schema)
+        let expected = try oracle.fold(log.counting, over: StateContent())
+        for device in history.devices {
+            let stable = try device.stable()
+            let content = try device.content().trimmed(stable)
+            #expect(content == expected.content.trimmed(stable), "\(device.client) \(comment)")
+            #expect(try device.violations().isEmpty, "\(device.client) \(comment)")
+            #expect(try device.capture(at: 1_000) == nil, "\(device.client) \(comment)")
+            #expect(try device.captureVoidSetsAgain().isEmpty, "\(device.client) \(comment)")
+        }
+        return log.void.count
+    }
+}
