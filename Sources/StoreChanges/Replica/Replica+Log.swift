@@ -60,7 +60,7 @@ extension Replica {
             let seen = try log.integrated()
             if let void = try log.set(entry.reference) {
                 let changes = try RepeatedChanges(state).changes(of: void)
-                if !changes.isEmpty { sets.append(try add(changes, seen: seen, at: time)) }
+                if !changes.isEmpty { sets.append(try add(SyncChangeSet(nextHeader(seen: seen, at: time), changes))) }
             }
             try log.setOrigin(.capturedAgain, of: entry.reference)
         }

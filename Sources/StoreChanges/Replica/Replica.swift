@@ -40,14 +40,25 @@ package final class Replica {
         var capture = Capture(of: SQLConnection(store), state, by: client)
         let changes = try capture.run(allowsDeletions: allowsDeletions)
         guard !changes.isEmpty else { return nil }
-        return try add(changes, seen: seen, at: time)
+        let header = try nextHeader(seen: seen, at: time)
+        guard try log.judgement().isLate(header) else { return try add(SyncChangeSet(header, changes)) }
+        // The store was edited before its first synchronization, and other devices needn't know any more what the edits
+        // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
+        let late = try RepeatedChanges(state).changes(of: SyncChangeSet(header, changes))
+        return late.isEmpty ? nil : try add(SyncChangeSet(nextHeader(seen: log.integrated(), at: time), late))
     }
 
     /// Adds a new set of this device, and integrates it.
-    func add(_ changes: [Change], seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet {
+    func add(_ set: SyncChangeSet) throws -> SyncChangeSet {
+        try integrate([set], from: .captured)
+        return set
+    }
+
+    /// The header of this device's next set.
+    func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
         let last = try log.lastCaptured(by: client)
         let stamp = max(try ReplicaFact.clock.readNumber(db) + 1, time)
-        let header = SyncChangeSet.Header(
+        return SyncChangeSet.Header(
             id: SetID(client, (last?.sequence ?? 0) + 1),
             predecessor: last?.digest ?? .none,
             stamp: Stamp(rawValue: stamp),
@@ -55,9 +66,6 @@ package final class Replica {
             // Schemas aren't compared yet: all devices need the same one.
             schema: SchemaVersion(0, .none)
         )
-        let set = SyncChangeSet(header, changes)
-        try integrate([set], from: .captured)
-        return set
     }
 
     /// Integrates sets of any clients, in any order; sets that aren't ready wait.

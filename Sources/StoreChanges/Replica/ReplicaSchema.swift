@@ -68,8 +68,8 @@ enum ReplicaSchema {
 
 /// What a replica knows of itself.
 enum ReplicaFact: String {
-    /// This device.
-    case client
+    /// This device, and the document, by which the replica of a store is found.
+    case client, document
     /// The store's token, and the token that the next write gives it.
     case token, preparedToken
     /// The last counter that this device gave to an inserted row.

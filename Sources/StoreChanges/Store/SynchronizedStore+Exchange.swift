@@ -33,6 +33,7 @@ extension SynchronizedStore {
                 let schema = try FoldSchema(schema, evaluator: ScratchEvaluator(schema))
                 let replica = try Replica(db, schema, client: identity.client, document: identity.document)
                 try store.read { try replica.adopt($0, origin: origin) }
+                try replica.write(identity)
             }
             try store.close()
             try database.close()
@@ -68,6 +69,12 @@ extension SynchronizedStore {
                 Publication(head: try replica.head(number: number), sets: try replica.ownSets(after: sequence))
             }
         }
+    }
+
+    /// Whether this device has to go on as a new client: its last set doesn't count, because a copy of the device goes on
+    /// under its identity, or because the client was removed.
+    package func hasLostIdentity() throws -> Bool {
+        try locked { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
     }
 
     /// Forgets what no set can need any more; call it when all heads are remembered that the storage lists.

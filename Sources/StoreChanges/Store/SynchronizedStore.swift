@@ -152,7 +152,8 @@ package final class SynchronizedStore {
                 try store.read { try replica.recover($0) }
                 try replica.integrate(sets)
                 try replica.remember(news)
-                outcome.captured += try captureVoidSetsAgain()
+                let time = UInt64(max(0, Date.now.timeIntervalSince1970 * 1000))
+                outcome.captured += try replica.captureVoidSetsAgain(at: time)
             }
             for _ in 1..<Self.maximumAttempts {
                 if try attempt(&outcome, allowsDeletions) { return outcome }
@@ -166,16 +167,16 @@ package final class SynchronizedStore {
     ///
     /// The capture of a large store takes long, and an app must not wait for it.
     private func attempt(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws -> Bool {
-        var captured: [SyncChangeSet] = []
+        var captured: SyncChangeSet?
         let version = try replicaDatabase.write { _ in
             try store.read { db in
                 let version = try Self.version(db)
-                captured = try captureWhatCounts(db, allowsDeletions)
+                captured = try capture(db, allowsDeletions)
                 try replica.prepare(db)
                 return version
             }
         }
-        outcome.captured += captured
+        if let captured { outcome.captured.append(captured) }
         try observer.reached("captured")
         let written = try replicaDatabase.read { _ -> [String: ChangeCounts]? in
             try store.writeWithoutTransaction { db in
@@ -199,7 +200,9 @@ package final class SynchronizedStore {
     private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
         try store.writeWithoutTransaction { db in
             try db.inTransaction(.immediate) {
-                outcome.captured += try replicaDatabase.write { _ in try captureWhatCounts(db, allowsDeletions) }
+                if let captured = try replicaDatabase.write({ _ in try capture(db, allowsDeletions) }) {
+                    outcome.captured.append(captured)
+                }
                 try replicaDatabase.write { _ in try replica.prepare(db) }
                 try observer.reached("captured")
                 outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
@@ -215,18 +218,6 @@ package final class SynchronizedStore {
         // A transaction sees the version of its snapshot once it has read something.
         _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema")
         return try Int.fetchOne(db, sql: "PRAGMA data_version") ?? 0
-    }
-
-    /// Captures what the user changed, so that it counts.
-    ///
-    /// Edits that a store had before its first synchronization are void if all devices have forgotten what they overwrite.
-    private func captureWhatCounts(_ db: Database, _ allowsDeletions: Bool) throws -> [SyncChangeSet] {
-        guard let captured = try capture(db, allowsDeletions) else { return [] }
-        return try [captured] + captureVoidSetsAgain()
-    }
-
-    private func captureVoidSetsAgain() throws -> [SyncChangeSet] {
-        try replica.captureVoidSetsAgain(at: UInt64(max(0, Date.now.timeIntervalSince1970 * 1000)))
     }
 
     private func capture(_ db: Database, _ allowsDeletions: Bool) throws -> SyncChangeSet? {

@@ -47,7 +47,18 @@ public actor WholeStoreDownloadOperation: Operation {
             }
             let lock = try await context.blocking { [state] in try state.lock(.store(store.path), .exclusive) }
             defer { lock.release() }
-            try await context.blocking { StoreReplacement.restoreLog(of: store) }
+            try await context.blocking { [state, key, document] in
+                if try store.exists, try state.synchronization(of: key, document.integrityKey) != nil {
+                    throw StoreSyncError(
+                        .documentSynchronizes,
+                        """
+                        \(document.document) is synchronized record by record, so no pull replaces a store of it: use \
+                        storesync sync, or pull to a path where no store is.
+                        """
+                    )
+                }
+                StoreReplacement.restoreLog(of: store)
+            }
             return try await download(store, context)
         }
     }

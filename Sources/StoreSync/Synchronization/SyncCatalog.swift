@@ -75,7 +75,9 @@ struct SyncCatalog: Sendable {
         for _ in 0..<Self.maximumListings {
             let listing = try await list(for: client)
             news.own = listing.own
-            let names = try listing.others.filter { try isNews($0, memory) }
+            // A copy of this device, or the device before it was restored from a backup, published other own heads.
+            let strange = listing.own.filter { !memory.heads.contains($0.name) }
+            let names = try listing.others.filter { try isNews($0, memory) } + strange
             let heads = try await names.concurrentMap(atMost: Self.filesAtATime) { try await head($0) }
             news.heads = heads.compactMap(\.self)
             // A head that its client has replaced since the listing isn't there any more, but the next one is.

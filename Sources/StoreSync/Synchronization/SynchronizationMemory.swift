@@ -26,6 +26,11 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         var sets: UInt64
         var date: Date
 
+        init(_ head: ClientHead) {
+            sets = head.seen.values.reduce(0) { $0 + $1.sequence }
+            date = Date()
+        }
+
         private static let maximumSets: UInt64 = 64
         private static let maximumAge: TimeInterval = 24 * 60 * 60
 
@@ -60,21 +65,27 @@ extension StateDirectory {
 
     /// The replica of a document's store.
     func replica(of key: DocumentKey, since origin: UUID) -> URL {
-        replicas.appending(path: key.fileName(origin.uuidString) + ".sqlite")
+        replicaDirectory.appending(path: key.fileName(origin.uuidString) + ".sqlite")
     }
 
-    private var replicas: URL { url.appending(path: "replicas", directoryHint: .isDirectory) }
+    /// The replicas of all stores.
+    func replicas() -> [URL] {
+        let files = try? FileManager.default.contentsOfDirectory(at: replicaDirectory, includingPropertiesForKeys: nil)
+        return (files ?? []).filter { $0.pathExtension == "sqlite" }.sorted { $0.path < $1.path }
+    }
+
+    private var replicaDirectory: URL { url.appending(path: "replicas", directoryHint: .isDirectory) }
 
     /// Creates the directory of all replicas, which are as secret as the stores.
     func makeReplicaDirectory() throws {
         do {
             try FileManager.default.createDirectory(
-                at: replicas,
+                at: replicaDirectory,
                 withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700]
             )
         } catch {
-            throw StoreSyncError(writing: replicas, error)
+            throw StoreSyncError(writing: replicaDirectory, error)
         }
     }
 }

@@ -23,7 +23,15 @@ extension SynchronizationOperation {
                 """
             )
         }
-        let origin = SyncOrigin(baseline: try await uploadBaseline(context))
+        let baseline: UploadName
+        do {
+            baseline = try await uploadBaseline(context)
+        } catch let error as StoreSyncError where error.code == .documentSynchronizes {
+            // Another device was faster, and this one joins it.
+            guard let origin = try await fetchOrigin() else { throw error }
+            return origin
+        }
+        let origin = SyncOrigin(baseline: baseline)
         let sealed = seal.seal(origin.xml, as: .syncOrigin(document.identity))
         if try await hooks.createSyncOrigin(sealed, hierarchy) { return origin }
         // Another device was faster, and this one joins it.

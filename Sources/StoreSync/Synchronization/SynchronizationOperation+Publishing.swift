@@ -1,4 +1,3 @@
-import Foundation
 import Operations
 import RemoteStorage
 import StoreChanges
@@ -19,6 +18,8 @@ extension SynchronizationOperation {
         var changes = 0
         /// The size of the files, in bytes.
         var bytes: Int64 = 0
+        /// What this device remembers from now on.
+        var memory: SynchronizationMemory
     }
 
     /// Publishes this device's sets that aren't on the remote yet, and that it takes part.
@@ -36,40 +37,61 @@ extension SynchronizationOperation {
         _ memory: SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> Published {
-        var memory = memory
         let last = memory.segments.last?.last ?? 0
         let number = memory.number + 1
-        let publication = try await replica.using(context) { try $0.publication(after: last, head: number) }
+        var publication = try await replica.using(context) { try $0.publication(after: last, head: number) }
         let sequence = publication.sets.last?.header.id.sequence ?? last
-        var published = Published(sequence: sequence)
-        let acknowledged = SynchronizationMemory.Acknowledgement(
-            sets: publication.head.seen.values.reduce(0) { $0 + $1.sequence },
-            date: Date()
-        )
-        let isOutdated = memory.acknowledged?.isOutdated(by: acknowledged) ?? true
-        // A head that was lost on the remote is published again.
-        guard memory.sequence != sequence || isOutdated || own.isEmpty else {
+        var published = Published(sequence: sequence, memory: memory)
+        guard isDue(publication, sequence, memory) || own.isEmpty else {
             await removeFormerHeads(own)
             return published
         }
-        published.changes = publication.sets.reduce(0) {
-            $0 + ($1.header.id.sequence > memory.sequence ?? 0 ? $1.changes.count : 0)
+        // If this device dies after it forgot what all devices know, it still has to tell them.
+        published.memory.acknowledged = nil
+        try await remember(published.memory, context)
+        publication = try await replica.using(context) { store in
+            try store.trim()
+            return try store.publication(after: last, head: number)
         }
-        let catalog = catalog(since: replica.origin)
+        try await publish(publication, &published, since: replica.origin, context)
+        await removeFormerHeads(own + published.memory.heads.suffix(1).compactMap { SyncHeadName($0) })
+        return published
+    }
+
+    /// Whether there is anything that other devices need to know.
+    private func isDue(
+        _ publication: SynchronizedStore.Publication,
+        _ sequence: UInt64,
+        _ memory: SynchronizationMemory
+    ) -> Bool {
+        guard memory.sequence == sequence, let acknowledged = memory.acknowledged else { return true }
+        return acknowledged.isOutdated(by: SynchronizationMemory.Acknowledgement(publication.head))
+    }
+
+    private func publish(
+        _ publication: SynchronizedStore.Publication,
+        _ published: inout Published,
+        since origin: SyncOrigin,
+        _ context: OperationContext
+    ) async throws {
+        var memory = published.memory
+        let (catalog, sequence) = (catalog(since: origin), published.sequence)
+        published.changes = publication.sets.filter { $0.header.id.sequence > memory.sequence ?? 0 }
+            .reduce(0) { $0 + $1.changes.count }
         var tail = publication.sets
         if tail.reduce(0, { $0 + $1.encoded.count }) > Self.maximumTailBytes {
             // Written before the head that names it.
-            let segment = SyncSegment(last + 1...sequence)
+            let segment = SyncSegment((memory.segments.last?.last ?? 0) + 1...sequence)
             published.bytes += Int64(try await catalog.create(segment, tail, by: client))
             memory.segments.append(segment)
             tail = []
         }
-        memory.number = number
-        let name = SyncHeadName(client: client, sequence: sequence, number: number)
+        memory.number = publication.head.number
+        let name = SyncHeadName(client: client, sequence: sequence, number: memory.number)
         let head = SyncHead(
             name,
             publication.head,
-            origin: replica.origin.identifier,
+            origin: origin.identifier,
             segments: memory.segments,
             tail: tail
         )
@@ -77,10 +99,10 @@ extension SynchronizationOperation {
         memory.heads = (memory.heads + [name.name]).suffix(Self.rememberedHeads)
         try await remember(memory, context)
         published.bytes += Int64(try await catalog.create(head))
-        (memory.sequence, memory.acknowledged) = (sequence, acknowledged)
+        memory.sequence = sequence
+        memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head)
         try await remember(memory, context)
-        await removeFormerHeads(own + [name])
-        return published
+        published.memory = memory
     }
 
     /// Removes all heads of this device but the newest; a failure leaves them to the next synchronization.
@@ -91,17 +113,26 @@ extension SynchronizationOperation {
         }
     }
 
-    /// Refuses to go on if a head of this client was published by another device.
-    func refuseTwin(_ own: [SyncHeadName], _ memory: SynchronizationMemory) throws {
-        guard own.allSatisfy({ memory.heads.contains($0.name) }) else {
-            throw StoreSyncError(
-                .identityTwice,
-                """
-                Another device publishes change sets as client \(client): this device's state was copied, or restored \
-                from a backup. Synchronize with another state directory (--state), to a path where no store is.
-                """
-            )
-        }
+    /// Lets this device go on as a new client if its change sets don't count any more.
+    ///
+    /// - Throws: ``StoreSyncError/Code/identityTwice`` if so: only a registered client synchronizes.
+    func refuseLostIdentity(
+        _ replica: SynchronizedReplica,
+        _ memory: SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws {
+        guard try await replica.using(context, { try $0.hasLostIdentity() }) else { return }
+        var next = SynchronizationMemory(origin: memory.origin)
+        next.others = memory.others
+        try await remember(next, context)
+        _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
+        throw StoreSyncError(
+            .identityTwice,
+            """
+            Another device publishes change sets as client \(client): this device's state was copied, or restored from a \
+            backup. Synchronize again: this device goes on as another client, and none of its edits is lost.
+            """
+        )
     }
 
     func catalog(since origin: SyncOrigin) -> SyncCatalog {

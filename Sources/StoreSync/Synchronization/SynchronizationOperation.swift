@@ -69,10 +69,14 @@ public actor SynchronizationOperation: Operation {
             try await context.blocking { [state, key, document] in
                 try state.synchronization(of: key, document.integrityKey)
             } ?? SynchronizationMemory(origin: replica.origin.identifier)
+        if memory.heads.isEmpty {
+            // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
+            // device hasn't seen.
+            memory = try await publish(from: replica, besides: [], memory, context).memory
+        }
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let known = try await replica.using(context) { try $0.knownSets() }
         let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
-        try refuseTwin(news.own, memory)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged = try await replica.using(context) { [request] store in
             let former = try store.conflicts().last?.number ?? 0
@@ -81,18 +85,19 @@ public actor SynchronizationOperation: Operation {
                 news: news.log,
                 allowsDeletions: request.allowsDeletions
             )
-            try store.trim()
             let conflicts = try store.conflicts().count { $0.number > former }
             return (outcome: outcome, conflicts: conflicts, waiting: try store.waitingClients())
         }
-        for head in news.heads {
+        for head in news.heads where head.name.client != client {
             memory.others[head.name.client.rawValue] = SynchronizationMemory.Head(
                 name: head.name.name,
                 number: head.name.number,
                 sequence: head.name.sequence
             )
         }
+        memory.number = max(memory.number, news.own.map(\.number).max() ?? 0)
         try await remember(memory, context)
+        try await refuseLostIdentity(replica, memory, context)
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
         let warnings = await document.recordSync(of: client, backend.recentSyncHooks)

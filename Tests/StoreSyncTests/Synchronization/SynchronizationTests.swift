@@ -87,22 +87,105 @@ struct SynchronizationTests {
         #expect(heads.filter { SyncHeadName(String($0.split(separator: "/").last ?? "")) != nil }.count == 3)
     }
 
-    @Test("A device whose state was copied notices that its identity lives twice")
-    func twins() async throws {
+    @Test("Of a device and its copy, one goes on as another client, and no edit of either is lost", arguments: 0..<4)
+    func twins(variant: Int) async throws {
         let fixture = try Fixture()
         let a = try fixture.device("a")
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         _ = try await a.synchronize().value
-        try FileManager.default.copyItem(
-            at: fixture.folder.appending(path: "a"),
-            to: fixture.folder.appending(path: "twin")
-        )
+        let folder = fixture.folder.appending(path: "a")
+        try FileManager.default.copyItem(at: folder, to: fixture.folder.appending(path: "twin"))
         let twin = try fixture.device("twin")
-        try a.execute("INSERT INTO note (title) VALUES ('a')")
+        var refusals = 0
+        for (device, title) in [
+            (a, "a"), (twin, "twin \(variant)"), (a, "later"), (twin, "last"), (a, "end"), (twin, ""),
+        ] {
+            if !title.isEmpty { try device.execute("INSERT INTO note (title) VALUES ('\(title)')") }
+            do {
+                _ = try await device.synchronize().value
+            } catch let error as StoreSyncError where error.code == .identityTwice {
+                refusals += 1
+                _ = try await device.synchronize().value
+            }
+        }
         _ = try await a.synchronize().value
-        try twin.execute("INSERT INTO note (title) VALUES ('twin')")
-        #expect(await code { try await twin.synchronize().value } == .identityTwice)
-        #expect(try twin.query("SELECT title FROM note") == ["twin"])
+        #expect(refusals == 1)
+        let expected: Set = ["a", "twin \(variant)", "later", "last", "end"]
+        #expect(try Set(a.query("SELECT title FROM note")) == expected)
+        #expect(try Set(twin.query("SELECT title FROM note")) == expected)
+        let report = try await a.verify().value
+        #expect(report.problems.isEmpty)
+    }
+
+    @Test("A device whose memory and store were restored from a backup goes on with what it had published")
+    func backup() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        let restored = try fixture.device("backup")
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        for device in [restored, restored, b, restored] { _ = try? await device.synchronize().value }
+        let expected: Set = ["after the backup", "after the restoration"]
+        #expect(try Set(restored.query("SELECT title FROM note")) == expected)
+        #expect(try Set(b.query("SELECT title FROM note")) == expected)
+    }
+
+    @Test("A store that was replaced by a copy, and a document that synchronizes, are refused")
+    func refusals() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try a.execute(
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note (title) VALUES ('milk')"
+        )
+        _ = try await a.synchronize().value
+        let copy = try Data(contentsOf: a.store)
+        try a.execute("UPDATE note SET title = 'bread'")
+        _ = try await a.synchronize().value
+        #expect(await code { try await a.push().value } == .documentSynchronizes)
+        #expect(await code { try await a.pull(overwrite: true).value } == .documentSynchronizes)
+        let stranger = try fixture.device("stranger")
+        try stranger.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        #expect(await code { try await stranger.push().value } == .documentSynchronizes)
+        try copy.write(to: a.store)
+        #expect(await code { try await a.synchronize().value } == .storeReplaced)
+        #expect(try a.query("SELECT title FROM note") == ["milk"])
+    }
+
+    @Test("What merging overwrote is in the conflict log, and can be restored")
+    func conflicts() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute(
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note (title) VALUES ('milk')"
+        )
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        try a.execute("UPDATE note SET title = 'oat milk'")
+        try b.execute("UPDATE note SET title = 'soy milk'")
+        _ = try await a.synchronize().value
+        #expect(try await b.synchronize().value.conflicts == 1)
+        let log = ConflictLog(ofStoreAt: b.store, state: b.state)
+        let entry = try #require(try await log.entries().first)
+        #expect(entry.key == "1" && entry.conflict.rule == .overwritten)
+        #expect(entry.conflict.lost == ["title": .value(.text("oat milk"))])
+        #expect(entry.conflict.kept == ["title": .value(.text("soy milk"))])
+        try await log.restore(entry.number)
+        #expect(try b.query("SELECT title FROM note") == ["oat milk"])
+        #expect(await code { try await log.restore(99) } == .conflictNotFound)
+        _ = try await b.synchronize().value
+        _ = try await a.synchronize().value
+        #expect(try a.query("SELECT title FROM note") == ["oat milk"])
+        let stranger = try fixture.device("stranger")
+        try stranger.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+        let other = ConflictLog(ofStoreAt: stranger.store, state: b.state)
+        #expect(await code { try await other.entries() } == .storeNotFound)
     }
 
     @Test("A head that is older than the one that was read before is noticed")
