@@ -90,6 +90,44 @@ struct ReplicaLogTests {
         #expect(content == expected)
     }
 
+    @Test("Of several inserters only the stable ones go")
+    func trimmingOfInserters() {
+        let (first, second) = (TestLog.set("A", at: 1), TestLog.set("B", at: 2))
+        var row = RowState(cells: [:], inserters: [first.header.id, second.header.id])
+        let isTrimmed = row.trim(TestLog.prefix(first))
+        #expect(isTrimmed && row.inserters == [second.header.id])
+        let isTrimmedAgain = row.trim(TestLog.prefix(first))
+        #expect(!isTrimmedAgain)
+    }
+
+    @Test("A former value stays while the set isn't stable that made it lead to its row")
+    func trimmingOfAliases() throws {
+        let (laptop, phone) = try Self.devices(
+            """
+            CREATE TABLE user (id INTEGER PRIMARY KEY, mail TEXT UNIQUE);
+            CREATE TABLE message (id INTEGER PRIMARY KEY, sender TEXT REFERENCES user (mail) ON UPDATE CASCADE);
+            """
+        )
+        try laptop.edit("INSERT INTO user VALUES (1, 'a')")
+        try laptop.edit("INSERT INTO user VALUES (2, 'b')")
+        try Self.send(laptop, phone, at: 10)
+        try laptop.edit("UPDATE user SET mail = 'c' WHERE id = 1")
+        try Self.send(laptop, phone, at: 20)
+        try phone.write()
+        try Self.exchangeHeads(laptop, phone)
+        // The former value 'a' leads to the first user, then to the second one.
+        try laptop.edit("UPDATE user SET mail = 'a' WHERE id = 2")
+        try laptop.capture(at: 30)
+        try laptop.edit("UPDATE user SET mail = 'd' WHERE id = 2")
+        let last = try #require(try laptop.capture(at: 40))
+        try laptop.trim()
+        #expect(try laptop.stable()?.position.id.sequence == 2)
+        let aliases = try laptop.content().aliases
+        #expect(aliases.values.contains { $0.maker == last.header.id })
+        let former = AliasKey(table: "user", columns: ["mail"], cells: [.value(.text("a"))])
+        #expect(aliases[former]?.maker == last.header.id)
+    }
+
     // MARK: Digests
 
     @Test("The digest follows each change, is equal on all devices, and comes back when a set is undone")
@@ -196,6 +234,11 @@ struct ReplicaLogTests {
         try laptop.write()
         #expect(try laptop.rows("SELECT title FROM note") == ["\"oat milk\""])
         #expect(try laptop.capture() == nil)
+        // Another device had read more of the phone before it wrote its note.
+        try laptop.remember([], removals: [phone.client: 1])
+        #expect(try laptop.conflicts().map(\.rule) == [.overwritten])
+        try laptop.write()
+        #expect(try laptop.rows("SELECT title FROM note") == ["\"soy milk\""])
     }
 
     // MARK: Conflicts
