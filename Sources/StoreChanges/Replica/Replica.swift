@@ -56,7 +56,8 @@ package final class Replica {
 
     /// The header of this device's next set.
     func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
-        let last = try log.lastCaptured(by: client)
+        // A device that was restored from a backup continues after the sets that it had published.
+        let last = try log.lastIntegrated(of: client)
         let stamp = max(try ReplicaFact.clock.readNumber(db) + 1, time)
         return SyncChangeSet.Header(
             id: SetID(client, (last?.sequence ?? 0) + 1),
@@ -74,6 +75,7 @@ package final class Replica {
     private func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
         for set in sets {
             try advanceClock(to: set.header.stamp)
+            if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set) }
             try log.insert(set, origin)
         }
         try log.integrate()

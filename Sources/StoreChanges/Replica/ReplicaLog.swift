@@ -75,6 +75,16 @@ struct ReplicaLog {
         return integrated
     }
 
+    /// The last set of a client that is integrated, wherever it was captured.
+    func lastIntegrated(of client: ClientID) throws -> SeenSet? {
+        let values = try db.first(
+            "SELECT sequence, digest FROM sets WHERE client = ? AND status IN (1, 3) ORDER BY sequence DESC LIMIT 1",
+            [.text(client.rawValue)]
+        )
+        guard let values, let sequence = values.integer(0), let digest = values.bytes(1) else { return nil }
+        return SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
+    }
+
     /// The last set that a client captured here, void ones included.
     func lastCaptured(by client: ClientID) throws -> SeenSet? {
         let values = try db.first(

@@ -64,4 +64,16 @@ struct ReplicaNumbers {
         try ReplicaFact.counter.writeNumber(counter, db)
         return .numbered(client: client, number: Int64(counter))
     }
+
+    /// Never again gives the names of the rows that a set of this device inserted, wherever it was captured.
+    func skipNames(of set: SyncChangeSet) throws {
+        let numbers = set.changes.compactMap { change -> UInt64? in
+            guard case .insert = change.edit, case .numbered(set.header.id.client, let number) = change.row else {
+                return nil
+            }
+            return UInt64(exactly: number)
+        }
+        let counter = try ReplicaFact.counter.readNumber(db)
+        if let greatest = numbers.max(), greatest > counter { try ReplicaFact.counter.writeNumber(greatest, db) }
+    }
 }

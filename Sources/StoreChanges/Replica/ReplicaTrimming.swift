@@ -24,7 +24,10 @@ struct ReplicaTrimming {
             try log.setStatus(.stable, of: entry.reference)
         }
         // Own sets stay, because their owner may have to publish them again.
-        try state.db.execute("UPDATE sets SET bytes = NULL WHERE status = 3 AND origin = 0 AND bytes IS NOT NULL")
+        try state.db.execute(
+            "UPDATE sets SET bytes = NULL WHERE status = 3 AND origin = 0 AND client <> ? AND bytes IS NOT NULL",
+            [.text(client.rawValue)]
+        )
         try state.db.execute("UPDATE sets SET undo = NULL WHERE status = 3 AND undo IS NOT NULL")
         try ReplicaKnowledge(state.db).setStable(prefix)
     }

@@ -101,7 +101,7 @@ extension Replica {
 
     fileprivate func ownSets(after sequence: UInt64) throws -> [SyncChangeSet] {
         let rows = try db.all(
-            "SELECT bytes FROM sets WHERE client = ? AND sequence > ? AND origin > 0 ORDER BY sequence",
+            "SELECT bytes FROM sets WHERE client = ? AND sequence > ? AND status IN (1, 3) ORDER BY sequence",
             [.text(client.rawValue), .integer(Int64(clamping: sequence))]
         )
         return try rows.map { try SyncChangeSet(decoding: $0.bytes(0) ?? []) }
