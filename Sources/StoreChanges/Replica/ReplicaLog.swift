@@ -93,10 +93,8 @@ struct ReplicaLog {
     private func fold(_ set: SyncChangeSet) throws {
         let (delta, conflicts) = try Fold(state.schema).apply(set, to: state)
         let pending = ReplicaPending(state)
-        for (row, pair) in delta.rows {
-            try pending.keep(row)
-            try state.write(row, pair.after)
-            try pending.settle(row)
+        for (row, pair) in delta.rows.sorted(by: { $0.key.comesBefore($1.key) }) {
+            try state.replace(row, pair.before, by: pair.after)
         }
         for (row, pair) in delta.counts {
             try pending.keepCount(row)
@@ -124,11 +122,7 @@ struct ReplicaLog {
         )
         let former = try FormerItems(decoding: values?.bytes(1) ?? [])
         let pending = ReplicaPending(state)
-        for (row, before) in former.rows {
-            try pending.keep(row)
-            try state.write(row, before)
-            try pending.settle(row)
-        }
+        for (row, before) in former.rows { try state.replace(row, try state.row(row), by: before) }
         for (row, before) in former.counts {
             try pending.keepCount(row)
             try state.write(row, count: before)
