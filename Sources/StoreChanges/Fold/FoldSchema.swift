@@ -6,6 +6,8 @@ package struct FoldSchema {
         /// All columns that are stored, in ascending order of their names.
         let columns: [String]
         let keyColumns: Set<String>
+        /// The columns outside the key, in ascending order of their names.
+        let valueColumns: [String]
         var uniques: [Unique]
         var references: [Reference] = []
         /// The references of this and other tables to this one.
@@ -14,6 +16,8 @@ package struct FoldSchema {
         var referencedColumns: [[String]] = []
         /// Columns that one `CHECK` names together, directly or through others.
         var checkGroups: [Set<String>] = []
+        /// How the keys are made by which rows are found.
+        var plans = LookupKeyPlans()
     }
 
     /// A unique index.
@@ -61,6 +65,7 @@ package struct FoldSchema {
                 schema: table,
                 columns: columns.sorted { $0.precedes($1) },
                 keyColumns: Set(table.key.columns),
+                valueColumns: table.valueColumns,
                 uniques: table.uniques.map { index in
                     let named = index.namedColumns(of: columns)
                     // Rows of one key are one row, whatever else is said of its index.
@@ -73,6 +78,11 @@ package struct FoldSchema {
         }
         for table in schema.tables { link(table, schema) }
         findRowColumns()
+        tables = tables.mapValues { table in
+            var table = table
+            table.plans = plans(of: table)
+            return table
+        }
     }
 
     private mutating func link(_ table: TableSchema, _ schema: StoreSchema) {
@@ -154,6 +164,11 @@ package struct FoldSchema {
     package func numberedTable(_ table: String) -> String {
         guard let key = tables[table]?.schema.key, case .integer(let column) = key else { return table }
         return rowColumns[table]?[column] ?? table
+    }
+
+    /// Whether a table's key is an integer that differs between devices.
+    func hasIntegerKey(_ table: String) -> Bool {
+        if case .integer = tables[table]?.schema.key { true } else { false }
     }
 
     /// The table with an integer key to whose rows a column refers.

@@ -27,6 +27,21 @@ package final class Replica {
         log = ReplicaLog(state, StateDigest.Key(document))
     }
 
+    /// Takes a store as the document's first baseline, or as an equal copy of it: its rows aren't edits of this device.
+    ///
+    /// - Parameter store: The store, in a read transaction.
+    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `storeReplaced` if the replica has a store already.
+    package func begin(with store: Database) throws {
+        guard try db.first("SELECT 1 FROM rows UNION ALL SELECT 1 FROM counts UNION ALL SELECT 1 FROM sets") == nil
+        else {
+            throw StoreChangesError(
+                .storeReplaced,
+                "This device has synchronized the document already. Remove its replica to start over from a whole store."
+            )
+        }
+        try Baseline(of: SQLConnection(store), state).run()
+    }
+
     /// Captures what the user changed in the store, as a set of this device, and integrates it.
     ///
     /// - Parameters:

@@ -203,10 +203,8 @@ struct ReplicaLog {
     /// Writes items into the state, and keeps what the store has of their rows.
     private func write(_ items: FormerItems) throws {
         let pending = ReplicaPending(state)
-        for (row, item) in items.rows {
-            try pending.keep(row)
-            try state.write(row, item)
-            try pending.settle(row)
+        for (row, item) in items.rows.sorted(by: { $0.key.comesBefore($1.key) }) {
+            try state.replace(row, try state.row(row), by: item)
         }
         for (row, count) in items.counts {
             try pending.keepCount(row)

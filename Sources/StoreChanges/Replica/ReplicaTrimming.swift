@@ -35,9 +35,9 @@ struct ReplicaTrimming {
     /// Trims the items that a stable set changed.
     private func trim(_ items: FormerItems, _ prefix: StablePrefix) throws {
         for row in items.rows.keys {
-            guard var present = try state.row(row) else { continue }
-            guard present.trim(prefix) else { continue }
-            try state.write(row, present)
+            guard let former = try state.row(row) else { continue }
+            var present = former
+            if present.trim(prefix) { try state.replace(row, former, by: present) }
         }
         for row in items.tombs.keys {
             guard var tomb = try state.tomb(row) else { continue }

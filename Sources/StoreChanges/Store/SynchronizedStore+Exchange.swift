@@ -12,14 +12,12 @@ extension SynchronizedStore {
     /// - Parameters:
     ///   - replicaURL: Where the replica will be; its directory exists.
     ///   - baseline: A copy of the store with which all devices begin.
-    ///   - origin: The document's origin.
     ///   - identity: What the replica belongs to.
     ///   - rules: What the store's schema doesn't say.
     /// - Throws: ``StoreChangesError``.
     package static func createReplica(
         at replicaURL: URL,
         from baseline: URL,
-        origin: ClientID,
         _ identity: Identity,
         rules: SyncRules = .none
     ) throws {
@@ -32,7 +30,7 @@ extension SynchronizedStore {
             try database.write { db in
                 let schema = try FoldSchema(schema, evaluator: ScratchEvaluator(schema))
                 let replica = try Replica(db, schema, client: identity.client, document: identity.document)
-                try store.read { try replica.adopt($0, origin: origin) }
+                try store.read { try replica.begin(with: $0) }
                 try replica.write(identity)
             }
             try store.close()

@@ -102,7 +102,6 @@ extension SynchronizationOperation {
                 try SynchronizedStore.createReplica(
                     at: replica.url,
                     from: baseline,
-                    origin: ClientID(rawValue: origin.identifier.uuidString),
                     replica.identity
                 )
             } catch let error as StoreChangesError {
