@@ -69,12 +69,6 @@ extension SynchronizedStore {
         }
     }
 
-    /// Whether this device has to go on as a new client: its last set doesn't count, because a copy of the device goes on
-    /// under its identity, or because the client was removed.
-    package func hasLostIdentity() throws -> Bool {
-        try locked { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
-    }
-
     /// Forgets what no set can need any more; call it when all heads are remembered that the storage lists.
     package func trim() throws {
         try locked { try replicaDatabase.write { _ in try replica.trim() } }

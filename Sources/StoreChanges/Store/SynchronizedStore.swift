@@ -163,6 +163,9 @@ package final class SynchronizedStore {
                 try store.read { try replica.recover($0) }
                 try replica.integrate(sets)
                 try replica.remember(news)
+            }
+            try refuseLostIdentity()
+            try replicaDatabase.write { _ in
                 let time = UInt64(max(0, Date.now.timeIntervalSince1970 * 1000))
                 outcome.captured += try replica.captureVoidSetsAgain(at: time)
             }
@@ -222,6 +225,18 @@ package final class SynchronizedStore {
         }
         try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
+    }
+
+    /// Refuses to capture under an identity whose sets don't count any more.
+    private func refuseLostIdentity() throws {
+        guard try replicaDatabase.read({ _ in try replica.hasLostIdentity() }) else { return }
+        throw StoreChangesError(
+            .identityTwice,
+            """
+            This device's last edits were captured under an identity that doesn't count any more: a copy of the device goes \
+            on with it, or it was removed. Synchronize again as another client, and none of the edits is lost.
+            """
+        )
     }
 
     /// Changes whenever another connection commits.

@@ -9,6 +9,7 @@ extension StoreSyncError {
             case .cannotRestore: .cannotRestore
             case .cannotWrite: .cannotWrite
             case .conflictNotFound: .conflictNotFound
+            case .identityTwice: .identityTwice
             case .massDeletion: .massDeletion
             case .storeNotFound: .storeNotFound
             case .storeReplaced: .storeReplaced

@@ -49,6 +49,18 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     }
 
     init(origin: UUID) { self.origin = origin }
+
+    /// Notes which heads were read.
+    mutating func note(_ news: SyncCatalog.News, for client: RemoteIdentifier) {
+        for head in news.heads where head.name.client != client {
+            others[head.name.client.rawValue] = Head(
+                name: head.name.name,
+                number: head.name.number,
+                sequence: head.name.sequence
+            )
+        }
+        number = max(number, news.own.map(\.number).max() ?? 0)
+    }
 }
 
 extension StateDirectory {

@@ -113,26 +113,14 @@ extension SynchronizationOperation {
         }
     }
 
-    /// Lets this device go on as a new client if its change sets don't count any more.
+    /// Lets this device go on as a new client, because its change sets don't count any more.
     ///
-    /// - Throws: ``StoreSyncError/Code/identityTwice`` if so: only a registered client synchronizes.
-    func refuseLostIdentity(
-        _ replica: SynchronizedReplica,
-        _ memory: SynchronizationMemory,
-        _ context: OperationContext
-    ) async throws {
-        guard try await replica.using(context, { try $0.hasLostIdentity() }) else { return }
+    /// Only a registered client synchronizes, so the next synchronization is the first of the new client.
+    func becomeAnotherClient(_ memory: SynchronizationMemory, _ context: OperationContext) async throws {
         var next = SynchronizationMemory(origin: memory.origin)
         next.others = memory.others
         try await remember(next, context)
         _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
-        throw StoreSyncError(
-            .identityTwice,
-            """
-            Another device publishes change sets as client \(client): this device's state was copied, or restored from a \
-            backup. Synchronize again: this device goes on as another client, and none of its edits is lost.
-            """
-        )
     }
 
     func catalog(since origin: SyncOrigin) -> SyncCatalog {

@@ -62,13 +62,11 @@ public actor SynchronizationOperation: Operation {
     }
 
     /// Fetches, merges, writes and publishes.
-    private func exchange(with replica: SynchronizedReplica, _ context: OperationContext) async throws
-        -> Synchronization
-    {
-        var memory =
-            try await context.blocking { [state, key, document] in
-                try state.synchronization(of: key, document.integrityKey)
-            } ?? SynchronizationMemory(origin: replica.origin.identifier)
+    private func exchange(
+        with replica: SynchronizedReplica,
+        _ context: OperationContext
+    ) async throws -> Synchronization {
+        var memory = try await memory(since: replica.origin, context)
         if memory.heads.isEmpty {
             // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
             // device hasn't seen.
@@ -77,40 +75,67 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let known = try await replica.using(context) { try $0.knownSets() }
         let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
+        memory.note(news, for: client)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
-        let merged = try await replica.using(context) { [request] store in
-            let former = try store.conflicts().last?.number ?? 0
-            let outcome = try store.synchronize(
-                with: news.sets,
-                news: news.log,
-                allowsDeletions: request.allowsDeletions
-            )
-            let conflicts = try store.conflicts().count { $0.number > former }
-            return (outcome: outcome, conflicts: conflicts, waiting: try store.waitingClients())
-        }
-        for head in news.heads where head.name.client != client {
-            memory.others[head.name.client.rawValue] = SynchronizationMemory.Head(
-                name: head.name.name,
-                number: head.name.number,
-                sequence: head.name.sequence
-            )
-        }
-        memory.number = max(memory.number, news.own.map(\.number).max() ?? 0)
+        let merged = try await merge(news, into: replica, memory, context)
         try await remember(memory, context)
-        try await refuseLostIdentity(replica, memory, context)
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
         let warnings = await document.recordSync(of: client, backend.recentSyncHooks)
         return Synchronization(
             client: client,
             sequence: published.sequence,
-            applied: merged.outcome.written,
+            applied: merged.applied,
             publishedChanges: published.changes,
             publishedBytes: published.bytes,
             conflicts: merged.conflicts,
             waitingFor: merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) },
             warnings: document.allWarnings + warnings
         )
+    }
+
+    /// What merging did.
+    private struct Merged: Sendable {
+        var applied: [String: ChangeCounts]
+        /// How many entries the conflict log has gained.
+        var conflicts: Int
+        var waiting: [ClientID]
+    }
+
+    /// Merges news with what the user changed, and writes the result into the store.
+    private func merge(
+        _ news: SyncCatalog.News,
+        into replica: SynchronizedReplica,
+        _ memory: SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> Merged {
+        do {
+            return try await replica.using(context) { [request] store in
+                let former = try store.conflicts().last?.number ?? 0
+                let outcome = try store.synchronize(
+                    with: news.sets,
+                    news: news.log,
+                    allowsDeletions: request.allowsDeletions
+                )
+                return Merged(
+                    applied: outcome.written,
+                    conflicts: try store.conflicts().count { $0.number > former },
+                    waiting: try store.waitingClients()
+                )
+            }
+        } catch let error as StoreSyncError where error.code == .identityTwice {
+            try await becomeAnotherClient(memory, context)
+            throw error
+        }
+    }
+
+    // MARK: Memory
+
+    private func memory(since origin: SyncOrigin, _ context: OperationContext) async throws -> SynchronizationMemory {
+        let memory = try await context.blocking { [state, key, document] in
+            try state.synchronization(of: key, document.integrityKey)
+        }
+        return memory ?? SynchronizationMemory(origin: origin.identifier)
     }
 
     func remember(_ memory: SynchronizationMemory, _ context: OperationContext) async throws {
