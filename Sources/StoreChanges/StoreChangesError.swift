@@ -25,6 +25,8 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let identityTwice = Code("identityTwice")
         /// More than half of a table's rows are gone, which may be a mistake.
         public static let massDeletion = Code("massDeletion")
+        /// Other devices have a newer schema than this device's app, or the replica has: update the app.
+        public static let newerSchema = Code("newerSchema")
         /// The store doesn't exist, or isn't a SQLite database that can be read.
         public static let storeNotFound = Code("storeNotFound")
         /// The replica belongs to another store: this one is a copy, a restored backup, or a different store.

@@ -10,6 +10,13 @@ package protocol ExpressionEvaluator {
 
     /// Whether a row violates a `CHECK` constraint.
     func violatesCheck(_ table: TableSchema, _ cells: [String: Cell]) throws -> Bool
+
+    /// The constant defaults of a table's columns; a row that was inserted without these columns has them.
+    func defaults(of table: TableSchema) -> [String: Cell]
+}
+
+extension ExpressionEvaluator {
+    package func defaults(of table: TableSchema) -> [String: Cell] { [:] }
 }
 
 /// Evaluates nothing, for schemas without expressions and constraints.
@@ -73,6 +80,28 @@ package final class ScratchEvaluator: ExpressionEvaluator {
             } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_CHECK {
                 return true
             }
+        }
+    }
+
+    package func defaults(of table: TableSchema) -> [String: Cell] {
+        var defaults: [String: Cell] = [:]
+        for column in table.columns {
+            guard let expression = column.defaultValue, Self.isConstant(expression) else { continue }
+            let value = try? queue.inDatabase { _ in
+                try db.execute("CREATE TEMP TABLE single (value \(column.type) DEFAULT \(expression))")
+                defer { try? db.execute("DROP TABLE temp.single") }
+                try db.execute("INSERT INTO temp.single DEFAULT VALUES")
+                return try db.first("SELECT value FROM temp.single")?[0]
+            }
+            if let value { defaults[column.name] = .value(value) }
+        }
+        return defaults
+    }
+
+    /// Whether a default is the same on every device: only such a column can be added to a table.
+    private static func isConstant(_ expression: String) -> Bool {
+        !SQLTokens(expression).tokens.contains { token in
+            token == .symbol("(") || (token.name?.uppercased().hasPrefix("CURRENT_") ?? false)
         }
     }
 

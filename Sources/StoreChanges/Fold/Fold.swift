@@ -15,11 +15,17 @@ package struct Fold {
     /// - Parameters:
     ///   - set: The set, greater in the total order than all that the state contains.
     ///   - base: The state.
+    ///   - author: The schema that the set was captured in; `nil` if it's this one.
     /// - Returns: What changes in the state, and what was overwritten or left out.
     /// - Throws: ``StoreChangesError``, and what `base` throws.
-    package func apply(_ set: SyncChangeSet, to base: some StateReader) throws -> (StateDelta, [Conflict]) {
+    package func apply(
+        _ set: SyncChangeSet,
+        to base: some StateReader,
+        author: SchemaDescription? = nil
+    ) throws -> (StateDelta, [Conflict]) {
         var fold = SetFold(set.header, FoldWorkspace(base, schema))
-        let changes = try fold.resolve(set.changes)
+        fold.author = author
+        let changes = try fold.resolve(fold.adapt(set.changes))
         try fold.delete(changes)
         try fold.update(changes)
         try fold.insert(changes)
@@ -49,6 +55,8 @@ struct SetFold {
     var companions: [RowReference: Set<RowReference>] = [:]
     /// The rows that came back from their tombs, each once.
     var broughtBack: Set<RowReference> = []
+    /// The schema that the set was captured in, if it's another one.
+    var author: SchemaDescription?
 
     /// What a set did to a row.
     struct Trace {

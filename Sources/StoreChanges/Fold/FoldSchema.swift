@@ -8,6 +8,8 @@ package struct FoldSchema {
         let keyColumns: Set<String>
         /// The columns outside the key, in ascending order of their names.
         let valueColumns: [String]
+        /// What columns hold in rows that were inserted without them, where that isn't `NULL`.
+        let defaults: [String: Cell]
         var uniques: [Unique]
         var references: [Reference] = []
         /// The references of this and other tables to this one.
@@ -66,6 +68,7 @@ package struct FoldSchema {
                 columns: columns.sorted { $0.precedes($1) },
                 keyColumns: Set(table.key.columns),
                 valueColumns: table.valueColumns,
+                defaults: evaluator.defaults(of: table),
                 uniques: table.uniques.map { index in
                     let named = index.namedColumns(of: columns)
                     // Rows of one key are one row, whatever else is said of its index.
@@ -189,17 +192,8 @@ package struct FoldSchema {
     /// - Parameter change: The change.
     /// - Throws: ``StoreChangesError`` with `corrupt`, or `unsupportedFormat` for an unknown table.
     func check(_ change: Change) throws {
-        let table = try table(change.table)
-        let fits =
-            switch (change.row, table.schema.key) {
-            case (.numbered, .integer): true
-            case (.numbered, _), (.key, .integer): false
-            case (.key(let cells), .none): cells.count == table.columns.count
-            case (.key(let cells), .meaningful), (.key(let cells), .natural):
-                cells.count == table.columns.count
-                    || cells.count == table.keyColumns.count && !cells.contains(.null)
-            }
-        guard fits else {
+        _ = try table(change.table)
+        guard has(RowReference(change.table, change.row)) else {
             throw StoreChangesError(
                 .corrupt,
                 "A change set names a row of \(change.table) by another key than the table has. Update the app that made it."
@@ -208,6 +202,18 @@ package struct FoldSchema {
     }
 
     // MARK: Rows
+
+    /// Whether a row can exist: its table does, and has such keys.
+    func has(_ row: RowReference) -> Bool {
+        guard let table = tables[row.table] else { return false }
+        return switch (row.row, table.schema.key) {
+        case (.numbered, .integer): true
+        case (.numbered, _), (.key, .integer): false
+        case (.key(let cells), .none): cells.count == table.columns.count
+        case (.key(let cells), .meaningful), (.key(let cells), .natural):
+            cells.count == table.columns.count || cells.count == table.keyColumns.count && !cells.contains(.null)
+        }
+    }
 
     /// Whether a row has no key, so that equal ones are counted.
     package func isCounted(_ row: RowReference) -> Bool {
@@ -235,6 +241,13 @@ package struct FoldSchema {
     package func cells(of row: RowReference, _ state: RowState) -> [String: Cell] {
         guard let table = tables[row.table] else { return state.cells }
         return Dictionary(uniqueKeysWithValues: table.columns.map { ($0, cell($0, of: row, state)) })
+    }
+
+    /// The cells of a row that aren't what their columns hold by default; without those of the key, if there is one.
+    func informativeCells(of row: RowReference, _ state: RowState) -> [String: Cell] {
+        let defaults = tables[row.table]?.defaults ?? [:]
+        let cells = isCounted(row) ? cells(of: row, state) : state.cells
+        return cells.filter { $0.value != defaults[$0.key] ?? .null }
     }
 
     /// Whether a column belongs to a table's key.

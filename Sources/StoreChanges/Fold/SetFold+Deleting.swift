@@ -100,7 +100,7 @@ extension SetFold {
 
     private mutating func delete(_ row: RowReference, _ deleted: DeletedRow) throws {
         guard let state = try work.row(row) else { return }
-        if schema.imageDigest(of: state) != deleted.image { log(.deletedEdited, row, lost: state.cells) }
+        if imageDigest(of: row, state) != deleted.image { log(.deletedEdited, row, lost: state.cells) }
         try bury(row)
     }
 }

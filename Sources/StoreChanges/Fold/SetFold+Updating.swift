@@ -55,6 +55,7 @@ extension SetFold {
         let former = state
         var (lost, kept): ([String: Cell], [String: Cell]) = ([:], [:])
         var (second, first): ([String: Cell], [String: Cell]) = ([:], [:])
+        var (outdated, present): ([String: Cell], [String: Cell]) = ([:], [:])
         for (column, write) in writes {
             if let earlier = traces[row]?.firstWrites[column] {
                 if earlier != write.cell { (second[column], first[column]) = (write.cell, earlier) }
@@ -65,10 +66,15 @@ extension SetFold {
             traces[row]?.written.insert(column)
             if write.isDangling { traces[row]?.dangling.insert(column) } else { traces[row]?.dangling.remove(column) }
             guard let goes = state.cells[column], goes != write.cell else { continue }
+            if header.isMigration, !write.isKnown {
+                (outdated[column], present[column]) = (write.cell, goes)
+                continue
+            }
             state.cells[column] = write.cell
             if !write.isKnown { (lost[column], kept[column]) = (goes, write.cell) }
         }
         if !second.isEmpty { log(.sameCellTwice, row, lost: second, kept: first) }
+        if !outdated.isEmpty { log(.migratedValue, row, lost: outdated, kept: present) }
         if !lost.isEmpty { log(.overwritten, row, lost: lost, kept: kept) }
         formerRows.append((row, former))
         try put(row, state, writing: [])

@@ -45,13 +45,29 @@ package struct ChangeSetReader {
         guard stamp <= Stamp.maximum else { throw parser.malformed("the stamp is too great") }
         let seen = try seen(&parser)
         let schema = SchemaVersion(try parser.number("the schema's number"), try parser.digest("the schema's digest"))
-        return SyncChangeSet.Header(
+        guard schema.number <= SchemaVersion.maximumNumber else {
+            throw parser.malformed("the schema's number is too great")
+        }
+        var header = SyncChangeSet.Header(
             id: SetID(client, sequence),
             predecessor: predecessor,
             stamp: stamp,
             seen: seen,
             schema: schema
         )
+        header.schemaDescription = try description(schema, &parser)
+        return header
+    }
+
+    private static func description(
+        _ schema: SchemaVersion,
+        _ parser: inout ByteParser
+    ) throws -> SchemaDescription? {
+        let length = try parser.count("the length of the schema", atMost: SchemaDescription.maximumLength)
+        let bytes = try parser.raw(length, "the schema")
+        guard !bytes.isEmpty else { return nil }
+        guard SetDigest(of: bytes) == schema.digest else { throw parser.malformed("the schema has another digest") }
+        return try SchemaDescription(decoding: bytes)
     }
 
     private static func client(_ parser: inout ByteParser) throws -> ClientID {

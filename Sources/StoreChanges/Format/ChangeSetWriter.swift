@@ -33,6 +33,7 @@ package struct ChangeSetWriter {
         }
         writer.number(header.schema.number)
         writer.raw(header.schema.digest.rawValue)
+        writer.counted(header.schemaDescription?.encoded ?? [])
     }
 
     /// Begins the changes of a table.

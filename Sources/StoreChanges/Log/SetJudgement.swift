@@ -164,12 +164,16 @@ package struct SetJudgement {
 
     /// The sets that are to be integrated, in the total order: all that count, and whose predecessor and seen sets are
     /// integrated or void.
-    package func ready() -> [LogEntry] {
+    ///
+    /// - Parameter unreadable: Sets that have to wait for an update of the app.
+    /// - Returns: The sets.
+    package func ready(except unreadable: Set<SetReference> = []) -> [LogEntry] {
         var ready: [LogEntry] = []
         var integrated: Set<SetReference> = []
         // Whatever a set had seen sorts before it.
         for entry in entries.values.sorted(by: { $0.position < $1.position }) where !void.contains(entry.reference) {
-            guard entry.predecessor.map({ isSettled($0, integrated) }) ?? true,
+            guard !unreadable.contains(entry.reference),
+                entry.predecessor.map({ isSettled($0, integrated) }) ?? true,
                 entry.header.seen.allSatisfy({ client, seen in
                     client == entry.header.id.client || isSettled(SetReference(client, seen), integrated)
                 })

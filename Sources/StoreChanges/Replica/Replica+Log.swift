@@ -35,6 +35,12 @@ extension Replica {
         (try log.digest(of: .stable) ?? .empty, try log.digest())
     }
 
+    /// Whether sets wait because they were captured in a newer schema: until the app is updated, this device goes on
+    /// capturing and doesn't integrate them.
+    package func needsNewerSchema() throws -> Bool {
+        try db.first("SELECT 1 FROM sets WHERE status = 0 AND readable = 0 LIMIT 1") != nil
+    }
+
     // MARK: Void sets
 
     /// Whether new sets of this client wouldn't count, because it was removed, or because its last set is void: the device

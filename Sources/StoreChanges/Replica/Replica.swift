@@ -17,14 +17,16 @@ package final class Replica {
     ///   - document: The document, by which a store that belongs to several keeps their tokens apart, and the key of the
     ///     state's digests.
     /// - Throws: `DatabaseError`.
-    package init(_ db: Database, _ schema: FoldSchema, client: ClientID, document: String) throws {
+    package init(_ db: Database, _ schema: StoreSchema, client: ClientID, document: String) throws {
         self.db = SQLConnection(db)
         self.client = client
         self.document = document
         let isNew = try self.db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") == nil
         if isNew { try ReplicaSchema.create(self.db) }
-        state = try ReplicaState(self.db, schema)
-        log = ReplicaLog(state, StateDigest.Key(document))
+        state = try ReplicaState(self.db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)))
+        let description = SchemaDescription(schema)
+        log = ReplicaLog(state, ReplicaVersions(self.db, description), StateDigest.Key(document))
+        try ReplicaMigration(log).run(to: description)
     }
 
     /// Takes a store as the document's first baseline, or as an equal copy of it: its rows aren't edits of this device.
@@ -73,15 +75,18 @@ package final class Replica {
     func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
         // A device that was restored from a backup continues after the sets that it had published.
         let last = try log.lastIntegrated(of: client)
+        let lastHeader = try last.flatMap { try log.header(SetReference(client, $0)) }
+        let (version, description) = try log.versions.versionForCapture(after: lastHeader)
         let stamp = max(try ReplicaFact.clock.readNumber(db) + 1, time)
-        return SyncChangeSet.Header(
+        var header = SyncChangeSet.Header(
             id: SetID(client, (last?.sequence ?? 0) + 1),
             predecessor: last?.digest ?? .none,
             stamp: Stamp(rawValue: stamp),
             seen: seen.filter { $0.key != client },
-            // Schemas aren't compared yet: all devices need the same one.
-            schema: SchemaVersion(0, .none)
+            schema: version
         )
+        header.schemaDescription = description
+        return header
     }
 
     /// Integrates sets of any clients, in any order; sets that aren't ready wait.
@@ -93,6 +98,7 @@ package final class Replica {
             if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set) }
             try log.insert(set, origin)
         }
+        if sets.contains(where: { $0.header.schemaDescription != nil }) { try log.readAgain() }
         try log.integrate()
     }
 

@@ -4,7 +4,9 @@ extension FoldSchema {
     /// The cells of a row as the replica stores them, in the order of the columns' names.
     func encode(_ cells: [String: Cell], of table: String) -> [UInt8] {
         var writer = ByteWriter()
-        for column in tables[table]?.valueColumns ?? [] { writer.cell(cells[column] ?? .null) }
+        for column in tables[table]?.valueColumns ?? [] {
+            writer.cell(cells[column] ?? tables[table]?.defaults[column] ?? .null)
+        }
         return writer.bytes
     }
 
@@ -144,44 +146,6 @@ extension ByteParser {
 
 // MARK: - Undoing
 
-extension StateDelta {
-    /// What undoing a set puts back: each item that it changed, as it was before.
-    var encodedFormerItems: [UInt8] {
-        var writer = ByteWriter()
-        writer.count(rows.count)
-        for (row, pair) in rows {
-            writer.text(row.table)
-            writer.name(row.row)
-            writer.optional(pair.before) { $0.row($1) }
-        }
-        writer.count(tombs.count)
-        for (row, pair) in tombs {
-            writer.text(row.table)
-            writer.name(row.row)
-            writer.optional(pair.before) {
-                $0.row($1.row)
-                $0.counted($1.deleters.encoded)
-            }
-        }
-        writer.count(aliases.count)
-        for (key, pair) in aliases {
-            writer.text(key.table)
-            writer.counted(key.encoded)
-            writer.optional(pair.before) {
-                $0.name($1.row)
-                $0.set($1.maker)
-            }
-        }
-        writer.count(counts.count)
-        for (row, pair) in counts {
-            writer.text(row.table)
-            writer.name(row.row)
-            writer.count(pair.before ?? 0)
-        }
-        return writer.bytes
-    }
-}
-
 /// What undoing a set puts back.
 struct FormerItems {
     var rows: [RowReference: RowState?] = [:]
@@ -197,6 +161,42 @@ struct FormerItems {
         tombs = delta.tombs.mapValues(\.before)
         aliases = delta.aliases.mapValues(\.before)
         counts = delta.counts.mapValues(\.before)
+    }
+
+    /// The items' bytes.
+    var encoded: [UInt8] {
+        var writer = ByteWriter()
+        writer.count(rows.count)
+        for (row, item) in rows {
+            writer.text(row.table)
+            writer.name(row.row)
+            writer.optional(item) { $0.row($1) }
+        }
+        writer.count(tombs.count)
+        for (row, item) in tombs {
+            writer.text(row.table)
+            writer.name(row.row)
+            writer.optional(item) {
+                $0.row($1.row)
+                $0.counted($1.deleters.encoded)
+            }
+        }
+        writer.count(aliases.count)
+        for (key, item) in aliases {
+            writer.text(key.table)
+            writer.counted(key.encoded)
+            writer.optional(item) {
+                $0.name($1.row)
+                $0.set($1.maker)
+            }
+        }
+        writer.count(counts.count)
+        for (row, item) in counts {
+            writer.text(row.table)
+            writer.name(row.row)
+            writer.count(item ?? 0)
+        }
+        return writer.bytes
     }
 
     init(decoding bytes: [UInt8]) throws {

@@ -19,28 +19,43 @@ struct ReplicaLog {
     }
 
     let state: ReplicaState
+    let versions: ReplicaVersions
     private let digestKey: StateDigest.Key
     private var db: SQLConnection { state.db }
 
-    init(_ state: ReplicaState, _ digestKey: StateDigest.Key) {
+    init(_ state: ReplicaState, _ versions: ReplicaVersions, _ digestKey: StateDigest.Key) {
         self.state = state
+        self.versions = versions
         self.digestKey = digestKey
     }
 
     /// Adds a set; a set that is known already stays as it is.
     func insert(_ set: SyncChangeSet, _ origin: Origin) throws {
         let bytes = set.encoded
+        try versions.remember(set.header)
         try db.execute(
             """
-            INSERT OR IGNORE INTO sets (client, sequence, digest, stamp, status, origin, header, bytes)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT OR IGNORE INTO sets (client, sequence, digest, stamp, status, origin, readable, header, bytes)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 .text(set.header.id.client.rawValue), .integer(Int64(clamping: set.header.id.sequence)),
                 .blob(SetDigest(of: bytes).rawValue), .integer(Int64(set.header.stamp.rawValue)),
-                .integer(Status.waiting.rawValue), .integer(origin.rawValue), .blob(set.header.encoded), .blob(bytes),
+                .integer(Status.waiting.rawValue), .integer(origin.rawValue),
+                .integer(try versions.canRead(set) ? 1 : 0), .blob(set.header.encoded), .blob(bytes),
             ]
         )
+    }
+
+    /// Judges again which waiting sets the store can read, because a schema is new.
+    func readAgain() throws {
+        for entry in try entries(.waiting, where: "readable = 0") {
+            guard let set = try set(entry.reference), try versions.canRead(set) else { continue }
+            try db.execute(
+                "UPDATE sets SET readable = 1 WHERE client = ? AND sequence = ? AND digest = ?",
+                key(entry.reference)
+            )
+        }
     }
 
     // MARK: Reading
@@ -101,6 +116,12 @@ struct ReplicaLog {
             .bytes(0).map { try SyncChangeSet(decoding: $0) }
     }
 
+    /// A set's header.
+    func header(_ reference: SetReference) throws -> SyncChangeSet.Header? {
+        try db.first("SELECT header FROM sets WHERE client = ? AND sequence = ? AND digest = ?", key(reference))?
+            .bytes(0).map { try SyncChangeSet.Header(decoding: $0) }
+    }
+
     func key(_ reference: SetReference) -> [StoredValue] {
         [
             .text(reference.id.client.rawValue), .integer(Int64(clamping: reference.id.sequence)),
@@ -127,7 +148,8 @@ struct ReplicaLog {
     /// The state afterwards is the fold of these sets in the total order, whatever was integrated before.
     func integrate() throws {
         let judgement = try judgement()
-        let ready = judgement.ready()
+        let unreadable = try entries(.waiting, .integrated, where: "readable = 0").map(\.reference)
+        let ready = judgement.ready(except: Set(unreadable))
         let integrated = try entries(.integrated)
         let common = zip(ready, integrated).prefix { $0 == $1 }.count
         for entry in integrated[common...].reversed() { try undo(entry, judgement.knowledge.stable) }
@@ -162,7 +184,8 @@ struct ReplicaLog {
     private func fold(_ entry: LogEntry, _ judgement: SetJudgement, _ digest: inout StateDigest) throws {
         guard var set = try set(entry.reference) else { return }
         set.header = judgement.effective(set.header)
-        let (delta, conflicts) = try Fold(state.schema).apply(set, to: state)
+        let author = try versions.author(of: set.header)
+        let (delta, conflicts) = try Fold(state.schema).apply(set, to: state, author: author)
         // First, because it reads the state before the set.
         let authors = try ConflictAuthors(self, delta).others(of: conflicts)
         try write(FormerItems(delta.inverse))
@@ -171,10 +194,10 @@ struct ReplicaLog {
             guard case .insert(let row) = change.edit, let wish = row.wish else { continue }
             try numbers.setWish(wish, of: RowReference(change.table, change.row))
         }
-        digest.apply(delta, digestKey)
+        digest.apply(delta, state.schema, digestKey)
         try db.execute(
             "UPDATE sets SET status = 1, undo = ?, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
-            [.blob(delta.encodedFormerItems), .blob(digest.bytes)] + key(entry.reference)
+            [.blob(FormerItems(delta).encoded), .blob(digest.bytes)] + key(entry.reference)
         )
         for (conflict, other) in zip(conflicts, authors) { try insert(conflict, set.header.stamp, other) }
     }
@@ -203,16 +226,18 @@ struct ReplicaLog {
     /// Writes items into the state, and keeps what the store has of their rows.
     private func write(_ items: FormerItems) throws {
         let pending = ReplicaPending(state)
-        for (row, item) in items.rows.sorted(by: { $0.key.comesBefore($1.key) }) {
+        // The schema may have changed since a set was integrated that is undone.
+        let rows = items.rows.filter { state.schema.has($0.key) }
+        for (row, item) in rows.sorted(by: { $0.key.comesBefore($1.key) }) {
             try state.replace(row, try state.row(row), by: item)
         }
-        for (row, count) in items.counts {
+        for (row, count) in items.counts where state.schema.has(row) {
             try pending.keepCount(row)
             try state.write(row, count: count)
             try pending.settleCount(row)
         }
-        for (row, tomb) in items.tombs { try state.write(row, tomb: tomb) }
-        for (key, alias) in items.aliases { try state.write(key, alias) }
+        for (row, tomb) in items.tombs where state.schema.has(row) { try state.write(row, tomb: tomb) }
+        for (key, alias) in items.aliases where state.schema.tables[key.table] != nil { try state.write(key, alias) }
     }
 
     // MARK: Conflicts

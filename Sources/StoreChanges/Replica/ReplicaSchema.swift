@@ -57,14 +57,17 @@ enum ReplicaSchema {
         -- All sets that arrived; bytes are NULL for stable sets of other devices, undo and sum unless a set is integrated.
         CREATE TABLE sets (
             id INTEGER PRIMARY KEY, client TEXT NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL,
-            stamp INTEGER NOT NULL, status INTEGER NOT NULL, origin INTEGER NOT NULL, header BLOB NOT NULL,
-            sum BLOB, bytes BLOB, undo BLOB, UNIQUE (client, sequence, digest)
+            stamp INTEGER NOT NULL, status INTEGER NOT NULL, origin INTEGER NOT NULL, readable INTEGER NOT NULL,
+            header BLOB NOT NULL, sum BLOB, bytes BLOB, undo BLOB, UNIQUE (client, sequence, digest)
         );
         CREATE INDEX sets_by_position ON sets (status, stamp, client, sequence);
 
         -- The newest head of each client, and the last set of each removed client that counts.
         CREATE TABLE heads (client TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT ROWID;
         CREATE TABLE removals (client TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
+
+        -- The schemas that sets were captured in, by their digests.
+        CREATE TABLE schemas (digest BLOB PRIMARY KEY, number INTEGER NOT NULL, bytes BLOB) WITHOUT ROWID;
 
         CREATE TABLE conflicts (
             number INTEGER PRIMARY KEY AUTOINCREMENT, client TEXT NOT NULL, sequence INTEGER NOT NULL,
@@ -89,6 +92,8 @@ enum ReplicaFact: String {
     case seen
     /// What can't be undone any more, and the greatest prefix of a baseline.
     case stable, baseline
+    /// The schema by which rows are stored here.
+    case layout
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)

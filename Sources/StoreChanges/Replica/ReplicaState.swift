@@ -263,6 +263,16 @@ final class ReplicaState: StateReader {
         )
     }
 
+    /// Adds the keys by which a row is found that isn't indexed yet.
+    func indexAgain(_ row: RowReference) throws {
+        let present = schema.isCounted(row) ? .counted : try self.row(row)
+        try index(row, "lookups", from: nil, to: try present.map { try schema.lookupKeys(of: row, $0) })
+    }
+
+    func indexTombAgain(_ row: RowReference) throws {
+        try index(row, "tomb_lookups", from: nil, to: try tomb(row).map { schema.tombKeys(of: row, $0.row) })
+    }
+
     // MARK: Everything
 
     /// All of the state, for tests and small documents.

@@ -32,6 +32,10 @@ public struct Conflict: Hashable, Sendable {
         case leftOut
         /// A row was deleted because it violates a constraint in every form.
         case takenOut
+        /// A change was captured together with a change of the schema, and another device changed the value meanwhile.
+        case migratedValue
+        /// A change of a table or column that the schema doesn't have any more.
+        case schemaChanged
         /// A row of a table without a key was deleted more often than it was there.
         case countBelowZero
 
@@ -53,6 +57,8 @@ public struct Conflict: Hashable, Sendable {
             case .deletedWithParent: "deleted with the row that it belongs to"
             case .leftOut: "left out, because it violates a constraint"
             case .takenOut: "deleted, because it violates a constraint in every form"
+            case .migratedValue: "not changed by an update of the app, because another device had changed it"
+            case .schemaChanged: "left out, because an update of the app removed its column or table"
             case .countBelowZero: "deleted on two devices"
             }
         }

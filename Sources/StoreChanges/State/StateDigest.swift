@@ -4,7 +4,7 @@ import ContentDigests
 /// The digest of all rows of a state, by which two replicas find out whether they are equal.
 ///
 /// It is the sum, modulo 2²⁵⁶, of a keyed hash of each row: so it follows each change without reading the other rows.
-/// Deleted rows, former values and inserters don't count, because replicas forget them at different times.
+/// Cells that hold their column's default don't count, so that a column that an app adds changes nothing. Deleted rows, former values and inserters don't count, because replicas forget them at different times.
 public struct StateDigest: Hashable, Sendable {
     /// The key of the hashes: without it, rows with a chosen sum can't be made up.
     public struct Key: Hashable, Sendable {
@@ -34,40 +34,44 @@ public struct StateDigest: Hashable, Sendable {
     public var bytes: [UInt8] { words.flatMap(\.littleEndianBytes) }
 
     /// Follows a change.
-    mutating func apply(_ delta: StateDelta, _ key: Key) {
+    mutating func apply(_ delta: StateDelta, _ schema: FoldSchema, _ key: Key) {
         for (row, pair) in delta.rows {
-            if let before = pair.before { subtract(Self.hash(row, before, key)) }
-            if let after = pair.after { add(Self.hash(row, after, key)) }
+            if let before = pair.before { subtract(Self.hash(row, before, schema, key)) }
+            if let after = pair.after { add(Self.hash(row, after, schema, key)) }
         }
         for (row, pair) in delta.counts {
-            if let before = pair.before { subtract(Self.hash(row, count: before, key)) }
-            if let after = pair.after { add(Self.hash(row, count: after, key)) }
+            if let before = pair.before { subtract(Self.hash(row, count: before, schema, key)) }
+            if let after = pair.after { add(Self.hash(row, count: after, schema, key)) }
         }
     }
 
     /// Computes the digest of a state by reading all of it.
-    package init(of content: StateContent, _ key: Key) {
+    package init(of content: StateContent, _ schema: FoldSchema, _ key: Key) {
         self = .empty
-        for (row, state) in content.rows { add(Self.hash(row, state, key)) }
-        for (row, count) in content.counts { add(Self.hash(row, count: count, key)) }
+        for (row, state) in content.rows { add(Self.hash(row, state, schema, key)) }
+        for (row, count) in content.counts { add(Self.hash(row, count: count, schema, key)) }
     }
 
-    private static func hash(_ row: RowReference, _ state: RowState, _ key: Key) -> [UInt64] {
-        hash(row, key) { $0.raw(state.cells.encoded) }
-    }
-
-    private static func hash(_ row: RowReference, count: Int, _ key: Key) -> [UInt64] {
-        hash(row, key) { $0.count(count) }
-    }
-
-    private static func hash(_ row: RowReference, _ key: Key, _ write: (inout ByteWriter) -> Void) -> [UInt64] {
+    private static func hash(_ row: RowReference, _ state: RowState, _ schema: FoldSchema, _ key: Key) -> [UInt64] {
         var writer = ByteWriter()
         writer.text(row.table)
         writer.name(row.row)
-        write(&writer)
+        writer.raw(schema.informativeCells(of: row, state).encoded)
+        return hash(writer.bytes, key)
+    }
+
+    private static func hash(_ row: RowReference, count: Int, _ schema: FoldSchema, _ key: Key) -> [UInt64] {
+        var writer = ByteWriter()
+        writer.text(row.table)
+        writer.raw(schema.informativeCells(of: row, .counted).encoded)
+        writer.count(count)
+        return hash(writer.bytes, key)
+    }
+
+    private static func hash(_ bytes: [UInt8], _ key: Key) -> [UInt64] {
         var digest = [UInt8](repeating: 0, count: 32)
         digest.withUnsafeMutableBytes { digest in
-            key.bytes.withUnsafeBytes { Blake2b.fill(digest, with: writer.bytes, key: $0) }
+            key.bytes.withUnsafeBytes { Blake2b.fill(digest, with: bytes, key: $0) }
         }
         return stride(from: 0, to: 32, by: 8).map { UInt64(littleEndianBytes: digest[$0..<$0 + 8]) }
     }

@@ -28,7 +28,6 @@ extension SynchronizedStore {
             let store = try DatabaseQueue(path: baseline.path, configuration: configuration)
             let database = try DatabaseQueue(path: building.path, configuration: configuration)
             try database.write { db in
-                let schema = try FoldSchema(schema, evaluator: ScratchEvaluator(schema))
                 let replica = try Replica(db, schema, client: identity.client, document: identity.document)
                 try store.read { try replica.begin(with: $0) }
                 try replica.write(identity)

@@ -46,6 +46,8 @@ package final class SynchronizedStore {
         package var captured: [SyncChangeSet] = []
         /// How many rows of the store changed, by table.
         package var written: [String: ChangeCounts] = [:]
+        /// Whether sets of other devices wait until this device's app is updated.
+        package var needsNewerSchema = false
     }
 
     private let url: URL
@@ -93,12 +95,7 @@ package final class SynchronizedStore {
             store = try DatabaseQueue(path: url.path, configuration: Self.configuration)
             replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
             replica = try replicaDatabase.write { db in
-                try Replica(
-                    db,
-                    FoldSchema(schema, evaluator: ScratchEvaluator(schema)),
-                    client: identity.client,
-                    document: identity.document
-                )
+                try Replica(db, schema, client: identity.client, document: identity.document)
             }
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
@@ -168,6 +165,7 @@ package final class SynchronizedStore {
             try replicaDatabase.write { _ in
                 let time = UInt64(max(0, Date.now.timeIntervalSince1970 * 1000))
                 outcome.captured += try replica.captureVoidSetsAgain(at: time)
+                outcome.needsNewerSchema = try replica.needsNewerSchema()
             }
             for _ in 1..<Self.maximumAttempts {
                 if try attempt(&outcome, allowsDeletions) { return outcome }

@@ -12,6 +12,9 @@ public struct SyncChangeSet: Hashable, Sendable {
         public var seen: [ClientID: SeenSet]
         /// The version of the schema that the changes were captured in.
         public var schema: SchemaVersion
+        /// The schema itself, if the client's previous set has another one: all changes were captured together with a
+        /// change of the schema, unless it's the client's first set.
+        public var schemaDescription: SchemaDescription?
 
         /// Creates a header.
         public init(
@@ -27,6 +30,9 @@ public struct SyncChangeSet: Hashable, Sendable {
             self.seen = seen
             self.schema = schema
         }
+
+        /// Whether the changes were captured together with a change of the schema.
+        public var isMigration: Bool { schemaDescription != nil && id.sequence > 1 }
 
         /// The set's position in the total order.
         public var position: SetPosition { SetPosition(stamp, id) }
@@ -87,6 +93,9 @@ public struct SetDigest: RawRepresentable, Hashable, Sendable {
 
 /// The version of a schema: changes to a schema count up, and two schemas of one number differ in their digest.
 public struct SchemaVersion: Hashable, Sendable {
+    /// The greatest number that is well-formed; there is always room for a greater one in 64 bits.
+    static let maximumNumber: UInt64 = 1 << 62
+
     /// Counts up with every change.
     public var number: UInt64
     /// BLAKE2b-256 of the schema's canonical form.

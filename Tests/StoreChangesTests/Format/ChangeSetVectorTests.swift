@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import StoreChanges
 import Testing
 
@@ -8,19 +9,42 @@ struct ChangeSetVectorTests {
         .appending(path: "Resources")
     private static let file = resources.appending(path: "Vectors/everything.syncset")
 
+    /// A schema with every part of the format.
+    private static let schema: StoreSchema = {
+        do {
+            return try DatabaseQueue().write { db in
+                try db.execute(
+                    sql: """
+                        CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT NOT NULL COLLATE NOCASE UNIQUE);
+                        CREATE TABLE note (
+                            id INTEGER PRIMARY KEY, folder INT DEFAULT 1 REFERENCES folder ON DELETE CASCADE, low INT, high INT,
+                            CHECK (low <= high)
+                        );
+                        CREATE TABLE pair (a, b REAL, PRIMARY KEY (b, a)) WITHOUT ROWID;
+                        """
+                )
+                return try StoreSchema(db)
+            }
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }()
+
     /// A set with every part of the format.
     private static let everything: SyncChangeSet = {
         let (a, b) = (ClientID(rawValue: "device-a"), ClientID(rawValue: "device-é"))
         let note = RowName.numbered(client: a, number: 300)
         let tag = RowName.key([.value(.text("home"))])
         let long = Cell.value(.text(String(repeating: "x", count: 40)))
-        let header = SyncChangeSet.Header(
+        let description = SchemaDescription(schema)
+        var header = SyncChangeSet.Header(
             id: SetID(a, 129),
             predecessor: SetDigest(of: [1]),
             stamp: Stamp(rawValue: 1_790_000_000_000),
             seen: [b: SeenSet(7, SetDigest(of: [2])), ClientID(rawValue: "c"): SeenSet(1 << 40, SetDigest(of: [3]))],
-            schema: SchemaVersion(2, SetDigest(of: [4]))
+            schema: SchemaVersion(2, description.digest)
         )
+        header.schemaDescription = description
         let inserted = InsertedRow(
             cells: ["body": .value(.blob([0, 255])), "folder": .row(.numbered(client: b, number: -1))],
             wish: -2,
@@ -72,6 +96,10 @@ struct ChangeSetVectorTests {
         #expect(set["digest"] as? String == digest.map { String(format: "%02x", $0) }.joined())
         #expect(set["client"] as? String == "device-a")
         #expect(set["sequence"] as? Int == 129)
+        let description = try #require(set["description"] as? [String: [String: Any]])
+        #expect(description["pair"]?["key"] as? [String] == ["a", "b"])
+        #expect((description["note"]?["references"] as? [[Any]])?.first?[1] as? String == "folder")
+        #expect((description["note"]?["columns"] as? [String: [Any]])?["folder"]?[3] as? String == "1")
         #expect(set["stamp"] as? Int == 1_790_000_000_000)
         let tables = try #require(set["tables"] as? [[String: Any]])
         #expect(tables.map { $0["name"] as? String } == ["note", "pair", "tag"])

@@ -133,6 +133,13 @@ extension Change {
 }
 
 extension SyncChangeSet {
+    /// The set as if it was captured together with a change of the schema.
+    var migrating: SyncChangeSet {
+        var set = self
+        set.header.schemaDescription = .empty
+        return set
+    }
+
     /// A set, with the last set that its author had seen of each other client.
     static func by(
         _ client: String,

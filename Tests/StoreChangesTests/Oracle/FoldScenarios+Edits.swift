@@ -75,6 +75,23 @@ extension FoldScenarios {
             lost: [.overwritten: "meaning='n' / meaning='m'"]
         ),
         FoldScenario(
+            title: "A change together with a change of the schema is written only where the old value is still there",
+            schema: words,
+            sets: [
+                first(.insert("word", ["a"], ["meaning": "m", "hint": "h"])),
+                .by("B", 1, at: 2, seeing: ["A": 1], .update("word", ["a"], ["meaning": .from("m", to: "n")])),
+                .by(
+                    "A",
+                    2,
+                    at: 3,
+                    .update("word", ["a"], ["meaning": .from("m", to: "M"), "hint": .from("h", to: "H")])
+                ).migrating,
+            ],
+            rows: ["word ('a') hint='H' meaning='n'"],
+            conflicts: ["migratedValue word ('a')"],
+            lost: [.migratedValue: "meaning='M' / meaning='n'"]
+        ),
+        FoldScenario(
             title: "Columns of one CHECK come whole from one author",
             schema: "CREATE TABLE span (id INTEGER PRIMARY KEY, low INT, high INT, CHECK (low <= high));",
             sets: [

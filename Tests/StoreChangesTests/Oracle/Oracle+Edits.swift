@@ -60,6 +60,7 @@ extension Oracle.Integration {
         guard let state = content.rows[row] else { return }
         var (new, lost, kept): ([String: Cell], [String: Cell], [String: Cell]) = ([:], [:], [:])
         var (second, first): ([String: Cell], [String: Cell]) = ([:], [:])
+        var (outdated, present): ([String: Cell], [String: Cell]) = ([:], [:])
         var trace = traces[row] ?? Trace()
         for (column, write) in writes {
             if let former = trace.firstWrites[column] {
@@ -72,11 +73,18 @@ extension Oracle.Integration {
             if write.isDangling { trace.marked.insert(column) } else { trace.marked.remove(column) }
             let goes = state.cells[column] ?? .value(.null)
             guard goes != write.cell else { continue }
+            // "Changes captured together with a schema change are marked, written only where the old value is still
+            // there, else logged."
+            if set.header.isMigration, !write.isKnown {
+                (outdated[column], present[column]) = (write.cell, goes)
+                continue
+            }
             new[column] = write.cell
             if !write.isKnown { (lost[column], kept[column]) = (goes, write.cell) }
         }
         traces[row] = trace
         if !second.isEmpty { log(.sameCellTwice, row, lost: second, kept: first) }
+        if !outdated.isEmpty { log(.migratedValue, row, lost: outdated, kept: present) }
         if !lost.isEmpty { log(.overwritten, row, lost: lost, kept: kept) }
         formerImages.append((row, image(row, state)))
         replaceCells(of: row, with: new)

@@ -88,6 +88,34 @@ class Reader:
         start = self.position
         return read(), self.content[start : self.position]
 
+    def texts(self):
+        return self.items(self.text)
+
+    def optional(self, read):
+        return read() if self.byte() else None
+
+    def column(self):
+        return [self.text(), self.text(), self.byte(), self.optional(self.text)]
+
+    def table(self):
+        return {
+            "kind": self.byte(),
+            "key": self.texts(),
+            "columns": dict(self.ascending(lambda: (self.text(), self.column()), lambda column: column[0].encode())),
+            "uniques": self.ascending(self.text),
+            "references": self.items(lambda: [self.texts(), self.text(), self.texts(), self.text()]),
+            "checks": self.items(self.texts),
+        }
+
+    def description(self):
+        length = self.number()
+        if length == 0:
+            return None
+        start = self.position
+        tables = self.ascending(lambda: (self.text(), self.table()), lambda table: table[0].encode())
+        self.require(self.position == start + length, "not the length of the schema")
+        return dict(tables)
+
     def set(self):
         self.require(self.take(5) == b"SSCS\x01", "not a change set of version 1")
         result = {
@@ -97,6 +125,7 @@ class Reader:
             "stamp": self.number(),
             "seen": self.ascending(lambda: [self.text(), self.number(), self.digest()], lambda seen: seen[0].encode()),
             "schema": [self.number(), self.digest()],
+            "description": self.description(),
             "tables": [],
         }
         self.require(result["client"] and result["sequence"], "no client or sequence")

@@ -11,10 +11,14 @@ struct ConvergenceTests {
         var devices: [SimulatedDevice]
         var time: UInt64 = 0
         var log: [String] = []
+        /// What an update of the app adds to the schema; each device has it at another time.
+        var migration: String?
+        private var migrated: Set<Int> = []
 
-        init(seed: UInt64) throws {
+        init(seed: UInt64, migrates: Bool = false) throws {
             random = SplitMix64(seed: seed)
             let schema = SimulatedSchemas.all[Int(seed % UInt64(SimulatedSchemas.all.count))]
+            if migrates { migration = SimulatedSchemas.additions.randomElement(using: &random) }
             devices = try ["A", "B", "C"].prefix(Int.random(in: 2...3, using: &random)).map {
                 try SimulatedDevice($0, schemaSQL: schema)
             }
@@ -27,6 +31,7 @@ struct ConvergenceTests {
             for _ in 0..<Int.random(in: 10...80, using: &random) {
                 let index = Int.random(in: 0..<devices.count, using: &random)
                 let device = devices[index]
+                if migration != nil, random.chance(5) { try migrate(index) }
                 switch Int.random(in: 0..<20, using: &random) {
                 case 0..<15:
                     let statement = RandomEdits(device.schema).statement(using: &random)
@@ -36,6 +41,7 @@ struct ConvergenceTests {
                 default: try synchronize(device)
                 }
             }
+            for index in devices.indices { try migrate(index) }
             // Twice, so that everything has arrived everywhere.
             for _ in 0..<2 {
                 for device in devices { try synchronize(device) }
@@ -64,6 +70,13 @@ struct ConvergenceTests {
                 device.readHeads[other.client] = index
                 try device.remember([other.heads[index]])
             }
+        }
+
+        private mutating func migrate(_ index: Int) throws {
+            guard let migration, migrated.insert(index).inserted else { return }
+            let table = devices[index].schema.tables[0].name
+            try devices[index].migrate(migration.replacing("{}", with: "\"\(table)\""))
+            log.append("\(devices[index].client) migrates")
         }
 
         private mutating func capture(_ device: SimulatedDevice) throws {
@@ -121,7 +134,7 @@ struct ConvergenceTests {
             history.devices.flatMap(\.sets),
             over: StateContent()
         )
-        let digest = StateDigest(of: expected.content, StateDigest.Key("notes"))
+        let digest = try history.devices[0].digest(of: expected.content)
         for device in history.devices {
             // What replicas forgot changes nothing: the oracle forgets nothing.
             let stable = try device.stable()
@@ -142,6 +155,37 @@ struct ConvergenceTests {
             let isForgotten = content.tombs.isEmpty && content.aliases.isEmpty && inserters.isEmpty
             #expect(isForgotten, "what all devices have seen is superfluous\n\(device.client)\n\(log)")
             #expect(try device.digests().stable == digest, "\(device.client)\n\(log)")
+        }
+    }
+
+    @Test(
+        "Devices whose apps are updated at different times are equal in the end",
+        arguments: TestDepth.seeds(quick: 30, ci: 220, deep: 20_000)
+    )
+    func migrations(seed: UInt64) throws {
+        var history = try History(seed: seed, migrates: true)
+        do {
+            try history.run()
+        } catch {
+            Issue.record("\(error)\n\(history.log.joined(separator: "\n"))")
+            return
+        }
+        let log = "\(history.migration ?? "")\n\(history.log.joined(separator: "\n"))"
+        let first = try history.devices[0].content()
+        let rows = first.rows.mapValues(\.cells)
+        let digest = try history.devices[0].digest(of: first)
+        for device in history.devices {
+            let content = try device.content()
+            #expect(
+                content.rows.mapValues(\.cells) == rows && content.counts == first.counts,
+                "\(device.client)\n\(log)"
+            )
+            #expect(try device.digests().present == digest, "\(device.client)\n\(log)")
+            #expect(try !device.needsNewerSchema(), "\(device.client)\n\(log)")
+            let violations = try device.violations()
+            #expect(violations.isEmpty, "\(device.client)\n\(log)")
+            let echo = try device.capture(at: 1_000)
+            #expect(echo == nil, "\(device.client)\n\(log)")
         }
     }
 

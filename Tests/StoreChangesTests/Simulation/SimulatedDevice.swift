@@ -6,7 +6,7 @@ import TestSupport
 final class SimulatedDevice {
     private(set) var client: ClientID
     let store: DatabaseQueue
-    let schema: StoreSchema
+    private(set) var schema: StoreSchema
     private let replicaDatabase: DatabaseQueue
     private var replica: Replica
     /// The sets that this device captured.
@@ -28,7 +28,7 @@ final class SimulatedDevice {
         let schema = try store.read { try StoreSchema($0) }
         self.schema = schema
         replica = try replicaDatabase.write { [client] db in
-            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client, document: "notes")
+            try Replica(db, schema, client: client, document: "notes")
         }
     }
 
@@ -45,7 +45,7 @@ final class SimulatedDevice {
         try other.store.backup(to: store)
         try other.replicaDatabase.backup(to: replicaDatabase)
         replica = try replicaDatabase.write { [client, schema] db in
-            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client, document: "notes")
+            try Replica(db, schema, client: client, document: "notes")
         }
     }
 
@@ -53,9 +53,19 @@ final class SimulatedDevice {
     func become(_ name: String) throws {
         client = ClientID(rawValue: name)
         replica = try replicaDatabase.write { [client, schema] db in
-            try Replica(db, FoldSchema(schema, evaluator: ScratchEvaluator(schema)), client: client, document: "notes")
+            try Replica(db, schema, client: client, document: "notes")
         }
     }
+
+    /// Changes the schema as an update of the app does, and opens the replica again.
+    func migrate(_ sql: String) throws {
+        try store.write { try $0.execute(sql: sql) }
+        schema = try store.read { try StoreSchema($0) }
+        try become(client.rawValue)
+    }
+
+    /// Whether sets wait for an update of the app.
+    func needsNewerSchema() throws -> Bool { try replicaDatabase.read { _ in try replica.needsNewerSchema() } }
 
     // MARK: The log
 
@@ -81,6 +91,11 @@ final class SimulatedDevice {
 
     /// The end of what this device can't undo any more.
     func stable() throws -> StablePrefix? { try replicaDatabase.read { _ in try replica.head(number: 0).stable } }
+
+    /// The digest of a state, computed from all of it.
+    func digest(of content: StateContent) throws -> StateDigest {
+        StateDigest(of: content, FoldSchema(schema, evaluator: try ScratchEvaluator(schema)), StateDigest.Key("notes"))
+    }
 
     func digests() throws -> (stable: StateDigest, present: StateDigest) {
         try replicaDatabase.read { _ in try replica.digests() }

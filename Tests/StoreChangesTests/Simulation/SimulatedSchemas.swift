@@ -1,5 +1,13 @@
 /// Schemas of all kinds that apps have.
 enum SimulatedSchemas {
+    /// What updates of apps add; `{}` stands for a table's name.
+    static let additions = [
+        "ALTER TABLE {} ADD COLUMN extra TEXT",
+        "ALTER TABLE {} ADD COLUMN extra TEXT NOT NULL DEFAULT 'a'",
+        "ALTER TABLE {} ADD COLUMN \"0\" INT DEFAULT 2",
+        "CREATE TABLE extra (id INTEGER PRIMARY KEY, name TEXT UNIQUE, other INT REFERENCES extra ON DELETE CASCADE)",
+    ]
+
     static let all: [String] = [
         "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)",
         "CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL, color TEXT, rank INT)",

@@ -1,0 +1,71 @@
+/// The schemas that sets were captured in, and which of them this device's app can use.
+struct ReplicaVersions {
+    private let db: SQLConnection
+    private let own: SchemaDescription
+    private let ownDigest: SetDigest
+
+    /// Prepares to compare schemas with the store's.
+    init(_ db: SQLConnection, _ own: SchemaDescription) {
+        self.db = db
+        self.own = own
+        ownDigest = own.digest
+    }
+
+    /// Remembers the schema of a set.
+    func remember(_ header: SyncChangeSet.Header) throws {
+        try remember(header.schema, header.schemaDescription)
+    }
+
+    private func remember(_ version: SchemaVersion, _ description: SchemaDescription?) throws {
+        guard version.digest != .none else { return }
+        try db.execute(
+            """
+            INSERT INTO schemas (digest, number, bytes) VALUES (?, ?, ?)
+            ON CONFLICT (digest) DO UPDATE
+            SET number = max(number, excluded.number), bytes = ifnull(bytes, excluded.bytes)
+            """,
+            [
+                .blob(version.digest.rawValue), .integer(Int64(clamping: version.number)),
+                description.map { .blob($0.encoded) } ?? .null,
+            ]
+        )
+    }
+
+    /// The version of the store's schema: a schema that no set has yet gets the next number.
+    func version() throws -> SchemaVersion {
+        let known = try db.first("SELECT number FROM schemas WHERE digest = ?", [.blob(ownDigest.rawValue)])?.integer(0)
+        let greatest = try db.first("SELECT max(number) FROM schemas")?.integer(0) ?? 0
+        return SchemaVersion(UInt64(known ?? greatest + 1), ownDigest)
+    }
+
+    /// Gives the store's schema its number, before another device's schema can take it.
+    func rememberOwn() throws { try remember(try version(), own) }
+
+    /// The version for a new set, and the schema itself if the client's last set has another one.
+    func versionForCapture(after last: SyncChangeSet.Header?) throws -> (SchemaVersion, SchemaDescription?) {
+        (try version(), last?.schema.digest == ownDigest ? nil : own)
+    }
+
+    /// The schema of a set, if it's another one than the store's and known.
+    func author(of header: SyncChangeSet.Header) throws -> SchemaDescription? {
+        guard header.schema.digest != ownDigest else { return nil }
+        return try db.first("SELECT bytes FROM schemas WHERE digest = ?", [.blob(header.schema.digest.rawValue)])?
+            .bytes(0).map { try SchemaDescription(decoding: $0) }
+    }
+
+    /// Whether the store has all that a set needs.
+    ///
+    /// Otherwise the set waits until the app is updated.
+    ///
+    /// Schemas that differ by additions read each other's sets as far as these don't use the additions. Of two others the
+    /// one with the greater number, then digest, counts: its sets wait elsewhere.
+    func canRead(_ set: SyncChangeSet) throws -> Bool {
+        let version = set.header.schema
+        guard version.digest != ownDigest, version.digest != .none else { return true }
+        guard let author = try author(of: set.header) else { return false }
+        if author.isCompatible(with: own) { return set.changes.allSatisfy { own.has($0, of: author) } }
+        let current = try self.version()
+        return version.number == current.number
+            ? version.digest.rawValue.lexicographicallyPrecedes(ownDigest.rawValue) : version.number < current.number
+    }
+}

@@ -1,0 +1,247 @@
+/// A schema as devices compare it: by names, whatever the order in which tables and columns were declared.
+///
+/// It has what merging depends on: keys, columns, unique indexes, foreign keys, and which columns `CHECK` constraints name.
+public struct SchemaDescription: Hashable, Sendable {
+    /// A table.
+    struct Table: Hashable, Sendable {
+        /// How rows are named: 0 without a key, 1 by an integer, 2 by an integer with a meaning, 3 by other columns.
+        var keyKind: UInt8 = 0
+        var keyColumns: [String] = []
+        var columns: [String: Column] = [:]
+        var uniques: Set<String> = []
+        var references: Set<Reference> = []
+        var checks: Set<[String]> = []
+    }
+
+    /// A column.
+    struct Column: Hashable, Sendable {
+        var affinity: String
+        var collation: String
+        var isNotNull: Bool
+        var defaultValue: String?
+
+        /// Whether rows of devices that don't know the column can do without it.
+        var isOptional: Bool { !isNotNull || defaultValue != nil }
+    }
+
+    /// A foreign key.
+    struct Reference: Hashable, Sendable {
+        var columns: [String]
+        var parent: String
+        var parentColumns: [String]
+        var onDelete: String
+    }
+
+    private(set) var tables: [String: Table] = [:]
+
+    /// The description of a schema without tables.
+    public static let empty = SchemaDescription()
+
+    private init() {}
+
+    /// Describes a schema.
+    public init(_ schema: StoreSchema) {
+        for table in schema.tables { tables[table.name] = Table(table, in: schema) }
+    }
+
+    /// The digest of the description's bytes.
+    public var digest: SetDigest { SetDigest(of: encoded) }
+
+    // MARK: Comparing
+
+    /// Whether two schemas differ at most by additions, on either side, that rows of the other one can do without.
+    ///
+    /// Such are whole tables, columns that are nullable or have a default, and references of new columns to keys.
+    func isCompatible(with other: SchemaDescription) -> Bool {
+        tables.allSatisfy { name, table in other.tables[name].map { table.isCompatible(with: $0) } ?? true }
+    }
+
+    /// Whether the schema has the table and all columns that a change of another schema names.
+    func has(_ change: Change, of author: SchemaDescription) -> Bool {
+        guard let table = tables[change.table], let authors = author.tables[change.table] else { return false }
+        // A row without a key is named by all of its cells.
+        if case .key(let cells) = change.row, cells.count != authors.keyColumns.count || authors.keyColumns.isEmpty,
+            !authors.columns.keys.allSatisfy({ table.columns[$0] != nil })
+        {
+            return false
+        }
+        switch change.edit {
+        case .insert(let row): return row.cells.keys.allSatisfy { table.columns[$0] != nil }
+        case .update(let cells): return cells.keys.allSatisfy { table.columns[$0] != nil }
+        case .delete: return true
+        }
+    }
+}
+
+extension SchemaDescription.Table {
+    init(_ table: TableSchema, in schema: StoreSchema) {
+        keyColumns = table.key.columns
+        switch table.key {
+        case .none: keyKind = 0
+        case .integer: keyKind = 1
+        case .meaningful: keyKind = 2
+        case .natural: keyKind = 3
+        }
+        for column in table.columns {
+            columns[column.name] = SchemaDescription.Column(
+                affinity: column.affinity.rawValue,
+                collation: column.collation.rawValue,
+                isNotNull: column.isNotNull,
+                defaultValue: column.defaultValue
+            )
+        }
+        uniques = Set(table.uniques.map(\.canonicalText))
+        for key in table.references {
+            guard let parent = schema.table(key.parent) else { continue }
+            references.insert(
+                SchemaDescription.Reference(
+                    columns: key.columns.map { table.column($0)?.name ?? $0 },
+                    parent: parent.name,
+                    parentColumns: key.parentColumns.map { parent.column($0)?.name ?? $0 },
+                    onDelete: key.onDelete.rawValue
+                )
+            )
+        }
+        checks = Set(table.checks.map { $0.sorted { $0.precedes($1) } })
+    }
+
+    fileprivate func isCompatible(with other: Self) -> Bool {
+        guard keyKind == other.keyKind, keyColumns == other.keyColumns, uniques == other.uniques,
+            checks == other.checks,
+            columns.allSatisfy({ name, column in other.columns[name].map { $0 == column } ?? column.isOptional }),
+            other.columns.allSatisfy({ name, column in columns[name] != nil || column.isOptional })
+        else { return false }
+        return references.subtracting(other.references).allSatisfy { $0.isAddition(to: other) }
+            && other.references.subtracting(references).allSatisfy { $0.isAddition(to: self) }
+    }
+}
+
+extension SchemaDescription.Reference {
+    /// Whether the reference belongs to columns that a table doesn't have.
+    fileprivate func isAddition(to table: SchemaDescription.Table) -> Bool {
+        columns.allSatisfy { table.columns[$0] == nil }
+    }
+}
+
+extension UniqueIndex {
+    /// What is unique, so that two indexes with the same effect have the same text.
+    fileprivate var canonicalText: String {
+        let texts = terms.map { "\($0.column?.quotedName ?? $0.expression) \($0.collation.rawValue)" }
+        // The position in a list is the last column; otherwise the order means nothing.
+        let ordered = kind == .position ? texts : texts.sorted { $0.precedes($1) }
+        return "\(kind.rawValue) \(ordered.joined(separator: ", "))\(condition.map { " WHERE \($0)" } ?? "")"
+    }
+}
+
+// MARK: - Coding
+
+extension SchemaDescription {
+    /// The longest description, in bytes.
+    static let maximumLength = 1 << 24
+
+    /// The description's bytes, of which there is one form.
+    package var encoded: [UInt8] {
+        var writer = ByteWriter()
+        writer.count(tables.count)
+        for (name, table) in tables.sorted(by: { $0.key.precedes($1.key) }) {
+            writer.text(name)
+            writer.table(table)
+        }
+        return writer.bytes
+    }
+
+    /// Reads a description.
+    ///
+    /// - Parameter bytes: The bytes.
+    /// - Throws: ``StoreChangesError`` with `corrupt`, also if the bytes aren't the one form of what they describe.
+    package init(decoding bytes: [UInt8]) throws {
+        var parser = ByteParser(bytes)
+        for _ in 0..<(try parser.count("the number of tables", atMost: ChangeSetReader.maximumColumns)) {
+            let name = try parser.text("the name of a table")
+            tables[name] = try parser.table()
+        }
+        guard encoded == bytes else { throw parser.malformed("a schema isn't in its one form") }
+    }
+}
+
+extension ByteWriter {
+    fileprivate mutating func texts(_ texts: [String]) {
+        count(texts.count)
+        for text in texts { self.text(text) }
+    }
+
+    fileprivate mutating func table(_ table: SchemaDescription.Table) {
+        byte(table.keyKind)
+        texts(table.keyColumns)
+        count(table.columns.count)
+        for (name, column) in table.columns.sorted(by: { $0.key.precedes($1.key) }) {
+            text(name)
+            text(column.affinity)
+            text(column.collation)
+            byte(column.isNotNull ? 1 : 0)
+            optional(column.defaultValue) { $0.text($1) }
+        }
+        texts(table.uniques.sorted { $0.precedes($1) })
+        let references = table.references.map { reference in
+            var writer = ByteWriter()
+            writer.texts(reference.columns)
+            writer.text(reference.parent)
+            writer.texts(reference.parentColumns)
+            writer.text(reference.onDelete)
+            return writer.bytes
+        }
+        count(references.count)
+        for reference in references.sorted(by: { $0.lexicographicallyPrecedes($1) }) { raw(reference) }
+        count(table.checks.count)
+        for check in table.checks.sorted(by: { $0.lexicographicallyPrecedes($1) { $0.precedes($1) } }) { texts(check) }
+    }
+}
+
+extension ByteParser {
+    fileprivate mutating func texts(_ what: String) throws -> [String] {
+        try list(what) { try $0.text(what) }
+    }
+
+    private mutating func list<Item>(_ what: String, _ parse: (inout ByteParser) throws -> Item) throws -> [Item] {
+        var items: [Item] = []
+        for _ in 0..<(try count("the number of items of \(what)", atMost: ChangeSetReader.maximumColumns)) {
+            items.append(try parse(&self))
+        }
+        return items
+    }
+
+    fileprivate mutating func table() throws -> SchemaDescription.Table {
+        var table = SchemaDescription.Table()
+        table.keyKind = try byte("the kind of a key")
+        guard table.keyKind <= 3 else { throw malformed("a key is of the unknown kind \(table.keyKind)") }
+        table.keyColumns = try texts("a key")
+        for (name, column) in try list("a table's columns", { try ($0.text("a column"), $0.column()) }) {
+            table.columns[name] = column
+        }
+        table.uniques = Set(try texts("a unique index"))
+        table.references = Set(
+            try list("a table's references") { parser in
+                SchemaDescription.Reference(
+                    columns: try parser.texts("a reference"),
+                    parent: try parser.text("a parent"),
+                    parentColumns: try parser.texts("a reference"),
+                    onDelete: try parser.text("an action")
+                )
+            }
+        )
+        table.checks = Set(try list("a table's constraints") { try $0.texts("a constraint") })
+        return table
+    }
+
+    private mutating func column() throws -> SchemaDescription.Column {
+        let (affinity, collation) = (try text("an affinity"), try text("a collation"))
+        let flag = try byte("whether NULL is refused")
+        guard flag <= 1 else { throw malformed("a column has the unknown flag \(flag)") }
+        return SchemaDescription.Column(
+            affinity: affinity,
+            collation: collation,
+            isNotNull: flag == 1,
+            defaultValue: try optional { try $0.text("a default") }
+        )
+    }
+}

@@ -1,0 +1,91 @@
+import GRDB
+import Testing
+
+@testable import StoreChanges
+
+@Suite("The description of a schema")
+struct SchemaDescriptionTests {
+    private static func describe(_ sql: String) throws -> SchemaDescription {
+        try DatabaseQueue().write { db in
+            try db.execute(sql: sql)
+            return SchemaDescription(try StoreSchema(db))
+        }
+    }
+
+    private static let notes = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT);"
+
+    @Test("A schema has the same digest however it came about")
+    func digest() throws {
+        let created = try Self.describe(
+            """
+            CREATE TABLE tag (name TEXT COLLATE NOCASE UNIQUE, id INTEGER PRIMARY KEY);
+            CREATE TABLE note (body TEXT, title TEXT NOT NULL DEFAULT '', id INTEGER PRIMARY KEY, tag INT REFERENCES tag);
+            """
+        )
+        let migrated = try Self.describe(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, body TEXT);
+            CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE, UNIQUE (name));
+            ALTER TABLE note ADD COLUMN title TEXT NOT NULL DEFAULT '';
+            ALTER TABLE note ADD COLUMN tag INTEGER REFERENCES tag (id);
+            CREATE INDEX titles ON note (title);
+            """
+        )
+        #expect(created == migrated && created.digest == migrated.digest)
+        #expect(try created.digest != Self.describe(Self.notes).digest)
+    }
+
+    @Test("A description is read as it was written, and in no other form")
+    func coding() throws {
+        let description = try Self.describe(FoldScenarios.tags + FoldScenarios.notes + FoldScenarios.labels)
+        let bytes = description.encoded
+        #expect(try SchemaDescription(decoding: bytes) == description)
+        for count in 0..<bytes.count {
+            #expect(throws: StoreChangesError.self) { try SchemaDescription(decoding: Array(bytes.prefix(count))) }
+        }
+        #expect(throws: StoreChangesError.self) { try SchemaDescription(decoding: bytes + [0]) }
+    }
+
+    @Test("A set with another schema than its digest says is refused")
+    func otherDigest() throws {
+        var set = SyncChangeSet.by("A", 1, at: 1)
+        set.header.schemaDescription = try Self.describe(Self.notes)
+        let error = #expect(throws: StoreChangesError.self) { try SyncChangeSet(decoding: set.encoded) }
+        #expect(error?.code == .corrupt)
+        set.header.schema.digest = try #require(set.header.schemaDescription).digest
+        #expect(try SyncChangeSet(decoding: set.encoded) == set)
+    }
+
+    @Test(
+        "Tables, and columns that rows can do without, are compatible additions",
+        arguments: [
+            "ALTER TABLE note ADD COLUMN color TEXT", "ALTER TABLE note ADD COLUMN rank INT NOT NULL DEFAULT 1",
+            "CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL)", "CREATE INDEX titles ON note (title)",
+            "ALTER TABLE note ADD COLUMN parent INT REFERENCES note", "CREATE VIEW titles AS SELECT title FROM note",
+        ]
+    )
+    func additions(sql: String) throws {
+        let (former, new) = (try Self.describe(Self.notes), try Self.describe(Self.notes + sql))
+        #expect(former.isCompatible(with: new) && new.isCompatible(with: former))
+    }
+
+    @Test(
+        "Everything else isn't compatible",
+        arguments: [
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body BLOB)",
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT COLLATE NOCASE, body TEXT)",
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT)",
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT DEFAULT 'x', body TEXT)",
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT UNIQUE, body TEXT)",
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT, CHECK (title <> body))",
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT REFERENCES note, body TEXT)",
+            "CREATE TABLE note (id INTEGER, title TEXT, body TEXT)",
+            "CREATE TABLE note (id INTEGER CHECK (id = 1) PRIMARY KEY, title TEXT, body TEXT)",
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT, rank INT NOT NULL)",
+        ]
+    )
+    func otherChanges(sql: String) throws {
+        let (former, new) = (try Self.describe(Self.notes), try Self.describe(sql))
+        #expect(!former.isCompatible(with: new) && !new.isCompatible(with: former))
+    }
+}

@@ -1,0 +1,208 @@
+import StoreChanges
+import Testing
+
+@Suite("Updates of an app that change the schema", .timeLimit(.minutes(60)))
+struct MigrationTests {
+    private static let notes = "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, body TEXT)"
+    private static let addition = "ALTER TABLE note ADD COLUMN color TEXT DEFAULT 'red'"
+
+    /// Two devices with a common note.
+    private static func devices(_ sql: String = notes) throws -> (laptop: SimulatedDevice, phone: SimulatedDevice) {
+        let laptop = try SimulatedDevice("laptop", schemaSQL: sql)
+        let phone = try SimulatedDevice("phone", schemaSQL: sql)
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try send(laptop, phone)
+        return (laptop, phone)
+    }
+
+    @discardableResult
+    private static func send(
+        _ sender: SimulatedDevice,
+        _ receiver: SimulatedDevice,
+        at time: UInt64 = 0
+    ) throws -> SyncChangeSet {
+        let set = try #require(try sender.capture(at: time))
+        try receiver.integrate([set])
+        try sender.write()
+        try receiver.write()
+        return set
+    }
+
+    @Test("A set carries the schema if the one before it had another")
+    func description() throws {
+        let (laptop, _) = try Self.devices()
+        try laptop.edit("UPDATE note SET title = 'bread'")
+        try laptop.capture()
+        try laptop.migrate(Self.addition)
+        try laptop.edit("UPDATE note SET color = 'blue'")
+        try laptop.capture()
+        #expect(laptop.sets.map { $0.header.schemaDescription != nil } == [true, false, true])
+        #expect(laptop.sets.map(\.header.isMigration) == [false, false, true])
+        #expect(laptop.sets.map(\.header.schema.number) == [1, 1, 2])
+    }
+
+    @Test("A column that the app adds, or a table that it rebuilds, isn't an edit and changes no digest")
+    func additionIsNoEdit() throws {
+        let (laptop, phone) = try Self.devices()
+        let digest = try laptop.digests().present
+        try laptop.migrate(Self.addition)
+        #expect(try laptop.capture() == nil)
+        try laptop.migrate(
+            """
+            CREATE TABLE new (id INTEGER PRIMARY KEY, body TEXT, title TEXT, color TEXT DEFAULT 'red');
+            INSERT INTO new SELECT id, body, title, color FROM note;
+            DROP TABLE note;
+            ALTER TABLE new RENAME TO note;
+            """
+        )
+        #expect(try laptop.capture() == nil)
+        #expect(try laptop.digests().present == digest)
+        #expect(try laptop.digest(of: laptop.content()) == digest)
+        #expect(try phone.digests().present == digest)
+    }
+
+    @Test("An older app integrates what it can store, waits with the rest, and goes on capturing")
+    func olderApp() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.migrate(Self.addition)
+        try laptop.edit("UPDATE note SET body = 'two'")
+        try Self.send(laptop, phone)
+        #expect(try phone.rows("SELECT body FROM note") == ["\"two\""])
+        #expect(try !phone.needsNewerSchema())
+
+        try laptop.edit("UPDATE note SET color = 'blue'")
+        try Self.send(laptop, phone)
+        #expect(try phone.needsNewerSchema())
+        try phone.edit("INSERT INTO note (title) VALUES ('bread')")
+        try Self.send(phone, laptop)
+        #expect(
+            try laptop.rows("SELECT title, color FROM note ORDER BY title") == [
+                "\"bread\"|\"red\"", "\"milk\"|\"blue\"",
+            ]
+        )
+
+        try phone.migrate(Self.addition)
+        #expect(try !phone.needsNewerSchema())
+        try phone.integrate([])
+        try phone.write()
+        #expect(try phone.rows("SELECT * FROM note ORDER BY title") == laptop.rows("SELECT * FROM note ORDER BY title"))
+        #expect(try phone.content() == laptop.content())
+        #expect(try phone.digests().present == laptop.digests().present)
+        for device in [laptop, phone] { #expect(try device.capture() == nil) }
+    }
+
+    @Test("Sets of the newer schema wait for an incompatible change; sets of the older one are integrated")
+    func incompatible() throws {
+        let (laptop, phone) = try Self.devices()
+        let drop = "ALTER TABLE note DROP COLUMN body; CREATE UNIQUE INDEX titles ON note (title)"
+        try laptop.migrate(drop)
+        try laptop.edit("UPDATE note SET title = 'oat milk'")
+        let newer = try #require(try laptop.capture())
+        try phone.integrate([newer])
+        #expect(try phone.needsNewerSchema())
+        try phone.edit("UPDATE note SET body = 'two' WHERE id = 1")
+        try phone.edit("INSERT INTO note (title, body) VALUES ('bread', 'one')")
+        try Self.send(phone, laptop)
+        #expect(try laptop.rows("SELECT title FROM note ORDER BY title") == ["\"bread\"", "\"oat milk\""])
+        let lost = try laptop.conflicts().filter { $0.rule == .schemaChanged }.map(\.lost)
+        #expect(Set(lost) == [["body": .value(.text("two"))], ["body": .value(.text("one"))]])
+
+        try phone.migrate(drop)
+        try phone.integrate([])
+        try phone.write()
+        #expect(try phone.rows("SELECT * FROM note ORDER BY title") == laptop.rows("SELECT * FROM note ORDER BY title"))
+        for device in [laptop, phone] { #expect(try device.capture() == nil) }
+    }
+
+    @Test("Of two schemas of one number all devices wait for the one with the greater digest")
+    func twoSchemas() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.migrate("CREATE UNIQUE INDEX titles ON note (title)")
+        try phone.migrate("CREATE UNIQUE INDEX bodies ON note (body)")
+        try laptop.edit("UPDATE note SET title = 'bread'")
+        try phone.edit("UPDATE note SET body = 'two'")
+        let sets = [try #require(try laptop.capture()), try #require(try phone.capture())]
+        #expect(sets.map(\.header.schema.number) == [2, 2])
+        for device in [laptop, phone] { try device.integrate(sets) }
+        #expect(try laptop.needsNewerSchema() != phone.needsNewerSchema())
+        let isLaptopGreater = sets[1].header.schema.digest.rawValue
+            .lexicographicallyPrecedes(sets[0].header.schema.digest.rawValue)
+        #expect(try phone.needsNewerSchema() == isLaptopGreater)
+    }
+
+    @Test("A store with an older schema than the replica's is refused, and says what to do")
+    func olderStore() throws {
+        let (laptop, _) = try Self.devices()
+        try laptop.migrate(Self.addition)
+        try laptop.edit("UPDATE note SET color = 'blue'")
+        try laptop.capture()
+        let error = #expect(throws: StoreChangesError.self) { try laptop.migrate("ALTER TABLE note DROP COLUMN color") }
+        #expect(error?.code == .newerSchema)
+        #expect(error?.message.contains("Update the app") == true)
+    }
+
+    @Test("What an update of the app changes counts only where no other device changed the value")
+    func migratedValues() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit("INSERT INTO note (id, title) VALUES (2, 'bread')")
+        try Self.send(laptop, phone, at: 10)
+        try phone.edit("UPDATE note SET title = 'oat milk' WHERE id = 1")
+        let edit = try #require(try phone.capture(at: 20))
+        try laptop.migrate(Self.addition)
+        try laptop.edit("UPDATE note SET title = upper(title), color = 'blue'")
+        let migration = try #require(try laptop.capture(at: 30))
+        try phone.migrate(Self.addition)
+        try phone.integrate([migration])
+        try laptop.integrate([edit])
+        for device in [laptop, phone] {
+            try device.write()
+            let rows = try device.rows("SELECT title, color FROM note ORDER BY id")
+            #expect(rows == ["\"oat milk\"|\"blue\"", "\"BREAD\"|\"blue\""])
+            let entry = try #require(try device.conflicts().first { $0.rule == .migratedValue })
+            #expect(
+                entry.lost == ["title": .value(.text("MILK"))] && entry.kept == ["title": .value(.text("oat milk"))]
+            )
+        }
+    }
+
+    @Test("A table of other keys is captured as new rows, and undoing former sets doesn't bring the old ones back")
+    func otherKeys() throws {
+        let (laptop, phone) = try Self.devices()
+        try phone.edit("UPDATE note SET body = 'two'")
+        let early = try #require(try phone.capture(at: 5))
+        try laptop.edit("UPDATE note SET body = 'one'")
+        try laptop.capture(at: 10)
+        let rebuild = """
+            CREATE TABLE new (title TEXT PRIMARY KEY NOT NULL, body TEXT);
+            INSERT INTO new SELECT title, body FROM note;
+            DROP TABLE note;
+            ALTER TABLE new RENAME TO note;
+            """
+        try laptop.migrate(rebuild)
+        let migration = try #require(try laptop.capture(at: 20))
+        #expect(migration.changes.count == 1)
+        try laptop.integrate([early])
+        try laptop.write()
+        #expect(try laptop.rows("SELECT * FROM note") == ["\"milk\"|\"one\""])
+        #expect(try laptop.capture() == nil)
+    }
+
+    @Test("Rows without a key get the new column's default, and are the same rows as before")
+    func countedRows() throws {
+        let laptop = try SimulatedDevice("laptop", schemaSQL: "CREATE TABLE line (a TEXT)")
+        let phone = try SimulatedDevice("phone", schemaSQL: "CREATE TABLE line (a TEXT)")
+        try laptop.edit("INSERT INTO line VALUES ('x'), ('x')")
+        try Self.send(laptop, phone)
+        let addition = "ALTER TABLE line ADD COLUMN \"0\" INT DEFAULT 7"
+        try laptop.migrate(addition)
+        #expect(try laptop.capture() == nil)
+        try phone.edit("DELETE FROM line WHERE rowid = 1")
+        try phone.edit("INSERT INTO line VALUES ('y')")
+        try Self.send(phone, laptop)
+        #expect(try laptop.rows("SELECT a, \"0\" FROM line ORDER BY a") == ["\"x\"|7", "\"y\"|7"])
+        try phone.migrate(addition)
+        #expect(try phone.capture() == nil)
+        #expect(try phone.content() == laptop.content())
+        #expect(try phone.digests().present == laptop.digests().present)
+    }
+}
