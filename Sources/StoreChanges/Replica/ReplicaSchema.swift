@@ -80,6 +80,8 @@ enum ReplicaFact: String {
     case clock
     /// For each client the last set whose effect is in the store.
     case seen
+    /// The status of the store's files when it had nothing that the replica doesn't have.
+    case status
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)

@@ -60,6 +60,21 @@ struct StoreWriter {
 
     // MARK: Writing
 
+    /// Whether everything can be written although an app wrote to the store since it was captured.
+    ///
+    /// The rows must be as they were captured, and new ones must find their numbers free. What a trigger or `ON CONFLICT
+    /// REPLACE` does can only be told from an app's edits in a store that was captured whole, and only a whole search
+    /// finds new references to rows that go.
+    func canWrite() throws -> Bool {
+        guard try tablesToPutRight().isEmpty, try pending.counted.isEmpty else { return false }
+        return try pending.rows.allSatisfy { row in
+            let (former, present) = (try pending.base(row), try state.row(row))
+            let table = try StoreTable(row.table, in: store, state)
+            if present == nil, try !state.schema.table(row.table).incoming.isEmpty { return false }
+            return try table.row(row)?.cells == former
+        }
+    }
+
     /// Writes everything.
     ///
     /// - Returns: How many rows were inserted, updated and deleted, by table.
