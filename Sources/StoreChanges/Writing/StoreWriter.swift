@@ -86,12 +86,17 @@ struct StoreWriter {
         for target in targets { counts[target.row.table, default: ChangeCounts()].add(target.former, target.present) }
         var waiting: [Target] = []
         for target in targets where !(try attempt { try write(target) }) { waiting.append(target) }
-        for row in try pending.counted { try writeCount(row, &counts) }
+        var waitingCounts: [RowReference] = []
+        for row in try pending.counted {
+            counts[row.table, default: ChangeCounts()].add(try pending.baseCount(row), try state.count(row) ?? 0)
+            if !(try attempt { try writeCount(row) }) { waitingCounts.append(row) }
+        }
         if try attempt({ try writeTogether(waiting) }) { waiting = [] }
         try store.setTriggers(enabled: false)
         defer { try? store.setTriggers(enabled: true) }
         try writeTogether(waiting)
-        var changed = Set(waiting.map(\.row.table))
+        for row in waitingCounts { try writeCount(row) }
+        var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
         for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
         try rebuildSearchIndexes(of: changed)
         return counts
@@ -131,17 +136,13 @@ struct StoreWriter {
         }
     }
 
-    private func writeCount(_ row: RowReference, _ counts: inout [String: ChangeCounts]) throws {
+    private func writeCount(_ row: RowReference) throws {
         let table = try StoreTable(row.table, in: store, state)
         let (former, present) = (try pending.baseCount(row), try state.count(row) ?? 0)
         for _ in former..<max(former, present) {
             try table.insert(row, [:])
-            counts[row.table, default: ChangeCounts()].inserted += 1
         }
-        for _ in present..<max(former, present) {
-            try table.deleteOne(row)
-            counts[row.table, default: ChangeCounts()].deleted += 1
-        }
+        for _ in present..<max(former, present) { try table.deleteOne(row) }
     }
 
     // MARK: Putting right
@@ -236,6 +237,11 @@ public struct ChangeCounts: Hashable, Sendable {
         self.inserted = inserted
         self.updated = updated
         self.deleted = deleted
+    }
+
+    mutating func add(_ former: Int, _ present: Int) {
+        inserted += max(0, present - former)
+        deleted += max(0, former - present)
     }
 
     mutating func add(_ former: [String: Cell]?, _ present: [String: Cell]?) {
