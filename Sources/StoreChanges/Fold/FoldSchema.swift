@@ -1,7 +1,9 @@
 /// The schema as the fold uses it: which rows can clash, and which columns refer to which rows.
-package struct FoldSchema {
+///
+/// It's a class, as its tables are, because the fold passes both on all the time. Only its initializer writes them.
+package final class FoldSchema {
     /// A table, and how other tables refer to it.
-    struct Table: Sendable {
+    final class Table {
         let schema: TableSchema
         /// All columns that are stored, in ascending order of their names.
         let columns: [String]
@@ -10,16 +12,33 @@ package struct FoldSchema {
         let valueColumns: [String]
         /// What columns hold in rows that were inserted without them, where that isn't `NULL`.
         let defaults: [String: Cell]
-        var uniques: [Unique]
-        var references: [Reference] = []
+        let uniques: [Unique]
+        fileprivate(set) var references: [Reference] = []
         /// The references of this and other tables to this one.
-        var incoming: [ReferenceID] = []
+        fileprivate(set) var incoming: [ReferenceID] = []
         /// Unique columns outside the key to which references lead, in ascending order: their former values become aliases.
-        var referencedColumns: [[String]] = []
+        fileprivate(set) var referencedColumns: [[String]] = []
         /// Columns that one `CHECK` names together, directly or through others.
-        var checkGroups: [Set<String>] = []
+        let checkGroups: [Set<String>]
         /// How the keys are made by which rows are found.
-        var plans = LookupKeyPlans()
+        fileprivate(set) var plans = LookupKeyPlans()
+
+        init(_ table: TableSchema, defaults: [String: Cell]) {
+            schema = table
+            self.defaults = defaults
+            let names = table.columns.map(\.name)
+            columns = names.sorted { $0.precedes($1) }
+            keyColumns = Set(table.key.columns)
+            valueColumns = table.valueColumns
+            uniques = table.uniques.map { index in
+                let named = index.namedColumns(of: names)
+                // Rows of one key are one row, whatever else is said of its index.
+                let isPosition = index.kind == .position && named != Set(table.key.columns)
+                let sortName = FoldSchema.sortName(named, index.condition)
+                return Unique(index: index, columns: named, sortName: sortName, isPosition: isPosition)
+            }.sorted { $0.sortName.precedes($1.sortName) }
+            checkGroups = FoldSchema.groups(table.checks)
+        }
     }
 
     /// A unique index.
@@ -61,34 +80,13 @@ package struct FoldSchema {
     ///   - evaluator: Evaluates the expressions of their indexes and constraints.
     package init(_ schema: StoreSchema, evaluator: any ExpressionEvaluator = PlainEvaluator()) {
         self.evaluator = evaluator
-        for table in schema.tables {
-            let columns = table.columns.map(\.name)
-            tables[table.name] = Table(
-                schema: table,
-                columns: columns.sorted { $0.precedes($1) },
-                keyColumns: Set(table.key.columns),
-                valueColumns: table.valueColumns,
-                defaults: evaluator.defaults(of: table),
-                uniques: table.uniques.map { index in
-                    let named = index.namedColumns(of: columns)
-                    // Rows of one key are one row, whatever else is said of its index.
-                    let isPosition = index.kind == .position && named != Set(table.key.columns)
-                    let sortName = Self.sortName(named, index.condition)
-                    return Unique(index: index, columns: named, sortName: sortName, isPosition: isPosition)
-                }.sorted { $0.sortName.precedes($1.sortName) },
-                checkGroups: Self.groups(table.checks)
-            )
-        }
+        for table in schema.tables { tables[table.name] = Table(table, defaults: evaluator.defaults(of: table)) }
         for table in schema.tables { link(table, schema) }
         findRowColumns()
-        tables = tables.mapValues { table in
-            var table = table
-            table.plans = plans(of: table)
-            return table
-        }
+        for table in tables.values { table.plans = plans(of: table) }
     }
 
-    private mutating func link(_ table: TableSchema, _ schema: StoreSchema) {
+    private func link(_ table: TableSchema, _ schema: StoreSchema) {
         let references = table.references.compactMap { key -> Reference? in
             guard let parent = schema.table(key.parent), key.parentColumns.count == key.columns.count else {
                 return nil
@@ -116,12 +114,12 @@ package struct FoldSchema {
         }
     }
 
-    private static func sortName(_ columns: Set<String>, _ rest: String?) -> String {
+    fileprivate static func sortName(_ columns: Set<String>, _ rest: String?) -> String {
         (columns.sorted { $0.precedes($1) } + [rest ?? ""]).joined(separator: "\0")
     }
 
     /// Joins the sets that have a column in common.
-    private static func groups(_ checks: [Set<String>]) -> [Set<String>] {
+    fileprivate static func groups(_ checks: [Set<String>]) -> [Set<String>] {
         var groups: [Set<String>] = []
         for check in checks where check.count > 1 {
             let (joined, others) = (
@@ -133,7 +131,7 @@ package struct FoldSchema {
     }
 
     /// Finds the columns that refer to integer keys, directly or through a parent's column that does.
-    private mutating func findRowColumns() {
+    private func findRowColumns() {
         var changed = true
         while changed {
             changed = false

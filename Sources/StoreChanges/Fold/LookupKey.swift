@@ -153,7 +153,7 @@ extension FoldSchema {
     /// All keys by which a row is found.
     package func lookupKeys(of row: RowReference, _ state: RowState) throws -> [LookupKey] {
         let table = try table(row.table)
-        let cells = { cell($0, of: row, state) }
+        let cells = { self.cell($0, of: row, state) }
         return try table.plans.all.compactMap { key($0, in: table, cells) }
             + table.plans.evaluatedUniques.compactMap { try uniqueKey($0, in: table, cells) }
     }

@@ -106,6 +106,23 @@ package final class Replica {
         try ReplicaFact.clock.writeNumber(max(try ReplicaFact.clock.readNumber(db), stamp.rawValue), db)
     }
 
+    // MARK: Idle
+
+    /// Whether the store is as it was when it was last captured, to judge by the status of its files, and nothing waits
+    /// to be written.
+    func isIdle(_ status: StoreStatus) throws -> Bool {
+        guard let known = try ReplicaFact.status.read(db), known == status.bytes else { return false }
+        return try !needsWrite()
+    }
+
+    /// Remembers the status that the store's files had before it was captured; `nil` if a later write might not show.
+    func remember(_ status: StoreStatus?) throws { try ReplicaFact.status.write(status?.bytes, db) }
+
+    /// Whether a write would change anything in a store that was captured just now.
+    func needsWrite() throws -> Bool {
+        try ReplicaFact.token.read(db) == nil || !ReplicaPending(state).isEmpty
+    }
+
     // MARK: Writing
 
     /// Chooses everything that the next write puts into the store, and its new token.
@@ -115,6 +132,15 @@ package final class Replica {
     package func prepare(_ store: Database) throws {
         try StoreWriter(to: SQLConnection(store), state).assignNumbers()
         try ReplicaFact.preparedToken.write(StoreToken.random().bytes, db)
+    }
+
+    /// Whether what was prepared can be written although the store was written since it was captured.
+    ///
+    /// - Parameter store: The store, in a write transaction.
+    /// - Returns: Whether every row that is to be written is as it was captured.
+    /// - Throws: `DatabaseError`.
+    package func canWrite(to store: Database) throws -> Bool {
+        try StoreWriter(to: SQLConnection(store), state).canWrite()
     }
 
     /// Writes into the store what was prepared, and changes nothing in the replica.

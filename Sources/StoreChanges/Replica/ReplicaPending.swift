@@ -104,6 +104,29 @@ struct ReplicaPending {
         }
     }
 
+    /// A row that is in the store as it was, and in the state as it will be; `nil` where there is none.
+    struct Difference {
+        var row: RowReference
+        var former: [String: Cell]?
+        var present: [String: Cell]?
+    }
+
+    /// What the store has of the pending rows, and what it will have.
+    func differences() throws -> [Difference] {
+        let sql = """
+            SELECT p.tbl, p.name, p.image, r.image FROM pending p
+            LEFT JOIN rows r ON r.tbl = p.tbl AND r.name = p.name ORDER BY p.tbl, p.name
+            """
+        return try db.all(sql).map { values in
+            let table = state.tableName(values.integer(0))
+            return Difference(
+                row: RowReference(table, try RowName(decoding: values.bytes(1) ?? [])),
+                former: try values.bytes(2).map { try state.schema.cells(decoding: $0, of: table) },
+                present: try values.bytes(3).map { try state.schema.cells(decoding: $0, of: table) }
+            )
+        }
+    }
+
     /// The pending rows, of tables with a key.
     var rows: [RowReference] { get throws { try references("pending") } }
     /// The pending rows without a key.
