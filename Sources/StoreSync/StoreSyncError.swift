@@ -10,7 +10,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         /// The code's name, as scripts know it.
         public let description: String
 
-        private init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
 
         /// The application on the remote was created or replaced after the caller decided something about it.
         public static let applicationChanged = Code("applicationChanged")

@@ -32,6 +32,8 @@ struct ApplicationSeal: Sendable, Hashable {
         case recentSync(RemoteIdentifier, of: DocumentIdentity)
         case manifest(UploadName, of: DocumentIdentity)
         case file(WholeStoreFile, UploadName, of: DocumentIdentity)
+        /// A file of the app itself, which is none of this module's.
+        case appFile(String, of: DocumentIdentity?)
         /// A store as a delta to these uploads of the same client, the whole copy first.
         case delta(UploadName, to: [UploadReference], of: DocumentIdentity)
     }
@@ -108,6 +110,9 @@ struct ApplicationSeal: Sendable, Hashable {
             context.integrityKey = document.integrityKey
             context.client = name.client.rawValue
             context.upload = name.remover?.rawValue
+        case .appFile(_, let document):
+            context.document = document?.document.rawValue
+            context.integrityKey = document?.integrityKey
         case .recentSync(let client, let document):
             context.document = document.document.rawValue
             context.integrityKey = document.integrityKey
@@ -134,6 +139,8 @@ extension ApplicationSeal.Role {
         case .removedClient: "removedClient"
         case .deletedClient: "deletedClient"
         case .recentSync: "recentSync"
+        // No other role begins with this word, whatever name the app chooses.
+        case .appFile(let name, _): "app \(name)"
         case .manifest: "manifest"
         case .file(let file, _, _): file.rawValue
         // The number of bases and the last of them: the delta opens only on top of these.
