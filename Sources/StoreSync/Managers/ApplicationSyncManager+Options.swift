@@ -44,7 +44,7 @@ extension ApplicationSyncManager {
         return options
     }
 
-    /// The options of an operation that must end before the one that the caller asked for.
+    /// The options of a step before the operation that the caller asked for.
     func options(ofStepBefore given: OperationOptions?, of document: RemoteIdentifier? = nil) -> OperationOptions {
         var options = options(given, of: document)
         options.name = nil

@@ -167,9 +167,9 @@ public struct ApplicationSyncManager: Sendable {
 
     /// The application's keychain on this device, created if it doesn't exist.
     ///
-    /// ``synchronizeKeychain(mayCreate:)`` exchanges its synchronizable items with the application's other devices, if
-    /// the application is encrypted. All other items stay on this device. If this device is set up again for a
-    /// recreated application, the keychain loses its former items.
+    /// ``synchronizeKeychain(mayCreate:after:options:)`` exchanges its synchronizable items with the application's other
+    /// devices, if the application is encrypted. All other items stay on this device. If this device is set up again for
+    /// a recreated application, the keychain loses its former items.
     ///
     /// - Parameter entitlements: The access groups that the caller is entitled to.
     /// - Returns: The keychain, unlocked by the secret in the state directory.
