@@ -1,4 +1,5 @@
 public import Operations
+import RemoteStorage
 
 extension StoreSyncError.Code {
     /// Whether the failure may pass by itself, so that a retry of the same operation can succeed.
@@ -13,10 +14,17 @@ extension StoreSyncError.Code {
 }
 
 extension RetryPolicy {
-    /// Retries an operation of this module while its error is temporary, as ``StoreSyncError/Code/isTemporary`` says.
+    /// Retries an operation while its error is temporary, as ``StoreSyncError/Code/isTemporary`` says.
     ///
-    /// Two retries, after about one second and two: change the policy's properties to wait longer.
+    /// An operation of your own that calls a backend is retried while the storage can't be reached. There are two retries,
+    /// after about one second and two: change the policy's properties to wait longer.
     public static var whileTemporary: RetryPolicy {
-        RetryPolicy { ($0 as? StoreSyncError)?.code.isTemporary ?? false }
+        RetryPolicy { error in
+            switch error {
+            case let error as StoreSyncError: error.code.isTemporary
+            case let error as RemoteError: error.code == .unavailable
+            default: false
+            }
+        }
     }
 }

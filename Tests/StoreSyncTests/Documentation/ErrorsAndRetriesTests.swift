@@ -32,11 +32,12 @@ struct ErrorsAndRetriesTests {
         #expect(rows.count { $0.2 == "yes" } == 4)
     }
 
-    @Test("The default policy retries no other error than this module's, and waits longer each time")
+    @Test("The default policy retries an app's own operation while the storage can't be reached, and nothing unknown")
     func policy() {
         let policy = RetryPolicy.whileTemporary
+        #expect(policy.shouldRetry(RemoteError(.unavailable, "")))
+        #expect(!policy.shouldRetry(RemoteError(.unauthorized, "")))
         #expect(!policy.shouldRetry(CancellationError()))
-        #expect(!policy.shouldRetry(RemoteError(.unavailable, "")))
         #expect(policy.maximumAttempts == 3 && policy.initialDelay == .seconds(1) && policy.multiplier == 2)
     }
 
