@@ -258,6 +258,11 @@ public actor ApplicationRegistrationOperation: Operation {
     /// Saves the pin first and then the keys, since the user can be asked for the password again.
     func remember(_ membership: Membership, _ context: OperationContext) async throws {
         let pin = membership.pin
+        let former = try await context.blocking { [state, key] in try state.pin(for: key) }
+        // The items go first, also if this device has given up the former keys: they aren't for another application.
+        if let former, former.epoch != pin.epoch {
+            try await state.blitzKeychain(of: key, on: context.blockingExecutor)
+        }
         try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
         if let sealing = membership.seal.key, let epoch = pin.epoch {
             try await state.keep(sealing.master, for: key, epoch: epoch, on: context.blockingExecutor)

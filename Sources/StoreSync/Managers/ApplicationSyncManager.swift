@@ -226,6 +226,25 @@ public struct ApplicationSyncManager: Sendable {
         }
     }
 
+    /// Finds items of the application's keychain as its `copyMatching` does, also those that only other devices have.
+    ///
+    /// If no item on this device matches, and the query asks for synchronizable items, the keychain is synchronized first.
+    ///
+    /// - Parameters:
+    ///   - query: Which items.
+    ///   - entitlements: The access groups that the caller is entitled to.
+    /// - Returns: The items with their secrets, at least one.
+    /// - Throws: `KeychainError`, and what ``synchronizeKeychain(mayCreate:after:options:)`` fails with.
+    public func copyMatching(_ query: KeychainQuery, entitlements: Entitlements) async throws -> [KeychainMatch] {
+        let keychain = try await keychain(entitlements: entitlements)
+        do {
+            return try await keychain.copyMatching(query)
+        } catch let error as KeychainError where error.code == .itemNotFound && query.synchronizable != .absent {
+            _ = try await synchronizeKeychain().value
+            return try await keychain.copyMatching(query)
+        }
+    }
+
     /// The manager of one of the application's documents.
     ///
     /// - Parameters:
