@@ -99,6 +99,36 @@ struct ManagerOptionsTests {
         withExtendedLifetime(delegate) {}
     }
 
+    @Test("P28: in the background, only operations start whose options say that they may")
+    func background() async throws {
+        let fixture = try Fixture()
+        let delegate = await AppDelegate()
+        let manager = try fixture.device("device").manager(delegate)
+        await manager.supervisor.enterBackground(grace: .seconds(60))
+        let held = manager.document(fixture.document).register()
+        let options = OperationOptions(mayContinueInBackground: true)
+        _ = try await manager.document(RemoteIdentifier("other")).register(options: options).value
+        #expect(held.state == .waiting)
+        await manager.supervisor.enterForeground()
+        _ = try await held.value
+        withExtendedLifetime(delegate) {}
+    }
+
+    @Test("P17: a manager doesn't keep its delegate alive, and an operation that needs a released one says so")
+    func weakDelegate() async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("device")
+        weak var released: AppDelegate?
+        let manager: ApplicationSyncManager
+        do {
+            let delegate = await AppDelegate()
+            released = delegate
+            manager = device.manager(delegate)
+        }
+        #expect(released == nil)
+        #expect(await code { try await manager.register().value } == .encryptionUndecided)
+    }
+
     @Test("A deadline cancels the whole pipeline, registrations included")
     func deadline() async throws {
         let fixture = try Fixture()
