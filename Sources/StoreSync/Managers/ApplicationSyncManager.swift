@@ -226,7 +226,7 @@ public struct ApplicationSyncManager: Sendable {
         }
     }
 
-    /// Finds items of the application's keychain as its `copyMatching` does, also those that only other devices have.
+    /// Finds items of the application's keychain as its `copyMatching` does, also items that only other devices have.
     ///
     /// If no item on this device matches, and the query asks for synchronizable items, the keychain is synchronized first.
     ///

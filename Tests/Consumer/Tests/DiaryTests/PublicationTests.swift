@@ -68,7 +68,7 @@ struct PublicationTests {
         #expect(try await backend.list(.root) == [])
     }
 
-    @Test("An urgent publication overtakes one that was added before it")
+    @Test("An urgent publication overtakes an earlier one")
     func priorities() async throws {
         let (folder, questions, backend) = (try Folder(), Questions(), InMemoryBackend())
         let supervisor = OperationSupervisor(.init(width: 1, isSuspended: true))
