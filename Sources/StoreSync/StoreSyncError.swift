@@ -10,7 +10,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         /// The code's name, as scripts know it.
         public let description: String
 
-        private init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
 
         /// The application on the remote was created or replaced after the caller decided something about it.
         public static let applicationChanged = Code("applicationChanged")
@@ -65,6 +65,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let localChanges = Code("localChanges")
         /// More than half of a table's rows are gone, which may be a mistake.
         public static let massDeletion = Code("massDeletion")
+        /// The store has an older schema than its edits: the app on this device is older than on others, or than it was.
+        public static let newerSchema = Code("newerSchema")
         /// No client has uploaded a store of the document, or none has arrived completely.
         public static let noUploadedStore = Code("noUploadedStore")
         /// The caller isn't entitled to an access group of a keychain.

@@ -11,7 +11,7 @@ enum ExitStatus {
         switch code {
         case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword: EX_USAGE
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
-            .localChanges, .documentReplaced, .unrelatedStore, .storeReplaced, .massDeletion, .identityTwice,
+            .localChanges, .documentReplaced, .unrelatedStore, .storeReplaced, .massDeletion, .newerSchema, .identityTwice,
             .documentSynchronizes, .cannotRestore:
             EX_DATAERR
         case .storeNotFound, .applicationMissing, .clientNotFound, .documentNotFound, .documentDeleted,

@@ -39,6 +39,8 @@ struct ApplicationSeal: Sendable, Hashable {
         case syncSegment(SyncSegment, by: RemoteIdentifier, since: UUID, of: DocumentIdentity)
         case manifest(UploadName, of: DocumentIdentity)
         case file(WholeStoreFile, UploadName, of: DocumentIdentity)
+        /// A file of the app itself, which is none of this module's.
+        case appFile(String, of: DocumentIdentity?)
         /// A store as a delta to these uploads of the same client, the whole copy first.
         case delta(UploadName, to: [UploadReference], of: DocumentIdentity)
     }
@@ -128,6 +130,9 @@ struct ApplicationSeal: Sendable, Hashable {
             context.integrityKey = document.integrityKey
             context.client = name.client.rawValue
             context.upload = name.remover?.rawValue
+        case .appFile(_, let document):
+            context.document = document?.document.rawValue
+            context.integrityKey = document?.integrityKey
         case .recentSync(let client, let document):
             context.document = document.document.rawValue
             context.integrityKey = document.integrityKey
@@ -170,6 +175,8 @@ extension ApplicationSeal.Role {
         case .syncOrigin: "syncOrigin"
         case .syncHead: "syncHead"
         case .syncSegment: "syncSegment"
+        // No other role begins with this word, whatever name the app chooses.
+        case .appFile(let name, _): "app \(name)"
         case .manifest: "manifest"
         case .file(let file, _, _): file.rawValue
         // The number of bases and the last of them: the delta opens only on top of these.

@@ -11,6 +11,7 @@ extension StoreSyncError {
             case .conflictNotFound: .conflictNotFound
             case .identityTwice: .identityTwice
             case .massDeletion: .massDeletion
+            case .newerSchema: .newerSchema
             case .storeNotFound: .storeNotFound
             case .storeReplaced: .storeReplaced
             case .unsupportedFormat: .unsupportedFormat

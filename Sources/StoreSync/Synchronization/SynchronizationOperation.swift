@@ -90,7 +90,7 @@ public actor SynchronizationOperation: Operation {
             publishedBytes: published.bytes,
             conflicts: merged.conflicts,
             waitingFor: merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) },
-            warnings: document.allWarnings + warnings
+            warnings: document.allWarnings + merged.warnings + warnings
         )
     }
 
@@ -100,6 +100,8 @@ public actor SynchronizationOperation: Operation {
         /// How many entries the conflict log has gained.
         var conflicts: Int
         var waiting: [ClientID]
+        /// Warnings for the user, in full sentences.
+        var warnings: [String]
     }
 
     /// Merges news with what the user changed, and writes the result into the store.
@@ -120,7 +122,8 @@ public actor SynchronizationOperation: Operation {
                 return Merged(
                     applied: outcome.written,
                     conflicts: try store.conflicts().count { $0.number > former },
-                    waiting: try store.waitingClients()
+                    waiting: try store.waitingClients(),
+                    warnings: outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
                 )
             }
         } catch let error as StoreSyncError where error.code == .identityTwice {
@@ -128,6 +131,9 @@ public actor SynchronizationOperation: Operation {
             throw error
         }
     }
+
+    private static let waitsForUpdate =
+        "Other devices have a newer version of the app. Their edits wait until the app on this device is updated."
 
     // MARK: Memory
 

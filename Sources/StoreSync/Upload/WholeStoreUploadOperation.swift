@@ -57,7 +57,10 @@ public actor WholeStoreUploadOperation: Operation {
             }
             let store = try await context.blocking { [request] in try LocalStore(request.url) }
             let locks = try await context.blocking { [state, key] in
-                [try state.lock(.document(key), .exclusive), try state.lock(.store(store.path), .exclusive)]
+                [
+                    try state.lock(.document(key), .exclusive, by: context.name),
+                    try state.lock(.store(store.path), .exclusive, by: context.name),
+                ]
             }
             defer { for lock in locks { lock.release() } }
             try await refuseSynchronizedDocument()

@@ -289,7 +289,9 @@ extension VerificationOperation {
                 continue
             }
             // Throws while a push of this device is in progress, which still needs the folder.
-            let lock = try await context.blocking { [state] in try state.lock(.document(key), .exclusive) }
+            let lock = try await context.blocking { [state] in
+                try state.lock(.document(key), .exclusive, by: context.name)
+            }
             defer { lock.release() }
             try await hooks.removeLeftover(at: path)
             repaired(path)
