@@ -33,14 +33,15 @@ struct Baseline {
         let evaluated = table.plans.evaluatedUniques
         let writer = try BaselineWriter(name, state)
         while try scan.next() {
-            if scan.isCounted {
-                let row = RowReference(name, try scan.rowName())
-                try state.write(row, count: (state.count(row) ?? 0) + 1)
-                continue
-            }
-            identifier += 1
             let encoded = scan.number.map { RowName.numbered(client: .origin, number: $0).encoded } ?? scan.name
-            try writer.insert(encoded, scan.number, scan.image, at: identifier)
+            if scan.isCounted {
+                if try writer.countAgain(encoded) { continue }
+                identifier += 1
+                try writer.insertCounted(encoded, at: identifier)
+            } else {
+                identifier += 1
+                try writer.insert(encoded, scan.number, scan.image, at: identifier)
+            }
             try scan.write(keys, rowNamed: encoded) { try writer.insert(key: $0, of: encoded) }
             for index in evaluated {
                 guard let key = try state.schema.uniqueKey(index, in: table, scan.cell) else { continue }
@@ -57,6 +58,8 @@ private struct BaselineWriter {
     private let rowStatement: SQLStatement
     private let keyStatement: SQLStatement
     private let numberStatement: SQLStatement
+    private let countStatement: SQLStatement
+    private let countAgainStatement: SQLStatement
     private let inserters = StoredValue.blob(Set<SetID>().encoded)
 
     init(_ table: String, _ state: ReplicaState) throws {
@@ -66,7 +69,24 @@ private struct BaselineWriter {
             "INSERT INTO rows (id, tbl, name, number, image, inserters) VALUES (?, ?, ?, ?, ?, ?)"
         )
         keyStatement = try state.db.prepare("INSERT INTO lookups (tbl, key, name) VALUES (?, ?, ?)")
+        countStatement = try state.db.prepare(
+            "INSERT INTO counts (id, tbl, name, digest, count) VALUES (?, ?, ?, ?, 1)"
+        )
+        countAgainStatement = try state.db.prepare(
+            "UPDATE counts SET count = count + 1 WHERE tbl = ? AND name = ? AND digest = ? RETURNING 1"
+        )
         numberStatement = try state.db.prepare("INSERT OR IGNORE INTO numbers (tbl, name, number) VALUES (?, ?, ?)")
+    }
+
+    /// Counts a row without a key that was there before; `false` if it wasn't.
+    func countAgain(_ name: [UInt8]) throws -> Bool {
+        try countAgainStatement.bind([table, .blob(name), ReplicaState.digest(name)])
+        defer { countAgainStatement.reset() }
+        return try countAgainStatement.step()
+    }
+
+    func insertCounted(_ name: [UInt8], at identifier: Int64) throws {
+        try countStatement.execute([.integer(identifier), table, .blob(name), ReplicaState.digest(name)])
     }
 
     func insert(_ name: [UInt8], _ number: Int64?, _ image: [UInt8], at identifier: Int64) throws {

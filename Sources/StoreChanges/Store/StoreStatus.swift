@@ -17,7 +17,8 @@ struct StoreStatus: Equatable {
 
     /// Reads the status of a store's files.
     init(ofStoreAt path: String) {
-        files = [path, path + "-wal"].map(Self.status)
+        // A write-ahead log that is empty comes and goes with its readers.
+        files = [path, path + "-wal"].map(Self.status).map { $0.isEmpty || $0[2] > 0 ? $0 : [] }
     }
 
     private static func status(_ path: String) -> [Int64] {
