@@ -11,8 +11,8 @@ enum ExitStatus {
         switch code {
         case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword: EX_USAGE
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
-            .localChanges, .documentReplaced, .unrelatedStore, .storeReplaced, .massDeletion, .newerSchema, .identityTwice,
-            .documentSynchronizes, .cannotRestore:
+            .localChanges, .documentReplaced, .unrelatedStore, .storeReplaced, .massDeletion, .newerSchema,
+            .identityTwice, .documentSynchronizes, .cannotRestore:
             EX_DATAERR
         case .storeNotFound, .applicationMissing, .clientNotFound, .documentNotFound, .documentDeleted,
             .documentMissing, .noUploadedStore, .conflictNotFound:

@@ -45,6 +45,8 @@ final class FileLock: Sendable {
             case .keychain(let key): ExclusionKey("keychain of \(key.application) at \(key.remote)")
             case .document(let key):
                 ExclusionKey("document \(key.document) of \(key.application.application) at \(key.application.remote)")
+            case .synchronization(let key):
+                ExclusionKey("replica of \(key.document) of \(key.application.application) at \(key.application.remote)")
             case .store(let path): ExclusionKey("store \(path)")
             }
         }
