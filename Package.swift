@@ -73,8 +73,8 @@ let package = Package(
         .target(
             name: "StoreSync",
             dependencies: [
-                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "ContentDigests", "FileSupport",
-                "ByteCoding", "ThreadSupport",
+                "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "StoreChanges", "ContentDigests",
+                "FileSupport", "ByteCoding", "ThreadSupport",
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),

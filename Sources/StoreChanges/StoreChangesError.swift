@@ -21,6 +21,8 @@ public struct StoreChangesError: Error, Sendable, CustomStringConvertible {
         public static let conflictNotFound = Code("conflictNotFound")
         /// A file's content isn't what was written.
         public static let corrupt = Code("corrupt")
+        /// This device has to go on as another client.
+        public static let identityTwice = Code("identityTwice")
         /// More than half of a table's rows are gone, which may be a mistake.
         public static let massDeletion = Code("massDeletion")
         /// Other devices have a newer schema than this device's app, or the replica has: update the app.

@@ -10,7 +10,7 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         /// The code's name, as scripts know it.
         public let description: String
 
-        private init(_ description: String) { self.description = description }
+        init(_ description: String) { self.description = description }
 
         /// The application on the remote was created or replaced after the caller decided something about it.
         public static let applicationChanged = Code("applicationChanged")
@@ -21,10 +21,14 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let applicationIncomplete = Code("applicationIncomplete")
         /// Another program or device is working on the same store or document; try again.
         public static let busy = Code("busy")
+        /// What a conflict lost can't be put back, because a constraint of the store refuses it.
+        public static let cannotRestore = Code("cannotRestore")
         /// A file could not be written, here or on the remote: permissions, no space, a wrong kind of file.
         public static let cannotWrite = Code("cannotWrite")
         /// The application has no client of that identifier.
         public static let clientNotFound = Code("clientNotFound")
+        /// The conflict log has no entry of that number.
+        public static let conflictNotFound = Code("conflictNotFound")
         /// A file's content isn't what was written.
         public static let corrupt = Code("corrupt")
         /// This client was removed from the application, or the application was recreated: set the client up again.
@@ -39,12 +43,16 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let documentNotFound = Code("documentNotFound")
         /// The document was deleted and recreated; the local store belongs to the former document.
         public static let documentReplaced = Code("documentReplaced")
+        /// The document is synchronized record by record, so whole stores are neither pushed nor pulled.
+        public static let documentSynchronizes = Code("documentSynchronizes")
         /// The application was encrypted when this device last saw it, and isn't now.
         public static let encryptionDowngraded = Code("encryptionDowngraded")
         /// The caller's decision on encryption doesn't match the application.
         public static let encryptionMismatch = Code("encryptionMismatch")
         /// The caller hasn't decided whether to encrypt.
         public static let encryptionUndecided = Code("encryptionUndecided")
+        /// Another device publishes change sets under this device's identity.
+        public static let identityTwice = Code("identityTwice")
         /// An identifier that can't be one path component on every storage.
         public static let invalidIdentifier = Code("invalidIdentifier")
         /// A message can't be read: its JSON doesn't have the expected form.
@@ -55,6 +63,10 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let keychainLocked = Code("keychainLocked")
         /// The local store was changed since it was last pushed or pulled; replacing it would lose these changes.
         public static let localChanges = Code("localChanges")
+        /// More than half of a table's rows are gone, which may be a mistake.
+        public static let massDeletion = Code("massDeletion")
+        /// The store has an older schema than its edits: the app on this device is older than on others, or than it was.
+        public static let newerSchema = Code("newerSchema")
         /// No client has uploaded a store of the document, or none has arrived completely.
         public static let noUploadedStore = Code("noUploadedStore")
         /// The caller isn't entitled to an access group of a keychain.
@@ -75,6 +87,8 @@ public struct StoreSyncError: Error, Sendable, CustomStringConvertible {
         public static let storeChanged = Code("storeChanged")
         /// The local store doesn't exist or isn't a file that can be read.
         public static let storeNotFound = Code("storeNotFound")
+        /// This device last synchronized another store: this one is a copy, a restored backup, or a different store.
+        public static let storeReplaced = Code("storeReplaced")
         /// A sealed file isn't what was sealed for its path: it was changed, moved or exchanged.
         public static let tampered = Code("tampered")
         /// The local store descends from no upload of the document that this device knows.

@@ -11,26 +11,17 @@ enum ExitStatus {
         switch code {
         case .encryptionUndecided, .encryptionMismatch, .invalidIdentifier, .invalidMessage, .invalidPassword: EX_USAGE
         case .corrupt, .tampered, .orphan, .rolledBack, .encryptionDowngraded, .unsupportedFormat, .diverged,
-            .localChanges, .documentReplaced, .unrelatedStore:
+            .localChanges, .documentReplaced, .unrelatedStore, .storeReplaced, .massDeletion, .newerSchema,
+            .identityTwice, .documentSynchronizes, .cannotRestore:
             EX_DATAERR
         case .storeNotFound, .applicationMissing, .clientNotFound, .documentNotFound, .documentDeleted,
-            .documentMissing, .noUploadedStore:
+            .documentMissing, .noUploadedStore, .conflictNotFound:
             EX_NOINPUT
         case .remoteUnavailable, .unsupportedStorage: EX_UNAVAILABLE
         case .cannotWrite: EX_CANTCREAT
         case .busy, .storeChanged, .applicationChanged, .applicationIncomplete, .notExpected: EX_TEMPFAIL
         case .wrongPassword, .passwordRequired, .remoteUnauthorized, .deregistered, .notEntitled, .keychainLocked:
             EX_NOPERM
-        default: EX_SOFTWARE
-        }
-    }
-
-    static func status(for code: StoreChangesError.Code) -> Int32 {
-        switch code {
-        case .corrupt, .unsupportedFormat: EX_DATAERR
-        case .storeNotFound: EX_NOINPUT
-        case .cannotWrite: EX_CANTCREAT
-        case .busy: EX_TEMPFAIL
         default: EX_SOFTWARE
         }
     }
@@ -49,7 +40,7 @@ struct Failure {
         case let error as RemoteError:
             self.init(StoreSyncError(error), signal: signal)
         case let error as StoreChangesError:
-            self.init(code: "\(error.code)", message: error.message, status: ExitStatus.status(for: error.code))
+            self.init(StoreSyncError(error), signal: signal)
         case let error as OperationError where error.code == .temporaryDirectoryUnavailable:
             let directory = FileManager.default.temporaryDirectory.path
             self.init(

@@ -27,7 +27,7 @@ struct Session: Sendable {
         }
         delegate = await CommandDelegate(encrypts: wanted, password: password, recreates: recreates)
         backend = try options.backend()
-        manager = ApplicationSyncManager(
+        var manager = ApplicationSyncManager(
             application: try options.application(),
             clientDescription: options.deviceDescription,
             requiresEncryption: wanted == true,
@@ -36,6 +36,9 @@ struct Session: Sendable {
             supervisor: interruption.supervisor,
             delegate: delegate
         )
+        // The backends retry requests. What fails in spite of that is reported at once, by an exit status for scripts.
+        manager.retry = RetryPolicy(maximumAttempts: 1)
+        self.manager = manager
         self.interruption = interruption
         report = Report(options.output)
         progressBar = ProgressBar(options.output)

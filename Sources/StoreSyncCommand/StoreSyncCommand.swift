@@ -16,8 +16,8 @@ struct StoreSyncCommand: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            Demo.self, Push.self, Pull.self, Register.self, Status.self, List.self, Verify.self, Remove.self,
-            Check.self, PasswordCommand.self,
+            Demo.self, Sync.self, Push.self, Pull.self, Register.self, Status.self, List.self, Verify.self, Remove.self,
+            Check.self, Conflicts.self, PasswordCommand.self,
         ]
     )
 

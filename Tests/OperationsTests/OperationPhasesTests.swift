@@ -131,6 +131,7 @@ struct OperationPhasesTests {
 
     @Test("P23 P24: the temporary directory is the run's own, private, lazy, and removed however the run ends")
     func temporaryDirectory() async throws {
+        var places: Set<URL> = []
         for ending in ["finish", "fail", "cancel"] {
             let place = Locked<URL?>(nil)
             let handle = OperationSupervisor().add(
@@ -149,7 +150,13 @@ struct OperationPhasesTests {
             _ = await handle.result
             let url = try #require(place.withLock { $0 })
             #expect(!FileManager.default.fileExists(atPath: url.path), "\(ending)")
+            #expect(url.path.hasPrefix(FileManager.default.temporaryDirectory.path))
+            places.insert(url)
         }
+        #expect(places.count == 3)
+        let parent = FileManager.default.temporaryDirectory.appending(path: "lazy-\(UUID().uuidString)")
+        let supervisor = OperationSupervisor(.init(temporaryDirectory: parent))
+        try await supervisor.add(Probe { _ in #expect(!FileManager.default.fileExists(atPath: parent.path)) }).value
     }
 
     @Test("P17: an operation that has ended is released; the handle keeps only its output")

@@ -91,7 +91,7 @@ struct BucketResumptionTests {
     }
 
     @Test(
-        "S3: after a kill and an edit at any part of a push, and at any part of the next, the third push is complete",
+        "On S3, after a kill and an edit at any part of a push, and at any part of the next, the third push is complete",
         arguments: S3ServerKind.plainInstalled
     )
     func everyPart(kind: S3ServerKind) async throws {

@@ -99,6 +99,20 @@ struct KeychainSynchronizationTests {
         for device in [a, b] { #expect(try await device.items() == ["account": "1"]) }
     }
 
+    @Test("R4: a device that had forgotten its keys doesn't bring the items of a former application into a new one")
+    func forgottenKeys() async throws {
+        let fixture = try Self.fixture()
+        let device = try fixture.device("device")
+        try await device.keychain().add(SecretBytes("1"), as: Self.item("account"))
+        _ = try await device.synchronizeKeychain().value
+        try await device.manager(Asker()).forgetKeys().value
+        #expect(try await device.items() == ["account": "1"])
+        try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
+        _ = try await device.supervisor.add(device.registration(registersAgain: true)).value
+        #expect(try await device.items().isEmpty)
+        #expect(try await !device.synchronizeKeychain().value.hasPublished)
+    }
+
     @Test("R15: creating an application again empties the keychain on that device, and on no other")
     func replaced() async throws {
         let fixture = try Self.fixture()
@@ -458,6 +472,32 @@ struct KeychainSynchronizationTests {
         #expect(try await managers[1].synchronizeKeychain().value.hasPublished)
         let found = try await managers[1].keychain(entitlements: entitlements).secret(matching: Self.query("account"))
         #expect(found == SecretBytes("1"))
+        withExtendedLifetime(delegate) {}
+    }
+
+    @Test("K9: an item that only another device has is found by a query for synchronizable items, and by no other")
+    func fetchedIfMissing() async throws {
+        let fixture = try Self.fixture()
+        let delegate = Asker()
+        let devices = [try fixture.device("laptop"), try fixture.device("desktop")]
+        let managers = devices.map { $0.manager(delegate) }
+        let entitlements = Entitlements(applicationIdentifier: try AccessGroupPattern("TEAM.notes"))
+        for manager in managers { _ = try await manager.synchronizeKeychain(mayCreate: true).value }
+        try await managers[0].keychain(entitlements: entitlements).add(SecretBytes("1"), as: Self.item("account"))
+        _ = try await managers[0].synchronizeKeychain().value
+        var query = Self.query("account")
+        for synchronizable in [KeychainQuery.Synchronizable.yes, .any] {
+            query.synchronizable = synchronizable
+            let matches = try await managers[1].copyMatching(query, entitlements: entitlements)
+            #expect(matches.map(\.secret) == [SecretBytes("1")])
+            // The second query finds it without the storage.
+            try? FileManager.default.removeItem(at: fixture.share)
+        }
+        query.synchronizable = .absent
+        let error = await #expect(throws: KeychainError.self) {
+            try await managers[1].copyMatching(query, entitlements: entitlements)
+        }
+        #expect(error?.code == .itemNotFound)
         withExtendedLifetime(delegate) {}
     }
 }

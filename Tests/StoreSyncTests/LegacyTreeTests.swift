@@ -183,7 +183,7 @@ struct LegacyTreeTests {
     }
 
     @Test(
-        "R11, R13: a tree that may be encrypted is never taken for unencrypted, and nothing is written",
+        "R11: a tree that may be encrypted is never taken for unencrypted, and nothing is written",
         arguments: Seal.allCases
     )
     func sealed(_ seal: Seal) async throws {

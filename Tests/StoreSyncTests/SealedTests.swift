@@ -45,7 +45,7 @@ struct SealedTests {
         }
     }
 
-    @Test("R12, R37, F5: after a wrong password the question is repeated and says so, as often as it's answered")
+    @Test("R14, R15, F5: after a wrong password the question is repeated and says so, as often as it's answered")
     func wrongPassword() async throws {
         let fixture = try Fixture(password: Self.password)
         _ = try await fixture.device("first").register().value
@@ -80,7 +80,7 @@ struct SealedTests {
         #expect(try fixture.files() == after)
     }
 
-    @Test("R38: a device that has the keys is asked nothing, and refuses a key file that isn't its application's")
+    @Test("R13, R38: a device that has the keys is asked nothing, and refuses a key file that isn't its application's")
     func keysAreKept() async throws {
         let fixture = try Fixture(password: Self.password)
         let device = try fixture.device("device")

@@ -29,81 +29,6 @@ struct TraceabilityTests {
         )
     }
 
-    private static func deviceInfo(
-        of registration: ApplicationRegistration,
-        _ device: Device
-    ) async throws -> DeviceInfo {
-        let path = registration.hierarchy.deviceInfo(registration.client)
-        return try DeviceInfo(try #require(try await device.backend.smallFile(at: path)), at: path)
-    }
-
-    // MARK: Hooks
-
-    @Test("R1, R3–R6, R10, R19–R22, R28, R29: a backend's own hooks are called, in TICoreDataSync's order")
-    func hooksInOrder() async throws {
-        let fixture = try Fixture()
-        let backend = RecordingBackend(capabilities: .all.subtracting(.exclusiveDirectoryMove))
-        let first = try fixture.device("first", backend: backend)
-        _ = try await first.register().value
-        let calls = await backend.calls
-        let index = { (hook: RecordingBackend.Hook) in calls.firstIndex(of: hook) ?? .max }
-        let looks: [RecordingBackend.Hook] = [.missingParts, .fetchRegistration, .saltFileExists]
-        let creations: [RecordingBackend.Hook] = [.createApplicationDirectoryStructure, .saveReadMe]
-        #expect(Set(calls) == Set(looks + creations + [.createRegistration, .saveDeviceInfo]), "\(calls)")
-        for look in looks { #expect(index(look) < index(.createRegistration), "\(calls)") }
-        for creation in creations {
-            #expect(index(.createRegistration) < index(creation), "\(calls)")
-            #expect(index(creation) < index(.saveDeviceInfo), "\(calls)")
-        }
-
-        await backend.forget()
-        _ = try await fixture.device("second", backend: backend).register().value
-        let second = await backend.calls
-        #expect(second.suffix(2) == [.createClientDeviceDirectory, .saveDeviceInfo], "\(second)")
-        #expect(!second.contains(.createRegistration) && !second.contains(.saveReadMe), "\(second)")
-    }
-
-    @Test("R16, R27: registering a client that is registered already takes one check, and writes nothing")
-    func knownClient() async throws {
-        let fixture = try Fixture()
-        let backend = RecordingBackend()
-        let device = try fixture.device("device", backend: backend)
-        let first = try await device.register().value
-        await backend.forget()
-        let again = try await device.register().value
-        #expect(again.client == first.client)
-        #expect(!again.didCreateApplication)
-        #expect(await backend.calls.contains(.fetchDeviceInfo))
-        #expect(await backend.changes == 0)
-    }
-
-    @Test(
-        "R20, R21, R28–R30: a hook that fails ends the registration with its error, and the next attempt completes",
-        arguments: RecordingBackend.Hook.allCases,
-        [true, false]
-    )
-    func hookFails(_ hook: RecordingBackend.Hook, movesDirectories: Bool) async throws {
-        let fixture = try Fixture()
-        let capabilities: RemoteCapabilities = movesDirectories ? .all : .all.subtracting(.exclusiveDirectoryMove)
-        let backend = RecordingBackend(capabilities: capabilities)
-        let joins = [.createClientDeviceDirectory, .fetchDeviceInfo].contains(hook)
-        guard joins || movesDirectories || hook != .publishApplication else { return }
-        if joins { _ = try await fixture.device("before", backend: backend).register().value }
-        let device = try fixture.device("device", backend: backend)
-        if hook == .fetchDeviceInfo { _ = try await device.register().value }
-        await backend.failOnce(hook)
-        #expect(await code { try await device.register().value } == .remoteUnavailable)
-        let registration = try await device.register().value
-        #expect(try await Self.deviceInfo(of: registration, device).client == registration.client.rawValue)
-        #expect(try await backend.list(.root)?.map(\.name) == [fixture.application.rawValue])
-        let report = try await device.verify().value
-        #expect(report.problems.isEmpty && report.warnings.isEmpty, "\(report)")
-        // A client whose registration was interrupted isn't listed twice.
-        #expect(
-            try await device.status().value.clients.count == (hook == .createClientDeviceDirectory || joins ? 2 : 1)
-        )
-    }
-
     // MARK: The delegate
 
     @Test("R2, R4, R34: the delegate is asked while the operation is paused, and other operations run meanwhile")
@@ -241,7 +166,7 @@ struct TraceabilityTests {
 
         try await device.backend.remove(registration.hierarchy.clientDirectory(registration.client))
         #expect(try await Self.register(device, change).value.client == registration.client)
-        #expect(try await Self.deviceInfo(of: registration, device).description == "second words")
+        #expect(try await registration.savedDeviceInfo(on: device).description == "second words")
     }
 
     @Test("R38, H4, H19: the client's file is deviceInfo.plist, and salt and test belong in Encryption")

@@ -4,7 +4,7 @@ struct Capture {
     private let store: SQLConnection
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
-    private let client: ClientID
+    private let names: RowNames
     private var changes: [Change] = []
     private var deleted: [RowReference: [String: Cell]] = [:]
 
@@ -17,24 +17,31 @@ struct Capture {
     init(of store: SQLConnection, _ state: ReplicaState, by client: ClientID) {
         self.store = store
         self.state = state
-        self.client = client
+        names = RowNames(in: store, state, by: client)
         pending = ReplicaPending(state)
         numbers = ReplicaNumbers(state)
     }
 
     /// Returns the changes, and records the store as it is as the new base.
     mutating func run(allowsDeletions: Bool = false) throws -> [Change] {
-        let tables = try state.schema.tables.keys.sorted { $0.precedes($1) }.map {
-            try StoreTable($0, in: store, state)
+        // Tables that give rows their names come first.
+        func givesNames(_ table: String) -> Bool { state.schema.numberedTable(table) == table }
+        let sorted = state.schema.tables.keys.sorted { $0.precedes($1) }
+        let own = try sorted.filter(givesNames).map { try StoreTable($0, in: store, state) }
+        let others = try sorted.filter { !givesNames($0) }.map { try StoreTable($0, in: store, state) }
+        for table in own {
+            for number in try reusedNumbers(of: table) { try names.create(number, in: table.name) }
         }
-        // First, so that references to new rows find their names.
-        for table in tables where state.schema.numberedTable(table.name) == table.name { try nameRows(of: table) }
-        for table in tables where state.schema.numberedTable(table.name) != table.name { try nameStrayRows(of: table) }
-        for table in tables { try compare(table, allowsDeletions) }
+        for table in own + others { try compare(table, allowsDeletions) }
+        let deletedParents = try deletedParents()
         for (row, cells) in deleted {
             let image = state.schema.imageDigest(of: RowState(cells: cells, inserters: []))
             changes.append(
-                Change(row.table, row.row, .delete(DeletedRow(image: image, parents: try parents(row, cells))))
+                Change(
+                    row.table,
+                    row.row,
+                    .delete(DeletedRow(image: image, parents: try parents(row, cells, among: deletedParents)))
+                )
             )
             try pending.setBase(row, nil)
         }
@@ -42,21 +49,6 @@ struct Capture {
     }
 
     // MARK: Names
-
-    /// Names the rows with integer keys that the user inserted.
-    private func nameRows(of table: StoreTable) throws {
-        for number in try reusedNumbers(of: table) { try name(number, in: table) }
-        try table.forEachNumber { number in
-            guard let known = try numbers.name(of: number, in: table.name),
-                try pending.base(RowReference(table.name, known)) != nil
-            else { return try name(number, in: table) }
-        }
-    }
-
-    private func name(_ number: Int64, in table: StoreTable) throws {
-        let name = try numbers.createName(in: table.name, by: client)
-        try numbers.setNumber(number, of: RowReference(table.name, name))
-    }
 
     /// The numbers that SQLite gave to new rows after it had given them to rows that are gone.
     ///
@@ -82,33 +74,41 @@ struct Capture {
         return reused
     }
 
-    /// Names the rows of a table whose integer key refers to a row that doesn't exist.
-    private func nameStrayRows(of table: StoreTable) throws {
-        try table.forEachNumber { number in
-            if try numbers.name(of: number, in: table.name) == nil { try name(number, in: table) }
-        }
-    }
-
     // MARK: Comparing
 
     private mutating func compare(_ table: StoreTable, _ allowsDeletions: Bool) throws {
-        var present: Set<RowName> = []
-        var counts: [RowReference: Int] = [:]
-        var found: [Change] = []
-        try table.forEachRow { row in
-            guard !state.schema.isCounted(row.reference) else { return counts[row.reference, default: 0] += 1 }
-            present.insert(row.reference.row)
-            guard let change = try change(of: row, in: table) else { return }
-            found.append(change)
-            try pending.setBase(row.reference, row.cells)
+        let schema = try state.schema.table(table.name)
+        var scan = try StoreScan(schema, in: store, names, state.schema)
+        var base = try BaseScan(table.name, state)
+        var counts = try CountScan(table.name, state)
+        while try scan.next() {
+            if scan.isCounted {
+                try counts.add(scan.name)
+            } else if try !base.isUnchanged(scan) {
+                try compare(scan, &base, table)
+            }
         }
-        changes += found
-        try compareCounts(counts, table)
-        try findDeleted(present, table, allowsDeletions)
+        try counts.forEachDifference { try compareCounts($0, table) }
+        try findDeleted(base, table, allowsDeletions)
     }
 
-    private func change(of row: StoreTable.Row, in table: StoreTable) throws -> Change? {
-        guard let base = try pending.base(row.reference) else {
+    /// Compares a row that isn't the next one of the base, or has other bytes.
+    private mutating func compare(_ scan: borrowing StoreScan, _ base: inout BaseScan, _ table: StoreTable) throws {
+        let former = try base.row(scan.rowName())
+        guard former.image != scan.image else { return }
+        let row = StoreTable.Row(
+            reference: RowReference(table.name, former.name),
+            cells: try state.schema.cells(decoding: scan.image, of: table.name),
+            number: scan.number
+        )
+        let cells = try former.image.map { try state.schema.cells(decoding: $0, of: table.name) }
+        guard let change = try change(of: row, from: cells, in: table) else { return }
+        changes.append(change)
+        try pending.setBase(row.reference, row.cells)
+    }
+
+    private func change(of row: StoreTable.Row, from base: [String: Cell]?, in table: StoreTable) throws -> Change? {
+        guard let base else {
             let dangling = try table.danglingColumns(row)
             let inserted = InsertedRow(
                 cells: row.cells,
@@ -144,45 +144,30 @@ struct Capture {
             .map { try state.schema.cells(decoding: $0, of: row.table) }
     }
 
-    private mutating func compareCounts(_ counts: [RowReference: Int], _ table: StoreTable) throws {
-        let known = try baseNames("counts", "pending_counts", table).map { RowReference(table.name, $0) }
-        for row in Set(counts.keys).union(known).sorted() {
-            let (count, base) = (counts[row] ?? 0, try pending.baseCount(row))
-            guard count != base else { continue }
-            let dangling = try table.danglingColumns(StoreTable.Row(reference: row, cells: [:], number: nil))
-            for _ in base..<max(base, count) {
-                changes.append(Change(table.name, row.row, .insert(InsertedRow(cells: [:], dangling: dangling))))
-            }
-            let image = state.schema.imageDigest(of: .counted)
-            for _ in count..<max(base, count) {
-                changes.append(Change(table.name, row.row, .delete(DeletedRow(image: image))))
-            }
-            try pending.setBaseCount(row, count)
+    private mutating func compareCounts(_ difference: CountScan.Difference, _ table: StoreTable) throws {
+        let row = RowReference(table.name, difference.name)
+        let (count, base) = (difference.count, difference.base)
+        let dangling = try table.danglingColumns(StoreTable.Row(reference: row, cells: [:], number: nil))
+        for _ in base..<max(base, count) {
+            changes.append(Change(table.name, row.row, .insert(InsertedRow(cells: [:], dangling: dangling))))
         }
-    }
-
-    /// The names of the state and of pending rows.
-    private func baseNames(_ rows: String, _ pending: String, _ table: StoreTable) throws -> Set<RowName> {
-        let id = try state.table(table.name)
-        let names = try state.db.all(
-            "SELECT name FROM \(rows) WHERE tbl = ? UNION SELECT name FROM \(pending) WHERE tbl = ?",
-            [id, id]
-        )
-        return Set(try names.map { try RowName(decoding: $0.bytes(0) ?? []) })
+        let image = state.schema.imageDigest(of: .counted)
+        for _ in count..<max(base, count) {
+            changes.append(Change(table.name, row.row, .delete(DeletedRow(image: image))))
+        }
+        try pending.setBaseCount(row, count)
     }
 
     // MARK: Deletes
 
-    private mutating func findDeleted(_ present: Set<RowName>, _ table: StoreTable, _ allowsDeletions: Bool) throws {
-        var (count, deletedCount) = (0, 0)
-        for name in try baseNames("rows", "pending", table) {
-            let row = RowReference(table.name, name)
-            guard let base = try pending.base(row) else { continue }
-            count += 1
-            guard !present.contains(name) else { continue }
-            deleted[row] = base
+    private mutating func findDeleted(_ base: borrowing BaseScan, _ table: StoreTable, _ allowsDeletions: Bool) throws {
+        var deletedCount = 0
+        try base.forEachMissing { row in
+            guard let image = row.image else { return }
+            deleted[RowReference(table.name, row.name)] = try state.schema.cells(decoding: image, of: table.name)
             deletedCount += 1
         }
+        let count = base.foundCount + deletedCount
         guard allowsDeletions || count <= 100 || deletedCount * 2 <= count else {
             throw StoreChangesError(
                 .massDeletion,
@@ -195,19 +180,35 @@ struct Capture {
     }
 
     /// The deleted rows to which a deleted row referred with `ON DELETE CASCADE`.
-    private func parents(_ row: RowReference, _ cells: [String: Cell]) throws -> Set<RowReference> {
-        var parents: Set<RowReference> = []
+    private func parents(
+        _ row: RowReference,
+        _ cells: [String: Cell],
+        among deletedParents: [LookupKey: [RowReference]]
+    ) throws -> Set<RowReference> {
         let row = (reference: row, state: RowState(cells: cells, inserters: []))
-        for (index, reference) in try state.schema.table(row.reference.table).references.enumerated()
-        where reference.key.onDelete == .cascade {
-            let id = FoldSchema.ReferenceID(table: row.reference.table, index: index)
-            guard let child = state.schema.childKey(id, of: row.reference, row.state) else { continue }
-            // The base of deleted rows is in memory; the state may have other values by now.
-            for parent in deleted where parent.key.table == reference.parent {
-                let parentState = RowState(cells: parent.value, inserters: [])
-                if state.schema.childKey(id, leadingTo: parent.key, parentState) == child { parents.insert(parent.key) }
+        let keys = try cascades(of: row.reference.table).compactMap {
+            state.schema.childKey($0, of: row.reference, row.state)
+        }
+        return Set(keys.flatMap { deletedParents[$0] ?? [] })
+    }
+
+    /// The deleted rows to which references with `ON DELETE CASCADE` can lead, by the keys of these references.
+    ///
+    /// The base of deleted rows is in memory; the state may have other values by now.
+    private func deletedParents() throws -> [LookupKey: [RowReference]] {
+        var parents: [LookupKey: [RowReference]] = [:]
+        for (row, cells) in deleted {
+            let rowState = RowState(cells: cells, inserters: [])
+            for id in try state.schema.table(row.table).incoming where try cascades(of: id.table).contains(id) {
+                guard let key = state.schema.childKey(id, leadingTo: row, rowState) else { continue }
+                parents[key, default: []].append(row)
             }
         }
         return parents
+    }
+
+    private func cascades(of table: String) throws -> [FoldSchema.ReferenceID] {
+        try state.schema.table(table).references.enumerated().filter { $0.element.key.onDelete == .cascade }
+            .map { FoldSchema.ReferenceID(table: table, index: $0.offset) }
     }
 }

@@ -1,21 +1,44 @@
 /// The schema as the fold uses it: which rows can clash, and which columns refer to which rows.
-package struct FoldSchema {
+///
+/// It's a class, as its tables are, because the fold passes both on all the time. Only its initializer writes them.
+package final class FoldSchema {
     /// A table, and how other tables refer to it.
-    struct Table: Sendable {
+    final class Table {
         let schema: TableSchema
         /// All columns that are stored, in ascending order of their names.
         let columns: [String]
         let keyColumns: Set<String>
+        /// The columns outside the key, in ascending order of their names.
+        let valueColumns: [String]
         /// What columns hold in rows that were inserted without them, where that isn't `NULL`.
         let defaults: [String: Cell]
-        var uniques: [Unique]
-        var references: [Reference] = []
+        let uniques: [Unique]
+        fileprivate(set) var references: [Reference] = []
         /// The references of this and other tables to this one.
-        var incoming: [ReferenceID] = []
+        fileprivate(set) var incoming: [ReferenceID] = []
         /// Unique columns outside the key to which references lead, in ascending order: their former values become aliases.
-        var referencedColumns: [[String]] = []
+        fileprivate(set) var referencedColumns: [[String]] = []
         /// Columns that one `CHECK` names together, directly or through others.
-        var checkGroups: [Set<String>] = []
+        let checkGroups: [Set<String>]
+        /// How the keys are made by which rows are found.
+        fileprivate(set) var plans = LookupKeyPlans()
+
+        init(_ table: TableSchema, defaults: [String: Cell]) {
+            schema = table
+            self.defaults = defaults
+            let names = table.columns.map(\.name)
+            columns = names.sorted { $0.precedes($1) }
+            keyColumns = Set(table.key.columns)
+            valueColumns = table.valueColumns
+            uniques = table.uniques.map { index in
+                let named = index.namedColumns(of: names)
+                // Rows of one key are one row, whatever else is said of its index.
+                let isPosition = index.kind == .position && named != Set(table.key.columns)
+                let sortName = FoldSchema.sortName(named, index.condition)
+                return Unique(index: index, columns: named, sortName: sortName, isPosition: isPosition)
+            }.sorted { $0.sortName.precedes($1.sortName) }
+            checkGroups = FoldSchema.groups(table.checks)
+        }
     }
 
     /// A unique index.
@@ -57,28 +80,13 @@ package struct FoldSchema {
     ///   - evaluator: Evaluates the expressions of their indexes and constraints.
     package init(_ schema: StoreSchema, evaluator: any ExpressionEvaluator = PlainEvaluator()) {
         self.evaluator = evaluator
-        for table in schema.tables {
-            let columns = table.columns.map(\.name)
-            tables[table.name] = Table(
-                schema: table,
-                columns: columns.sorted { $0.precedes($1) },
-                keyColumns: Set(table.key.columns),
-                defaults: evaluator.defaults(of: table),
-                uniques: table.uniques.map { index in
-                    let named = index.namedColumns(of: columns)
-                    // Rows of one key are one row, whatever else is said of its index.
-                    let isPosition = index.kind == .position && named != Set(table.key.columns)
-                    let sortName = Self.sortName(named, index.condition)
-                    return Unique(index: index, columns: named, sortName: sortName, isPosition: isPosition)
-                }.sorted { $0.sortName.precedes($1.sortName) },
-                checkGroups: Self.groups(table.checks)
-            )
-        }
+        for table in schema.tables { tables[table.name] = Table(table, defaults: evaluator.defaults(of: table)) }
         for table in schema.tables { link(table, schema) }
         findRowColumns()
+        for table in tables.values { table.plans = plans(of: table) }
     }
 
-    private mutating func link(_ table: TableSchema, _ schema: StoreSchema) {
+    private func link(_ table: TableSchema, _ schema: StoreSchema) {
         let references = table.references.compactMap { key -> Reference? in
             guard let parent = schema.table(key.parent), key.parentColumns.count == key.columns.count else {
                 return nil
@@ -106,12 +114,12 @@ package struct FoldSchema {
         }
     }
 
-    private static func sortName(_ columns: Set<String>, _ rest: String?) -> String {
+    fileprivate static func sortName(_ columns: Set<String>, _ rest: String?) -> String {
         (columns.sorted { $0.precedes($1) } + [rest ?? ""]).joined(separator: "\0")
     }
 
     /// Joins the sets that have a column in common.
-    private static func groups(_ checks: [Set<String>]) -> [Set<String>] {
+    fileprivate static func groups(_ checks: [Set<String>]) -> [Set<String>] {
         var groups: [Set<String>] = []
         for check in checks where check.count > 1 {
             let (joined, others) = (
@@ -123,7 +131,7 @@ package struct FoldSchema {
     }
 
     /// Finds the columns that refer to integer keys, directly or through a parent's column that does.
-    private mutating func findRowColumns() {
+    private func findRowColumns() {
         var changed = true
         while changed {
             changed = false
@@ -157,6 +165,11 @@ package struct FoldSchema {
     package func numberedTable(_ table: String) -> String {
         guard let key = tables[table]?.schema.key, case .integer(let column) = key else { return table }
         return rowColumns[table]?[column] ?? table
+    }
+
+    /// Whether a table's key is an integer that differs between devices.
+    func hasIntegerKey(_ table: String) -> Bool {
+        if case .integer = tables[table]?.schema.key { true } else { false }
     }
 
     /// The table with an integer key to whose rows a column refers.

@@ -48,65 +48,146 @@ extension Cell {
     }
 }
 
+/// How a key follows from the columns of a row: nothing is evaluated, so it can be made from bytes too.
+struct LookupKeyPlan {
+    let kind: LookupKey.Kind
+    let columns: [Column]
+
+    /// A column of a key, and how its cells are compared.
+    struct Column {
+        let name: String
+        /// What the cell is converted to before; `nil` if it's compared as it is.
+        var affinity: Affinity?
+        let collation: Collation
+
+        /// The representative of all cells that are equal in the key.
+        func representative(_ cell: Cell) -> Cell {
+            (affinity.map(cell.converted) ?? cell).representative(collation)
+        }
+    }
+}
+
+/// How the keys of a table's rows are made.
+struct LookupKeyPlans {
+    /// For each unique index; `nil` where SQLite evaluates an expression or a condition.
+    var uniques: [LookupKeyPlan?] = []
+    /// For each unique index whose last column is a position in a list.
+    var lists: [LookupKeyPlan?] = []
+    /// For each reference.
+    var children: [LookupKeyPlan] = []
+    /// For the columns to which references lead.
+    var parents: [LookupKeyPlan] = []
+
+    /// The plans of all keys.
+    var all: [LookupKeyPlan] { uniques.compactMap(\.self) + lists.compactMap(\.self) + children + parents }
+    /// The positions of the unique indexes that SQLite evaluates.
+    var evaluatedUniques: [Int] { uniques.indices.filter { uniques[$0] == nil } }
+}
+
 extension FoldSchema {
+    /// What a column of a row holds.
+    typealias Cells = (String) throws -> Cell
+
+    // MARK: Plans
+
+    /// Makes the plans of a table whose references are known.
+    func plans(of table: Table) -> LookupKeyPlans {
+        LookupKeyPlans(
+            uniques: table.uniques.indices.map { uniquePlan($0, in: table) },
+            lists: table.uniques.indices.map { listPlan($0, in: table) },
+            children: table.references.indices.map { childPlan($0, in: table) },
+            parents: parentPlans(of: table)
+        )
+    }
+
+    private func uniquePlan(_ index: Int, in table: Table) -> LookupKeyPlan? {
+        let unique = table.uniques[index].index
+        guard unique.condition == nil, let columns = unique.columns else { return nil }
+        return LookupKeyPlan(kind: .unique(index), columns: plan(columns, unique.terms))
+    }
+
+    private func listPlan(_ index: Int, in table: Table) -> LookupKeyPlan? {
+        guard table.uniques[index].isPosition, case let unique = table.uniques[index].index, unique.condition == nil,
+            let columns = unique.columns
+        else { return nil }
+        return LookupKeyPlan(kind: .list(index), columns: plan(columns.dropLast(), unique.terms))
+    }
+
+    private func plan(_ columns: some Sequence<String>, _ terms: [UniqueIndex.Term]) -> [LookupKeyPlan.Column] {
+        zip(columns, terms).map { LookupKeyPlan.Column(name: $0, collation: $1.collation) }
+    }
+
+    private func childPlan(_ index: Int, in table: Table) -> LookupKeyPlan {
+        let reference = table.references[index]
+        let columns = zip(reference.key.columns, reference.parentColumns).map {
+            LookupKeyPlan.Column(name: $0, affinity: $1.affinity, collation: $1.collation)
+        }
+        return LookupKeyPlan(kind: .child(index), columns: columns)
+    }
+
+    private func parentPlans(of table: Table) -> [LookupKeyPlan] {
+        guard !table.incoming.isEmpty else { return [] }
+        var groups = table.referencedColumns
+        if case .none = table.schema.key {} else { groups.append(table.schema.key.columns) }
+        return groups.map { columns in
+            let plan = columns.map {
+                LookupKeyPlan.Column(name: $0, collation: table.schema.column($0)?.collation ?? .binary)
+            }
+            return LookupKeyPlan(kind: .parent(columns), columns: plan)
+        }
+    }
+
+    /// The key of a row that holds these cells; `nil` if one is `NULL`.
+    private func key(_ plan: LookupKeyPlan, in table: Table, _ cells: Cells) rethrows -> LookupKey? {
+        let values = try plan.columns.map { try cells($0.name) }
+        guard !values.contains(.null) else { return nil }
+        return LookupKey(
+            table: table.schema.name,
+            kind: plan.kind,
+            cells: zip(plan.columns, values).map { $0.representative($1) }
+        )
+    }
+
+    // MARK: Keys
+
     /// All keys by which a row is found.
     package func lookupKeys(of row: RowReference, _ state: RowState) throws -> [LookupKey] {
         let table = try table(row.table)
-        var keys: [LookupKey] = []
-        for index in table.uniques.indices {
-            if let key = try uniqueKey(index, of: row, state) { keys.append(key) }
-            if let key = listKey(index, of: row, state) { keys.append(key) }
-        }
-        for index in table.references.indices {
-            if let key = childKey(ReferenceID(table: row.table, index: index), of: row, state) { keys.append(key) }
-        }
-        return keys + parentKeys(of: row, state)
+        let cells = { self.cell($0, of: row, state) }
+        return try table.plans.all.compactMap { key($0, in: table, cells) }
+            + table.plans.evaluatedUniques.compactMap { try uniqueKey($0, in: table, cells) }
     }
 
     /// The values that no other row may have; `nil` if the index doesn't have the row, or a value is `NULL`.
     func uniqueKey(_ index: Int, of row: RowReference, _ state: RowState) throws -> LookupKey? {
-        let table = try table(row.table)
+        try uniqueKey(index, in: try table(row.table)) { cell($0, of: row, state) }
+    }
+
+    /// The values that no other row may have than the row that holds these cells.
+    func uniqueKey(_ index: Int, in table: Table, _ cells: Cells) throws -> LookupKey? {
+        if let plan = table.plans.uniques[index] { return try key(plan, in: table, cells) }
         let unique = table.uniques[index].index
-        let cells: [Cell]?
-        if unique.condition == nil, let columns = unique.columns {
-            cells = columns.map { cell($0, of: row, state) }
-        } else {
-            cells = try evaluator.values(of: unique, in: table.schema, self.cells(of: row, state))
+        let all = try Dictionary(uniqueKeysWithValues: table.columns.map { ($0, try cells($0)) })
+        guard let values = try evaluator.values(of: unique, in: table.schema, all), !values.contains(.null) else {
+            return nil
         }
-        guard let cells, !cells.contains(.null) else { return nil }
         return LookupKey(
-            table: row.table,
+            table: table.schema.name,
             kind: .unique(index),
-            cells: zip(cells, unique.terms).map { $0.representative($1.collation) }
+            cells: zip(values, unique.terms).map { $0.representative($1.collation) }
         )
     }
 
     /// The list in which a row has a position; `nil` if the index isn't one of positions.
     func listKey(_ index: Int, of row: RowReference, _ state: RowState) -> LookupKey? {
-        guard let table = tables[row.table], table.uniques[index].isPosition,
-            case let unique = table.uniques[index].index, unique.condition == nil, let columns = unique.columns
-        else { return nil }
-        let cells = columns.dropLast().map { cell($0, of: row, state) }
-        guard !cells.contains(.null) else { return nil }
-        return LookupKey(
-            table: row.table,
-            kind: .list(index),
-            cells: zip(cells, unique.terms).map { $0.representative($1.collation) }
-        )
+        guard let table = tables[row.table], let plan = table.plans.lists[index] else { return nil }
+        return key(plan, in: table) { cell($0, of: row, state) }
     }
 
     /// The values of a reference as its parent's columns compare them; `nil` if a value is `NULL`.
     func childKey(_ id: ReferenceID, of row: RowReference, _ state: RowState) -> LookupKey? {
-        guard let reference = tables[id.table]?.references[id.index] else { return nil }
-        let cells = reference.key.columns.map { cell($0, of: row, state) }
-        guard !cells.contains(.null) else { return nil }
-        return LookupKey(
-            table: row.table,
-            kind: .child(id.index),
-            cells: zip(cells, reference.parentColumns).map {
-                $0.converted(to: $1.affinity).representative($1.collation)
-            }
-        )
+        guard let table = tables[id.table] else { return nil }
+        return key(table.plans.children[id.index], in: table) { cell($0, of: row, state) }
     }
 
     /// The key by which the row is found to which the values of a reference's columns lead.
@@ -134,16 +215,8 @@ extension FoldSchema {
 
     /// The keys by which references find a row.
     package func parentKeys(of row: RowReference, _ state: RowState) -> [LookupKey] {
-        guard let table = tables[row.table], !table.incoming.isEmpty else { return [] }
-        var groups = table.referencedColumns
-        if case .none = table.schema.key {} else { groups.append(table.schema.key.columns) }
-        return groups.compactMap { columns in
-            let cells = columns.map { column in
-                cell(column, of: row, state).representative(table.schema.column(column)?.collation ?? .binary)
-            }
-            guard !cells.contains(.null) else { return nil }
-            return LookupKey(table: row.table, kind: .parent(columns), cells: cells)
-        }
+        guard let table = tables[row.table] else { return [] }
+        return table.plans.parents.compactMap { key($0, in: table) { cell($0, of: row, state) } }
     }
 
     /// The key of a reference that leads to a row.

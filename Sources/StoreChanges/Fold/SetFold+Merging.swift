@@ -44,8 +44,11 @@ extension SetFold {
         _ formerState: RowState,
         to row: RowReference
     ) throws {
+        let present = try work.row(row)
         for id in try schema.table(row.table).incoming {
             guard let key = schema.childKey(id, leadingTo: former, formerState) else { continue }
+            // A row that has these values still keeps its references; there may be very many of them.
+            if let present, schema.childKey(id, leadingTo: row, present) == key { continue }
             for child in try work.rows(with: key) {
                 guard let state = try work.row(child), !isMarked(id, child),
                     let cells = try movedCells(id, child, state, to: row)

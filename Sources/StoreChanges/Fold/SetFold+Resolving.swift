@@ -14,7 +14,7 @@ extension SetFold {
     /// Example: A device merged the tags #7 and #9, which it inserted both, into #7. A set of another device that hadn't
     /// seen the merge puts #9 on a note: it puts #7 on the note.
     mutating func resolve(_ changes: [Change]) throws -> [ResolvedChange] {
-        let sorted = changes.sorted { RowReference($0.table, $0.row) < RowReference($1.table, $1.row) }
+        let sorted = changes.inOrderOfApplication
         for change in sorted { try schema.check(change) }
         try endKnownAliases(sorted)
         // The rows that the set makes decide which references are led, and with them which rows it makes.
@@ -42,6 +42,16 @@ extension SetFold {
             state.cells.merge(cells.mapValues(\.new)) { $1 }
             return schema.parentKeys(of: row, state)
         }
+    }
+}
+
+extension [Change] {
+    /// The changes in the order of their tables' and rows' names, each name encoded once.
+    fileprivate var inOrderOfApplication: [Change] {
+        map { (change: $0, name: $0.row.encoded) }.sorted {
+            $0.change.table == $1.change.table
+                ? $0.name.lexicographicallyPrecedes($1.name) : $0.change.table.precedes($1.change.table)
+        }.map(\.change)
     }
 }
 

@@ -45,6 +45,13 @@ struct ByteParser {
 
     /// Parses bytes; memory is only allocated for bytes that exist.
     mutating func raw(_ count: Int, _ what: String) throws -> [UInt8] {
+        if count <= buffer.count {
+            defer {
+                buffer.removeFirst(count)
+                position += Int64(count)
+            }
+            return Array(buffer.prefix(count))
+        }
         var bytes: [UInt8] = []
         while bytes.count < count {
             try fill()
@@ -96,7 +103,7 @@ struct ByteParser {
         case 0: return .null
         case 1: return .value(.integer(try signed(what)))
         case 2:
-            let bitPattern = UInt64(littleEndianBytes: try raw(8, what)[...])
+            let bitPattern = try raw(8, what).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             // SQLite stores NaN as NULL.
             guard !Double(bitPattern: bitPattern).isNaN else { throw malformed("\(what) isn't a number") }
             return .value(.real(bitPattern: bitPattern))

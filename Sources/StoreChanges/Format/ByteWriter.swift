@@ -12,6 +12,9 @@ struct ByteWriter {
         return bytes
     }
 
+    /// Discards what was written, and keeps its memory.
+    mutating func clear() { bytes.removeAll(keepingCapacity: true) }
+
     mutating func byte(_ byte: UInt8) { bytes.append(byte) }
 
     mutating func raw(_ raw: [UInt8]) { bytes += raw }
@@ -32,7 +35,7 @@ struct ByteWriter {
     mutating func signed(_ number: Int64) { self.number(UInt64(bitPattern: number << 1 ^ number >> 63)) }
 
     /// Writes bytes after their count.
-    mutating func counted(_ counted: [UInt8]) {
+    mutating func counted(_ counted: some Collection<UInt8>) {
         count(counted.count)
         bytes += counted
     }
@@ -41,20 +44,34 @@ struct ByteWriter {
 
     mutating func value(_ value: StoredValue) {
         switch value {
-        case .null: byte(0)
-        case .integer(let integer):
-            byte(1)
-            signed(integer)
-        case .real(let bitPattern):
-            byte(2)
-            raw(bitPattern.littleEndianBytes)
-        case .text(let text):
-            byte(3)
-            counted(text)
-        case .blob(let blob):
-            byte(4)
-            counted(blob)
+        case .null: null()
+        case .integer(let value): integer(value)
+        case .real(let bitPattern): real(bitPattern)
+        case .text(let bytes): bytes.withUnsafeBytes { text($0) }
+        case .blob(let bytes): bytes.withUnsafeBytes { blob($0) }
         }
+    }
+
+    mutating func null() { byte(0) }
+
+    mutating func integer(_ integer: Int64) {
+        byte(1)
+        signed(integer)
+    }
+
+    mutating func real(_ bitPattern: UInt64) {
+        byte(2)
+        for shift in stride(from: UInt64(0), to: 64, by: 8) { byte(UInt8(truncatingIfNeeded: bitPattern >> shift)) }
+    }
+
+    mutating func text(_ text: UnsafeRawBufferPointer) {
+        byte(3)
+        counted(text)
+    }
+
+    mutating func blob(_ blob: UnsafeRawBufferPointer) {
+        byte(4)
+        counted(blob)
     }
 
     mutating func cell(_ cell: Cell) {
@@ -66,6 +83,18 @@ struct ByteWriter {
         }
     }
 
+    /// Writes a reference to a row whose name is encoded already.
+    mutating func row(encodedName: [UInt8]) {
+        byte(5)
+        raw(encodedName)
+    }
+
+    /// Begins the name of a row without an integer key, whose cells follow.
+    mutating func startName(count: Int) {
+        byte(2)
+        self.count(count)
+    }
+
     mutating func name(_ name: RowName) {
         switch name {
         case .numbered(let client, let number):
@@ -73,8 +102,7 @@ struct ByteWriter {
             text(client.rawValue)
             signed(number)
         case .key(let cells):
-            byte(2)
-            count(cells.count)
+            startName(count: cells.count)
             for cell in cells { self.cell(cell) }
         }
     }

@@ -50,6 +50,12 @@ package struct SetJudgement {
         judgeCopies(entries)
     }
 
+    /// Whether a set that is about to be captured wouldn't count, because its author hasn't seen all of a prefix.
+    func isLate(_ header: SyncChangeSet.Header) -> Bool {
+        let entry = LogEntry(header, .none)
+        return ([knowledge.stable].compactMap(\.self) + knowledge.publishedPrefixes).contains { !isBeyond($0, entry) }
+    }
+
     /// The known sets of a prefix.
     private func members(of prefix: StablePrefix) -> Set<SetReference> {
         var members: Set<SetReference> = []

@@ -22,7 +22,7 @@ extension Replica {
     /// - Returns: The head: with what the *store* has seen, because the next set will have seen at least that.
     /// - Throws: `DatabaseError`.
     package func head(number: UInt64) throws -> ClientHead {
-        var head = ClientHead(client, number: number, last: try log.lastCaptured(by: client))
+        var head = ClientHead(client, number: number, last: try log.lastIntegrated(of: client))
         head.seen = try storeSeen().filter { $0.key != client }
         head.stable = try ReplicaKnowledge(db).read().stable
         head.voids = try log.judgement().list
@@ -62,13 +62,15 @@ extension Replica {
     package func captureVoidSetsAgain(at time: UInt64) throws -> [SyncChangeSet] {
         guard try !hasLostIdentity() else { return [] }
         var sets: [SyncChangeSet] = []
+        var renamed = RenamedRows(state, by: client)
         for entry in try log.entries(.void, where: "origin = 1") {
             let seen = try log.integrated()
             if let void = try log.set(entry.reference) {
                 let author = try log.versions.author(of: void.header)
-                let changes = try RepeatedChanges(state, author).changes(of: void)
-                let isMigration = void.header.isMigration
-                if !changes.isEmpty { sets.append(try add(changes, seen: seen, at: time, isMigration: isMigration)) }
+                let changes = try RepeatedChanges(state, author).changes(of: renamed.changes(of: void))
+                var header = try nextHeader(seen: seen, at: time)
+                header.isMigration = void.header.isMigration
+                if !changes.isEmpty { sets.append(try add(SyncChangeSet(header, changes))) }
             }
             try log.setOrigin(.capturedAgain, of: entry.reference)
         }

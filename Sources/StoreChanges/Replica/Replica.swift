@@ -29,6 +29,21 @@ package final class Replica {
         try ReplicaMigration(log).run(to: description)
     }
 
+    /// Takes a store as the document's first baseline, or as an equal copy of it: its rows aren't edits of this device.
+    ///
+    /// - Parameter store: The store, in a read transaction.
+    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `storeReplaced` if the replica has a store already.
+    package func begin(with store: Database) throws {
+        guard try db.first("SELECT 1 FROM rows UNION ALL SELECT 1 FROM counts UNION ALL SELECT 1 FROM sets") == nil
+        else {
+            throw StoreChangesError(
+                .storeReplaced,
+                "This device has synchronized the document already. Remove its replica to start over from a whole store."
+            )
+        }
+        try Baseline(of: SQLConnection(store), state).run()
+    }
+
     /// Captures what the user changed in the store, as a set of this device, and integrates it.
     ///
     /// - Parameters:
@@ -44,17 +59,27 @@ package final class Replica {
         let isMigration = try ReplicaFact.migrated.read(db) != nil
         try ReplicaFact.migrated.write(nil, db)
         guard !changes.isEmpty else { return nil }
-        return try add(changes, seen: seen, at: time, isMigration: isMigration)
+        var header = try nextHeader(seen: seen, at: time)
+        header.isMigration = isMigration
+        guard try log.judgement().isLate(header) else { return try add(SyncChangeSet(header, changes)) }
+        // The store was edited before its first synchronization, and other devices needn't know any more what the edits
+        // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
+        let late = try RepeatedChanges(state, nil).changes(of: SyncChangeSet(header, changes))
+        header = try nextHeader(seen: log.integrated(), at: time)
+        header.isMigration = isMigration
+        return late.isEmpty ? nil : try add(SyncChangeSet(header, late))
     }
 
     /// Adds a new set of this device, and integrates it.
-    func add(
-        _ changes: [Change],
-        seen: [ClientID: SeenSet],
-        at time: UInt64,
-        isMigration: Bool
-    ) throws -> SyncChangeSet {
-        let last = try log.lastCaptured(by: client)
+    func add(_ set: SyncChangeSet) throws -> SyncChangeSet {
+        try integrate([set], from: .captured)
+        return set
+    }
+
+    /// The header of this device's next set.
+    func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
+        // A device that was restored from a backup continues after the sets that it had published.
+        let last = try log.lastIntegrated(of: client)
         let lastHeader = try last.flatMap { try log.header(SetReference(client, $0)) }
         let (version, description) = try log.versions.versionForCapture(after: lastHeader)
         let stamp = max(try ReplicaFact.clock.readNumber(db) + 1, time)
@@ -65,11 +90,8 @@ package final class Replica {
             seen: seen.filter { $0.key != client },
             schema: version
         )
-        header.isMigration = isMigration
         header.schemaDescription = description
-        let set = SyncChangeSet(header, changes)
-        try integrate([set], from: .captured)
-        return set
+        return header
     }
 
     /// Integrates sets of any clients, in any order; sets that aren't ready wait.
@@ -78,6 +100,7 @@ package final class Replica {
     private func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
         for set in sets {
             try advanceClock(to: set.header.stamp)
+            if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set) }
             try log.insert(set, origin)
         }
         if sets.contains(where: { $0.header.schemaDescription != nil }) { try log.readAgain() }
@@ -86,6 +109,23 @@ package final class Replica {
 
     func advanceClock(to stamp: Stamp) throws {
         try ReplicaFact.clock.writeNumber(max(try ReplicaFact.clock.readNumber(db), stamp.rawValue), db)
+    }
+
+    // MARK: Idle
+
+    /// Whether the store is as it was when it was last captured, to judge by the status of its files, and nothing waits
+    /// to be written.
+    func isIdle(_ status: StoreStatus) throws -> Bool {
+        guard let known = try ReplicaFact.status.read(db), known == status.bytes else { return false }
+        return try !needsWrite()
+    }
+
+    /// Remembers the status that the store's files had before it was captured; `nil` if a later write might not show.
+    func remember(_ status: StoreStatus?) throws { try ReplicaFact.status.write(status?.bytes, db) }
+
+    /// Whether a write would change anything in a store that was captured just now.
+    func needsWrite() throws -> Bool {
+        try ReplicaFact.token.read(db) == nil || !ReplicaPending(state).isEmpty
     }
 
     // MARK: Writing
@@ -97,6 +137,15 @@ package final class Replica {
     package func prepare(_ store: Database) throws {
         try StoreWriter(to: SQLConnection(store), state).assignNumbers()
         try ReplicaFact.preparedToken.write(StoreToken.random().bytes, db)
+    }
+
+    /// Whether what was prepared can be written although the store was written since it was captured.
+    ///
+    /// - Parameter store: The store, in a write transaction.
+    /// - Returns: Whether every row that is to be written is as it was captured.
+    /// - Throws: `DatabaseError`.
+    package func canWrite(to store: Database) throws -> Bool {
+        try StoreWriter(to: SQLConnection(store), state).canWrite()
     }
 
     /// Writes into the store what was prepared, and changes nothing in the replica.

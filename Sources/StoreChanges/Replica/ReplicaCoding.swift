@@ -4,7 +4,7 @@ extension FoldSchema {
     /// The cells of a row as the replica stores them, in the order of the columns' names.
     func encode(_ cells: [String: Cell], of table: String) -> [UInt8] {
         var writer = ByteWriter()
-        for column in tables[table]?.schema.valueColumns ?? [] {
+        for column in tables[table]?.valueColumns ?? [] {
             writer.cell(cells[column] ?? tables[table]?.defaults[column] ?? .null)
         }
         return writer.bytes
@@ -13,7 +13,7 @@ extension FoldSchema {
     func cells(decoding bytes: [UInt8], of table: String) throws -> [String: Cell] {
         var parser = ByteParser(bytes)
         var cells: [String: Cell] = [:]
-        for column in tables[table]?.schema.valueColumns ?? [] { cells[column] = try parser.cell("a stored cell") }
+        for column in tables[table]?.valueColumns ?? [] { cells[column] = try parser.cell("a stored cell") }
         return cells
     }
 }

@@ -7,8 +7,7 @@ struct ReplicaKnowledge {
     func read() throws -> LogKnowledge {
         var knowledge = LogKnowledge()
         for values in try db.all("SELECT bytes FROM heads") {
-            var parser = ByteParser(values.bytes(0) ?? [])
-            let head = try parser.head()
+            let head = try ClientHead(decoding: values.bytes(0) ?? [])
             knowledge.heads[head.client] = head
         }
         for values in try db.all("SELECT client, sequence FROM removals") {
@@ -32,11 +31,10 @@ struct ReplicaKnowledge {
         var knowledge = try read()
         knowledge.remember(news)
         for head in news.heads {
-            var writer = ByteWriter()
-            writer.head(knowledge.heads[head.client] ?? head)
+            let newest = knowledge.heads[head.client] ?? head
             try db.execute(
                 "INSERT OR REPLACE INTO heads (client, bytes) VALUES (?, ?)",
-                [.text(head.client.rawValue), .blob(writer.bytes)]
+                [.text(head.client.rawValue), .blob(newest.encoded)]
             )
         }
         for (client, sequence) in knowledge.removals {
@@ -58,6 +56,24 @@ struct ReplicaKnowledge {
 }
 
 // MARK: - Coding
+
+extension ClientHead {
+    /// The head's bytes, in its replica and on the remote.
+    package var encoded: [UInt8] {
+        var writer = ByteWriter()
+        writer.head(self)
+        return writer.bytes
+    }
+
+    /// Reads a head.
+    ///
+    /// - Throws: ``StoreChangesError`` with `corrupt`.
+    package init(decoding bytes: [UInt8]) throws {
+        var parser = ByteParser(bytes)
+        self = try parser.head()
+        guard try parser.isAtEnd() else { throw parser.malformed("there are bytes after the head") }
+    }
+}
 
 extension ByteWriter {
     mutating func vector(_ vector: [ClientID: SeenSet]) {

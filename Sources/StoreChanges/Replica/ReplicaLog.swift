@@ -90,6 +90,16 @@ struct ReplicaLog {
         return integrated
     }
 
+    /// The last set of a client that is integrated, wherever it was captured.
+    func lastIntegrated(of client: ClientID) throws -> SeenSet? {
+        let values = try db.first(
+            "SELECT sequence, digest FROM sets WHERE client = ? AND status IN (1, 3) ORDER BY sequence DESC LIMIT 1",
+            [.text(client.rawValue)]
+        )
+        guard let values, let sequence = values.integer(0), let digest = values.bytes(1) else { return nil }
+        return SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
+    }
+
     /// The last set that a client captured here, void ones included.
     func lastCaptured(by client: ClientID) throws -> SeenSet? {
         let values = try db.first(
@@ -226,10 +236,9 @@ struct ReplicaLog {
     private func write(_ items: FormerItems) throws {
         let pending = ReplicaPending(state)
         // The schema may have changed since a set was integrated that is undone.
-        for (row, item) in items.rows where state.schema.has(row) {
-            try pending.keep(row)
-            try state.write(row, item)
-            try pending.settle(row)
+        let rows = items.rows.filter { state.schema.has($0.key) }
+        for (row, item) in rows.sorted(by: { $0.key.comesBefore($1.key) }) {
+            try state.replace(row, try state.row(row), by: item)
         }
         for (row, count) in items.counts where state.schema.has(row) {
             try pending.keepCount(row)

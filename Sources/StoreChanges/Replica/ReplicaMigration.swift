@@ -76,9 +76,13 @@ struct ReplicaMigration {
             for values in try db.all("SELECT name FROM \(counts) WHERE tbl = ?", [id]) {
                 let row = RowReference(name, try RowName(decoding: values.bytes(0) ?? []))
                 guard let renamed = renamed(row, former) else { continue }
+                let name = renamed.row.encoded
+                let key = [id, values[0]]
+                try db.execute("UPDATE \(counts) SET name = ? WHERE tbl = ? AND name = ?", [.blob(name)] + key)
+                guard counts == "counts" else { continue }
                 try db.execute(
-                    "UPDATE \(counts) SET name = ? WHERE tbl = ? AND name = ?",
-                    [.blob(renamed.row.encoded), id, values[0]]
+                    "UPDATE counts SET digest = ? WHERE tbl = ? AND name = ?",
+                    [ReplicaState.digest(name), id, .blob(name)]
                 )
             }
         }

@@ -30,10 +30,11 @@ struct ReplicaNumbers {
 
     /// Gives a row a number, which another row loses.
     func setNumber(_ number: Int64, of row: RowReference) throws {
-        try db.execute(
-            "UPDATE numbers SET number = NULL WHERE tbl = ? AND number = ?",
-            [try tableKey(row.table), .integer(number)]
-        )
+        let holder = [try tableKey(row.table), .integer(number)]
+        if let loser = try db.first("SELECT name FROM numbers WHERE tbl = ? AND number = ?", holder)?[0] {
+            try db.execute("UPDATE numbers SET number = NULL WHERE tbl = ? AND number = ?", holder)
+            try setNumber(.null, ofRows: loser, in: row.table)
+        }
         try db.execute(
             """
             INSERT INTO numbers (tbl, name, number) VALUES (?, ?, ?)
@@ -41,6 +42,14 @@ struct ReplicaNumbers {
             """,
             try key(row) + [.integer(number)]
         )
+        try setNumber(.integer(number), ofRows: .blob(row.row.encoded), in: row.table)
+    }
+
+    /// Notes a number where the rows are, so that a capture finds both at once.
+    private func setNumber(_ number: StoredValue, ofRows name: StoredValue, in table: String) throws {
+        for table in state.tablesNumbered(by: table) {
+            try db.execute("UPDATE rows SET number = ? WHERE tbl = ? AND name = ?", [number, table, name])
+        }
     }
 
     func setWish(_ wish: Int64, of row: RowReference) throws {
@@ -63,5 +72,17 @@ struct ReplicaNumbers {
         let counter = try ReplicaFact.counter.readNumber(db) + 1
         try ReplicaFact.counter.writeNumber(counter, db)
         return .numbered(client: client, number: Int64(counter))
+    }
+
+    /// Never again gives the names of the rows that a set of this device inserted, wherever it was captured.
+    func skipNames(of set: SyncChangeSet) throws {
+        let numbers = set.changes.compactMap { change -> UInt64? in
+            guard case .insert = change.edit, case .numbered(set.header.id.client, let number) = change.row else {
+                return nil
+            }
+            return UInt64(exactly: number)
+        }
+        let counter = try ReplicaFact.counter.readNumber(db)
+        if let greatest = numbers.max(), greatest > counter { try ReplicaFact.counter.writeNumber(greatest, db) }
     }
 }

@@ -13,9 +13,13 @@ enum ReplicaSchema {
         CREATE TABLE tables (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 
         -- The state: rows, deleted rows, former values, and how often rows without a key occur.
+        -- The identifiers of a table's rows follow each other, in the order in which the rows came: mostly the store's.
+        -- number is the row's integer key in this device's store, as the table of numbers has it.
         CREATE TABLE rows (
-            tbl INTEGER, name BLOB, image BLOB NOT NULL, inserters BLOB NOT NULL, PRIMARY KEY (tbl, name)
-        ) WITHOUT ROWID;
+            id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name BLOB NOT NULL, number INTEGER, image BLOB NOT NULL,
+            inserters BLOB NOT NULL
+        );
+        CREATE UNIQUE INDEX rows_by_name ON rows (tbl, name);
         CREATE TABLE tombs (
             tbl INTEGER, name BLOB, image BLOB NOT NULL, inserters BLOB NOT NULL, deleters BLOB NOT NULL,
             PRIMARY KEY (tbl, name)
@@ -25,7 +29,12 @@ enum ReplicaSchema {
         ) WITHOUT ROWID;
         CREATE INDEX aliases_by_value ON aliases (tbl, value);
         CREATE INDEX aliases_by_name ON aliases (tbl, name);
-        CREATE TABLE counts (tbl INTEGER, name BLOB, count INTEGER NOT NULL, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
+        -- The name of a row without a key has all of its cells; so an index has eight bytes of its digest instead.
+        CREATE TABLE counts (
+            id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, digest INTEGER NOT NULL, name BLOB NOT NULL,
+            count INTEGER NOT NULL
+        );
+        CREATE INDEX counts_by_digest ON counts (tbl, digest);
 
         -- By which values rows and deleted rows are found.
         CREATE TABLE lookups (tbl INTEGER, key BLOB, name BLOB, PRIMARY KEY (tbl, key, name)) WITHOUT ROWID;
@@ -71,8 +80,8 @@ enum ReplicaSchema {
 
 /// What a replica knows of itself.
 enum ReplicaFact: String {
-    /// This device.
-    case client
+    /// This device, and the document, by which the replica of a store is found.
+    case client, document
     /// The store's token, and the token that the next write gives it.
     case token, preparedToken
     /// The last counter that this device gave to an inserted row.
@@ -87,6 +96,8 @@ enum ReplicaFact: String {
     case layout
     /// Whether the schema has changed since the last capture.
     case migrated
+    /// The status of the store's files when it had nothing that the replica doesn't have.
+    case status
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)

@@ -1,9 +1,13 @@
+import ByteCoding
+
 /// The state in a replica's database.
 final class ReplicaState: StateReader {
     let db: SQLConnection
     let schema: FoldSchema
     private var tables: [String: Int64] = [:]
     private var tableNames: [Int64: String] = [:]
+    /// For each table that gives rows their numbers, the tables whose rows have them.
+    private var numbered: [String: [StoredValue]] = [:]
 
     init(_ db: SQLConnection, _ schema: FoldSchema) throws {
         self.db = db
@@ -14,7 +18,10 @@ final class ReplicaState: StateReader {
             tableNames[id] = name
         }
         // Here, because later calls may only read.
-        for name in schema.tables.keys.sorted(by: { $0.precedes($1) }) { _ = try table(name) }
+        for name in schema.tables.keys.sorted(by: { $0.precedes($1) }) {
+            let id = try table(name)
+            if schema.hasIntegerKey(name) { numbered[schema.numberedTable(name), default: []].append(id) }
+        }
     }
 
     // MARK: Values in the database
@@ -27,6 +34,20 @@ final class ReplicaState: StateReader {
         tables[name] = id
         tableNames[id] = name
         return .integer(id)
+    }
+
+    /// The tables whose rows have the numbers of a table's integer key.
+    func tablesNumbered(by table: String) -> [StoredValue] { numbered[schema.numberedTable(table)] ?? [] }
+
+    /// The identifiers that rows of a table have in the database; a table has room for 2⁴⁰ rows.
+    func identifiers(of table: String) throws -> ClosedRange<Int64> {
+        guard case .integer(let id) = try self.table(table) else { return 0...0 }
+        return id << 40...(id + 1) << 40 - 1
+    }
+
+    private func identifierBounds(of table: String) throws -> [StoredValue] {
+        let identifiers = try identifiers(of: table)
+        return [.integer(identifiers.lowerBound), .integer(identifiers.upperBound)]
     }
 
     func tableName(_ id: Int64?) -> String { id.flatMap { tableNames[$0] } ?? "" }
@@ -54,7 +75,9 @@ final class ReplicaState: StateReader {
     }
 
     func count(_ row: RowReference) throws -> Int? {
-        try db.first("SELECT count FROM counts WHERE tbl = ? AND name = ?", try key(row))?.integer(0).map(Int.init)
+        let values = try key(row) + [Self.digest(row.row.encoded)]
+        return try db.first("SELECT count FROM counts WHERE tbl = ? AND name = ? AND digest = ?", values)?.integer(0)
+            .map(Int.init)
     }
 
     func alias(_ key: AliasKey) throws -> Alias? {
@@ -78,9 +101,24 @@ final class ReplicaState: StateReader {
         }
     }
 
-    func rows(with key: LookupKey) throws -> [RowName] { try names(with: key, in: "lookups") }
+    func rows(with key: LookupKey) throws -> [RowName] {
+        if let name = name(in: key) { return try row(RowReference(key.table, name)) == nil ? [] : [name] }
+        return try names(with: key, in: "lookups")
+    }
 
-    func tombs(with key: LookupKey) throws -> [RowName] { try names(with: key, in: "tomb_lookups") }
+    func tombs(with key: LookupKey) throws -> [RowName] {
+        if let name = name(in: key) { return try tomb(RowReference(key.table, name)) == nil ? [] : [name] }
+        return try names(with: key, in: "tomb_lookups")
+    }
+
+    /// The name of which a key consists: a row with an integer key is found by its name already.
+    private func name(in key: LookupKey) -> RowName? {
+        guard case .parent(let columns) = key.kind, schema.hasIntegerKey(key.table),
+            schema.isKey(columns[0], of: key.table),
+            columns.count == 1, case .row(let name) = key.cells[0]
+        else { return nil }
+        return name
+    }
 
     private func names(with key: LookupKey, in lookups: String) throws -> [RowName] {
         let values = [try table(key.table), StoredValue.blob(key.encoded)]
@@ -103,28 +141,63 @@ final class ReplicaState: StateReader {
         }
     }
 
+    /// Eight bytes of the digest of a row's name, by which rows without a key are found.
+    static func digest(_ name: [UInt8]) -> StoredValue {
+        let digest = SetDigest(of: name).rawValue
+        return .integer(Int64(bitPattern: UInt64(littleEndianBytes: digest[..<8])))
+    }
+
     // MARK: Writing
 
-    /// Writes or removes a row, with the keys by which it's found.
-    func write(_ row: RowReference, _ state: RowState?) throws {
-        let former = try self.row(row)
-        try index(
-            row,
-            "lookups",
-            from: try former.map { try schema.lookupKeys(of: row, $0) },
-            to: try state.map { try schema.lookupKeys(of: row, $0) }
-        )
-        guard let state else { return try db.execute("DELETE FROM rows WHERE tbl = ? AND name = ?", try key(row)) }
+    /// Writes or removes a row, with the keys by which it's found, and keeps what the store has of it.
+    ///
+    /// - Parameters:
+    ///   - row: The row.
+    ///   - former: The row as it is.
+    ///   - state: The row as it will be.
+    /// - Throws: `DatabaseError`.
+    func replace(_ row: RowReference, _ former: RowState?, by state: RowState?) throws {
+        let (key, before) = (try key(row), former.map { schema.encode($0.cells, of: row.table) })
+        let after = state.map { schema.encode($0.cells, of: row.table) }
+        try ReplicaPending(self).keep(key, before, after)
+        guard former != state else { return }
+        if before != after {
+            try index(
+                row,
+                "lookups",
+                from: try former.map { try schema.lookupKeys(of: row, $0) },
+                to: try state.map { try schema.lookupKeys(of: row, $0) }
+            )
+        }
+        guard let state, let after else { return try db.execute("DELETE FROM rows WHERE tbl = ? AND name = ?", key) }
+        let values: [StoredValue] = [.blob(after), .blob(state.inserters.encoded)]
+        guard former == nil else {
+            return try db.execute("UPDATE rows SET image = ?, inserters = ? WHERE tbl = ? AND name = ?", values + key)
+        }
+        try insert(row, values)
+    }
+
+    private func isIndexed(_ key: LookupKey) -> Bool { name(in: key) == nil }
+
+    /// Inserts a row behind all others of its table.
+    private func insert(_ row: RowReference, _ values: [StoredValue]) throws {
+        let bounds = try identifierBounds(of: row.table)
+        let hasNumber = schema.hasIntegerKey(row.table)
+        let number = try hasNumber ? ReplicaNumbers(self).number(of: row).map { StoredValue.integer($0) } : nil
         try db.execute(
-            "INSERT OR REPLACE INTO rows (tbl, name, image, inserters) VALUES (?, ?, ?, ?)",
-            try key(row) + [.blob(schema.encode(state.cells, of: row.table)), .blob(state.inserters.encoded)]
+            """
+            INSERT INTO rows (id, tbl, name, image, inserters, number) VALUES (
+                (SELECT ifnull(max(id), ?) + 1 FROM rows WHERE id BETWEEN ? AND ?), ?, ?, ?, ?, ?
+            )
+            """,
+            [bounds[0]] + bounds + key(row) + values + [number ?? .null]
         )
     }
 
     private func index(_ row: RowReference, _ lookups: String, from former: [LookupKey]?, to present: [LookupKey]?)
         throws
     {
-        let (former, present) = (Set(former ?? []), Set(present ?? []))
+        let (former, present) = (Set((former ?? []).filter(isIndexed)), Set((present ?? []).filter(isIndexed)))
         let name = StoredValue.blob(row.row.encoded)
         for key in former.subtracting(present) {
             let values = [try table(row.table), .blob(key.encoded), name]
@@ -158,10 +231,24 @@ final class ReplicaState: StateReader {
         let former = try self.count(row)
         let keys = try schema.lookupKeys(of: row, .counted)
         try index(row, "lookups", from: former == nil ? nil : keys, to: count == nil ? nil : keys)
-        guard let count else { return try db.execute("DELETE FROM counts WHERE tbl = ? AND name = ?", try key(row)) }
+        let values = try key(row) + [Self.digest(row.row.encoded)]
+        guard let count else {
+            return try db.execute("DELETE FROM counts WHERE tbl = ? AND name = ? AND digest = ?", values)
+        }
+        guard former == nil else {
+            return try db.execute(
+                "UPDATE counts SET count = ? WHERE tbl = ? AND name = ? AND digest = ?",
+                [.integer(Int64(count))] + values
+            )
+        }
+        let bounds = try identifierBounds(of: row.table)
         try db.execute(
-            "INSERT OR REPLACE INTO counts (tbl, name, count) VALUES (?, ?, ?)",
-            try key(row) + [.integer(Int64(count))]
+            """
+            INSERT INTO counts (id, tbl, name, digest, count) VALUES (
+                (SELECT ifnull(max(id), ?) + 1 FROM counts WHERE id BETWEEN ? AND ?), ?, ?, ?, ?
+            )
+            """,
+            [bounds[0]] + bounds + values + [.integer(Int64(count))]
         )
     }
 

@@ -24,7 +24,10 @@ struct ReplicaTrimming {
             try log.setStatus(.stable, of: entry.reference)
         }
         // Own sets stay, because their owner may have to publish them again.
-        try state.db.execute("UPDATE sets SET bytes = NULL WHERE status = 3 AND origin = 0 AND bytes IS NOT NULL")
+        try state.db.execute(
+            "UPDATE sets SET bytes = NULL WHERE status = 3 AND origin = 0 AND client <> ? AND bytes IS NOT NULL",
+            [.text(client.rawValue)]
+        )
         try state.db.execute("UPDATE sets SET undo = NULL WHERE status = 3 AND undo IS NOT NULL")
         try ReplicaKnowledge(state.db).setStable(prefix)
     }
@@ -32,9 +35,9 @@ struct ReplicaTrimming {
     /// Trims the items that a stable set changed.
     private func trim(_ items: FormerItems, _ prefix: StablePrefix) throws {
         for row in items.rows.keys {
-            guard var present = try state.row(row) else { continue }
-            guard present.trim(prefix) else { continue }
-            try state.write(row, present)
+            guard let former = try state.row(row) else { continue }
+            var present = former
+            if present.trim(prefix) { try state.replace(row, former, by: present) }
         }
         for row in items.tombs.keys {
             guard var tomb = try state.tomb(row) else { continue }

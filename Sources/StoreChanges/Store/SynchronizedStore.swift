@@ -33,10 +33,17 @@ package final class SynchronizedStore {
         package var rules: SyncRules
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver
+        /// Returns the time.
+        package var now: @Sendable () -> Date
 
-        package init(rules: SyncRules = .none, observer: StepObserver = .none) {
+        package init(
+            rules: SyncRules = .none,
+            observer: StepObserver = .none,
+            now: @escaping @Sendable () -> Date = { .now }
+        ) {
             self.rules = rules
             self.observer = observer
+            self.now = now
         }
     }
 
@@ -51,13 +58,17 @@ package final class SynchronizedStore {
     }
 
     private let url: URL
+    private let copyURL: URL
     private let store: DatabaseQueue
-    private let replicaDatabase: DatabaseQueue
-    private let replica: Replica
+    let replicaDatabase: DatabaseQueue
+    let replica: Replica
     private let lock: OpenFile
     private let observer: StepObserver
-    /// How often a write starts over because an app wrote meanwhile, until it keeps the app from writing.
-    private static let maximumAttempts = 3
+    private let now: @Sendable () -> Date
+    /// How often a synchronization starts over because an app wrote meanwhile.
+    private static let maximumAttempts = 2
+    /// How long a capture may have taken that keeps an app from writing: less than the shortest usual busy timeout.
+    private static let longestWait = Duration.seconds(1)
 
     /// Opens a store and its replica, which is created if there is none.
     ///
@@ -76,7 +87,9 @@ package final class SynchronizedStore {
         options: Options = Options()
     ) throws {
         self.url = url
+        copyURL = URL(filePath: replicaURL.path + ".copy")
         observer = options.observer
+        now = options.now
         let schema = try StoreSchema(storeAt: url, rules: options.rules)
         let lock: OpenFile
         do {
@@ -102,12 +115,23 @@ package final class SynchronizedStore {
         }
     }
 
-    private static var configuration: Configuration {
+    static var configuration: Configuration {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
         return configuration
+    }
+
+    /// Takes the store as the document's first baseline, or as an equal copy of it: its rows aren't edits of this device.
+    ///
+    /// Blocks.
+    ///
+    /// - Throws: ``StoreChangesError``, with `storeReplaced` if the replica has a store already.
+    package func begin() throws {
+        try locked {
+            try replicaDatabase.write { _ in try store.read { try replica.begin(with: $0) } }
+        }
     }
 
     /// Captures what the user changed, without writing to the store.
@@ -121,14 +145,18 @@ package final class SynchronizedStore {
         try locked {
             try replicaDatabase.write { _ in
                 try store.read { try replica.recover($0) }
-                return try store.read { try capture($0, allowsDeletions) }
+                guard let status = try changedStatus() else { return nil }
+                let set = try withSnapshot { db, _ in try capture(db, allowsDeletions) }
+                try replica.remember(status)
+                return set
             }
         }
     }
 
     /// Integrates sets, captures what the user changed, and writes what merging changed into the store.
     ///
-    /// The store changes in one transaction. If this process dies at any time, the next call completes what it began.
+    /// The store changes in one transaction. If this process dies at any time, the next call completes what it began. If
+    /// an app writes all the time to a large store with triggers, the rows wait for a later call.
     ///
     /// Blocks.
     ///
@@ -149,49 +177,23 @@ package final class SynchronizedStore {
                 try store.read { try replica.recover($0) }
                 try replica.integrate(sets)
                 try replica.remember(news)
+            }
+            try refuseLostIdentity()
+            try replicaDatabase.write { _ in
                 let time = UInt64(max(0, Date.now.timeIntervalSince1970 * 1000))
                 outcome.captured += try replica.captureVoidSetsAgain(at: time)
                 outcome.needsNewerSchema = try replica.needsNewerSchema()
             }
-            for _ in 1..<Self.maximumAttempts {
+            let clock = ContinuousClock()
+            var duration = Duration.zero
+            for _ in 0..<Self.maximumAttempts {
+                let start = clock.now
                 if try attempt(&outcome, allowsDeletions) { return outcome }
+                duration = clock.now - start
             }
-            try writeWhileNoAppWrites(&outcome, allowsDeletions)
+            if duration < Self.longestWait { try writeWhileNoAppWrites(&outcome, allowsDeletions) }
             return outcome
         }
-    }
-
-    /// Captures and writes, unless an app writes between the two.
-    ///
-    /// The capture of a large store takes long, and an app must not wait for it.
-    private func attempt(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws -> Bool {
-        var captured: SyncChangeSet?
-        let version = try replicaDatabase.write { _ in
-            try store.read { db in
-                let version = try Self.version(db)
-                captured = try capture(db, allowsDeletions)
-                try replica.prepare(db)
-                return version
-            }
-        }
-        if let captured { outcome.captured.append(captured) }
-        try observer.reached("captured")
-        let written = try replicaDatabase.read { _ -> [String: ChangeCounts]? in
-            try store.writeWithoutTransaction { db in
-                var written: [String: ChangeCounts]?
-                try db.inTransaction(.immediate) {
-                    guard try Self.version(db) == version else { return .rollback }
-                    written = try replica.write(to: db)
-                    return .commit
-                }
-                return written
-            }
-        }
-        guard let written else { return false }
-        try observer.reached("written")
-        try replicaDatabase.write { _ in try replica.finish() }
-        outcome.written = written
-        return true
     }
 
     /// Captures and writes in one transaction, for an app that writes all the time.
@@ -211,6 +213,62 @@ package final class SynchronizedStore {
         try replicaDatabase.write { _ in try replica.finish() }
     }
 
+    /// Refuses to capture under an identity whose sets don't count any more.
+    private func refuseLostIdentity() throws {
+        guard try replicaDatabase.read({ _ in try replica.hasLostIdentity() }) else { return }
+        throw StoreChangesError(
+            .identityTwice,
+            """
+            This device's last edits were captured under an identity that doesn't count any more: a copy of the device goes \
+            on with it, or it was removed. Synchronize again as another client, and none of the edits is lost.
+            """
+        )
+    }
+
+    /// Captures and writes, unless an app writes the same rows between the two.
+    ///
+    /// The capture of a large store takes long, and an app must not wait for it.
+    private func attempt(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws -> Bool {
+        var captured: SyncChangeSet?
+        let version = try replicaDatabase.write { _ -> Int? in
+            guard let status = try changedStatus() else { return nil }
+            return try withSnapshot { db, version in
+                captured = try capture(db, allowsDeletions)
+                try replica.remember(status)
+                guard try captured != nil || replica.needsWrite() else { return nil }
+                try replica.prepare(db)
+                return version
+            }
+        }
+        if let captured { outcome.captured.append(captured) }
+        guard let version else { return true }
+        try observer.reached("captured")
+        let written = try replicaDatabase.read { _ in try write(unlessChangedSince: version) }
+        guard let written else { return false }
+        try observer.reached("written")
+        try replicaDatabase.write { _ in try replica.finish() }
+        outcome.written = written
+        return true
+    }
+
+    /// Writes what was prepared; `nil` if that would overwrite what an app wrote since the capture.
+    private func write(unlessChangedSince version: Int) throws -> [String: ChangeCounts]? {
+        try store.writeWithoutTransaction { db in
+            var written: [String: ChangeCounts]?
+            try db.inTransaction(.immediate) {
+                let isChanged = try Self.version(db) != version
+                guard try !isChanged || replica.canWrite(to: db) else { return .rollback }
+                do {
+                    written = try replica.write(to: db)
+                } catch let error as DatabaseError where isChanged && error.resultCode == .SQLITE_CONSTRAINT {
+                    return .rollback
+                }
+                return .commit
+            }
+            return written
+        }
+    }
+
     /// Changes whenever another connection commits.
     private static func version(_ db: Database) throws -> Int {
         // A transaction sees the version of its snapshot once it has read something.
@@ -218,16 +276,47 @@ package final class SynchronizedStore {
         return try Int.fetchOne(db, sql: "PRAGMA data_version") ?? 0
     }
 
+    /// The status of the store's files, if it may have changed since the last capture; `nil` if nothing is to be done.
+    private func changedStatus() throws -> StoreStatus?? {
+        let (status, now) = (StoreStatus(ofStoreAt: url.path), Int64(now().timeIntervalSince1970))
+        if try replica.isIdle(status) { return .none }
+        return .some(status.isTrusted(at: now) ? status : nil)
+    }
+
+    /// Calls `body` with a consistent view of the store and its version.
+    ///
+    /// In WAL mode readers and writers don't wait for each other. With a rollback journal an app can't write while the
+    /// store is read; so the store is copied first, and an app waits no longer than that takes.
+    private func withSnapshot<Result>(_ body: (Database, Int) throws -> Result) throws -> Result {
+        let mode = try store.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
+        guard mode != "wal" else {
+            return try store.read { try body($0, try Self.version($0)) }
+        }
+        try? FileManager.default.removeItem(at: copyURL)
+        defer { try? FileManager.default.removeItem(at: copyURL) }
+        var configuration = Self.configuration
+        configuration.prepareDatabase {
+            try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+        }
+        let copy = try DatabaseQueue(path: copyURL.path, configuration: configuration)
+        let version = try store.read { source in
+            let version = try Self.version(source)
+            try copy.writeWithoutTransaction { try source.backup(to: $0) }
+            return version
+        }
+        return try copy.read { try body($0, version) }
+    }
+
     private func capture(_ db: Database, _ allowsDeletions: Bool) throws -> SyncChangeSet? {
         // In WAL mode only the log changes until the next checkpoint.
         let modified = [url.path, url.path + "-wal"].compactMap { path in
             try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
         }.max()
-        let time = min(modified ?? .now, .now).timeIntervalSince1970 * 1000
+        let time = min(modified ?? now(), now()).timeIntervalSince1970 * 1000
         return try replica.capture(db, at: UInt64(max(0, time)), allowsDeletions: allowsDeletions)
     }
 
-    private func locked<Result>(_ body: () throws -> Result) throws -> Result {
+    func locked<Result>(_ body: () throws -> Result) throws -> Result {
         do {
             _ = try lock.lock(waits: true)
             defer { lock.unlock() }

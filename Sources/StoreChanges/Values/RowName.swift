@@ -30,6 +30,9 @@ public struct ClientID: RawRepresentable, Hashable, Sendable, CustomStringConver
     /// Creates an identifier; the caller has checked that it is one.
     public init(rawValue: String) { self.rawValue = rawValue }
 
+    /// The client that inserted the rows of a document's first baseline: none, so the name is a short one.
+    public static let origin = ClientID(rawValue: "0")
+
     /// The identifier.
     public var description: String { rawValue }
 }

@@ -210,3 +210,13 @@ public struct RowReference: Hashable, Sendable, Comparable {
         lhs.table == rhs.table ? lhs.row < rhs.row : lhs.table.utf8.lexicographicallyPrecedes(rhs.table.utf8)
     }
 }
+
+extension RowReference {
+    /// Whether a row was probably inserted before another one, so that it's before it in a store too.
+    func comesBefore(_ other: RowReference) -> Bool {
+        guard table == other.table, case .numbered(let client, let number) = row,
+            case .numbered(let otherClient, let otherNumber) = other.row, client == otherClient
+        else { return self < other }
+        return number < otherNumber
+    }
+}

@@ -6,11 +6,12 @@ import GRDB
 /// First the app's triggers run, so that search indexes and counters follow: row by row, then all rows at once that are
 /// in each other's way. What a trigger refuses is written without triggers, and so are synchronized rows that triggers
 /// changed.
-struct StoreWriter {
+final class StoreWriter {
     private let state: ReplicaState
     private let store: SQLConnection
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
+    private var tables: [String: StoreTable] = [:]
 
     /// Prepares to write.
     ///
@@ -24,27 +25,30 @@ struct StoreWriter {
         numbers = ReplicaNumbers(state)
     }
 
-    /// A row to write.
-    private struct Target {
-        var row: RowReference
-        /// As the store has it, and as it will be; `nil` where there is none.
-        var former: [String: Cell]?
-        var present: [String: Cell]?
+    private func table(_ name: String) throws -> StoreTable {
+        if let known = tables[name] { return known }
+        let table = try StoreTable(name, in: store, state)
+        tables[name] = table
+        return table
     }
+
+    private typealias Target = ReplicaPending.Difference
 
     // MARK: Numbers
 
     /// Gives every row that is about to be written an integer key, in the replica alone.
     func assignNumbers() throws {
-        for row in try pending.rows.sorted() where try state.row(row) != nil { try assignNumber(row) }
+        for target in try pending.differences() where target.present != nil { try assignNumber(target.row) }
     }
 
     /// Gives a row an integer key if it has none: its author's if that is free, else the next one.
     ///
     /// A row of a table without integer keys has none.
     private func assignNumber(_ row: RowReference) throws {
-        let table = try StoreTable(state.schema.numberedTable(row.table), in: store, state)
-        guard table.integerKey != nil, try numbers.number(of: row) == nil else { return }
+        let numbered = state.schema.numberedTable(row.table)
+        guard state.schema.hasIntegerKey(numbered) else { return }
+        let table = try table(numbered)
+        guard try numbers.number(of: row) == nil else { return }
         if let wish = try numbers.wish(of: row), wish <= 1 << 62, try isFree(wish, table) {
             return try numbers.setNumber(wish, of: row)
         }
@@ -60,23 +64,39 @@ struct StoreWriter {
 
     // MARK: Writing
 
+    /// Whether everything can be written although an app wrote to the store since it was captured.
+    ///
+    /// The rows must be as they were captured, and new ones must find their numbers free. What a trigger or `ON CONFLICT
+    /// REPLACE` does can only be told from an app's edits in a store that was captured whole, and only a whole search
+    /// finds new references to rows that go.
+    func canWrite() throws -> Bool {
+        guard try tablesToPutRight().isEmpty, try pending.counted.isEmpty else { return false }
+        return try pending.differences().allSatisfy { target in
+            if target.present == nil, try !state.schema.table(target.row.table).incoming.isEmpty { return false }
+            return try table(target.row.table).row(target.row)?.cells == target.former
+        }
+    }
+
     /// Writes everything.
     ///
     /// - Returns: How many rows were inserted, updated and deleted, by table.
     func write() throws -> [String: ChangeCounts] {
-        let targets = try pending.rows.sorted().map { row in
-            Target(row: row, former: try pending.base(row), present: try state.row(row)?.cells)
-        }
+        let targets = try pending.differences()
         var counts: [String: ChangeCounts] = [:]
         for target in targets { counts[target.row.table, default: ChangeCounts()].add(target.former, target.present) }
         var waiting: [Target] = []
         for target in targets where !(try attempt { try write(target) }) { waiting.append(target) }
-        for row in try pending.counted { try writeCount(row, &counts) }
+        var waitingCounts: [RowReference] = []
+        for row in try pending.counted {
+            counts[row.table, default: ChangeCounts()].add(try pending.baseCount(row), try state.count(row) ?? 0)
+            if !(try attempt { try writeCount(row) }) { waitingCounts.append(row) }
+        }
         if try attempt({ try writeTogether(waiting) }) { waiting = [] }
         try store.setTriggers(enabled: false)
         defer { try? store.setTriggers(enabled: true) }
         try writeTogether(waiting)
-        var changed = Set(waiting.map(\.row.table))
+        for row in waitingCounts { try writeCount(row) }
+        var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
         for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
         try rebuildSearchIndexes(of: changed)
         return counts
@@ -97,7 +117,7 @@ struct StoreWriter {
     }
 
     private func write(_ target: Target) throws {
-        let table = try StoreTable(target.row.table, in: store, state)
+        let table = try table(target.row.table)
         switch (target.former, target.present) {
         case (nil, nil): break
         case (_?, nil): try table.delete(target.row)
@@ -109,24 +129,20 @@ struct StoreWriter {
     /// Writes rows that are in each other's way: all go, then all that stay come.
     private func writeTogether(_ targets: [Target]) throws {
         // A trigger may have inserted a row that the store didn't have.
-        for target in targets { try StoreTable(target.row.table, in: store, state).delete(target.row) }
+        for target in targets { try table(target.row.table).delete(target.row) }
         for target in targets {
             guard let present = target.present else { continue }
-            try StoreTable(target.row.table, in: store, state).insert(target.row, present)
+            try table(target.row.table).insert(target.row, present)
         }
     }
 
-    private func writeCount(_ row: RowReference, _ counts: inout [String: ChangeCounts]) throws {
-        let table = try StoreTable(row.table, in: store, state)
+    private func writeCount(_ row: RowReference) throws {
+        let table = try table(row.table)
         let (former, present) = (try pending.baseCount(row), try state.count(row) ?? 0)
         for _ in former..<max(former, present) {
             try table.insert(row, [:])
-            counts[row.table, default: ChangeCounts()].inserted += 1
         }
-        for _ in present..<max(former, present) {
-            try table.deleteOne(row)
-            counts[row.table, default: ChangeCounts()].deleted += 1
-        }
+        for _ in present..<max(former, present) { try table.deleteOne(row) }
     }
 
     // MARK: Putting right
@@ -141,7 +157,7 @@ struct StoreWriter {
 
     /// Writes the rows of a table that aren't as the state has them, and returns whether there were any.
     private func putRight(_ name: String) throws -> Bool {
-        let table = try StoreTable(name, in: store, state)
+        let table = try table(name)
         var wrong: [Target] = []
         var present: Set<RowName> = []
         var counts: [RowReference: Int] = [:]
@@ -221,6 +237,11 @@ public struct ChangeCounts: Hashable, Sendable {
         self.inserted = inserted
         self.updated = updated
         self.deleted = deleted
+    }
+
+    mutating func add(_ former: Int, _ present: Int) {
+        inserted += max(0, present - former)
+        deleted += max(0, former - present)
     }
 
     mutating func add(_ former: [String: Cell]?, _ present: [String: Cell]?) {

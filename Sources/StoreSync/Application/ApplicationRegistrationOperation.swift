@@ -65,10 +65,23 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     /// Registers the application and this client.
+    ///
+    /// If that fails or is cancelled, it undoes what it staged or moved aside, as far as the remote allows;
+    /// `verify --repair` does the rest.
     public func main(_ context: OperationContext) async throws -> ApplicationRegistration {
+        do {
+            return try await attempt(context)
+        } catch {
+            // Not in an ending phase: a retry may run in another actor, which knows nothing of this attempt.
+            try? await context.shielded { [self] in await undo() }
+            throw error
+        }
+    }
+
+    private func attempt(_ context: OperationContext) async throws -> ApplicationRegistration {
         try await translatingErrors {
             let lock = try await context.blocking { [state, key, request] in
-                try state.lock(.application(key), request.registersAgain ? .exclusive : .shared)
+                try state.lock(.application(key), request.registersAgain ? .exclusive : .shared, by: context.name)
             }
             defer { lock.release() }
             guard request.isSetup else { return try await register(context) }
@@ -79,12 +92,6 @@ public actor ApplicationRegistrationOperation: Operation {
             return registration
         }
     }
-
-    /// Undoes what this run staged or moved aside, as far as the remote allows; `verify --repair` does the rest.
-    public func operationDidFail(_ error: any Error) async { await undo() }
-
-    /// Undoes what this run staged or moved aside, as far as the remote allows; `verify --repair` does the rest.
-    public func operationWasCancelled() async { await undo() }
 
     private func undo() async {
         if let name = movedAside.take() { try? await putBack(name) }
@@ -251,6 +258,11 @@ public actor ApplicationRegistrationOperation: Operation {
     /// Saves the pin first and then the keys, since the user can be asked for the password again.
     func remember(_ membership: Membership, _ context: OperationContext) async throws {
         let pin = membership.pin
+        let former = try await context.blocking { [state, key] in try state.pin(for: key) }
+        // The items go first, also if this device has given up the former keys: they aren't for another application.
+        if let former, former.epoch != pin.epoch {
+            try await state.blitzKeychain(of: key, on: context.blockingExecutor)
+        }
         try await context.blocking { [state, key] in try state.setPin(pin, for: key) }
         if let sealing = membership.seal.key, let epoch = pin.epoch {
             try await state.keep(sealing.master, for: key, epoch: epoch, on: context.blockingExecutor)

@@ -11,6 +11,12 @@ import ThreadSupport
 /// local store that was changed since it was last pushed or pulled isn't replaced unless the request says so. The
 /// download is verified as a whole before the local store is touched, and the local store survives every failure.
 public actor WholeStoreDownloadOperation: Operation {
+    /// Is told before and after the store is replaced, so that the app can close and open it.
+    ///
+    /// An error that it throws before ends the download, and the store stays as it is.
+    public typealias Delegate = @Sendable (StoreReplacementEvent) async throws -> Void
+
+    private let delegate: Delegate?
     let request: WholeStoreDownloadRequest
     let document: DocumentRegistration
     let hierarchy: DocumentHierarchy
@@ -25,12 +31,15 @@ public actor WholeStoreDownloadOperation: Operation {
     ///   - document: The registered document.
     ///   - backend: The remote storage.
     ///   - state: This device's memory.
+    ///   - delegate: Is told before and after the store is replaced.
     public init(
         _ request: WholeStoreDownloadRequest,
         document: DocumentRegistration,
         backend: any RemoteBackend,
-        state: StateDirectory
+        state: StateDirectory,
+        delegate: Delegate? = nil
     ) {
+        self.delegate = delegate
         self.request = request
         self.document = document
         hierarchy = document.hierarchy
@@ -45,9 +54,22 @@ public actor WholeStoreDownloadOperation: Operation {
             let store = try await context.blocking { [request, state] in
                 try LocalStore(request.url, steps: state.steps)
             }
-            let lock = try await context.blocking { [state] in try state.lock(.store(store.path), .exclusive) }
+            let lock = try await context.blocking { [state] in
+                try state.lock(.store(store.path), .exclusive, by: context.name)
+            }
             defer { lock.release() }
-            try await context.blocking { StoreReplacement.restoreLog(of: store) }
+            try await context.blocking { [state, key, document] in
+                if try store.exists, try state.synchronization(of: key, document.integrityKey) != nil {
+                    throw StoreSyncError(
+                        .documentSynchronizes,
+                        """
+                        \(document.document) is synchronized record by record, so no pull replaces a store of it: use \
+                        storesync sync, or pull to a path where no store is.
+                        """
+                    )
+                }
+                StoreReplacement.restoreLog(of: store)
+            }
             return try await download(store, context)
         }
     }
@@ -123,13 +145,15 @@ public actor WholeStoreDownloadOperation: Operation {
             try await context.blocking { [state] in try state.beginPull(record) }
             try Task.checkCancellation()
             let mode: StoreReplacement.Mode = request.replacement == .file ? .rename : .writeIntoOpenStore
-            try await context.blocking {
-                try StoreReplacement.replace(
-                    plan.store,
-                    with: plan.arrival,
-                    expecting: local.expectation,
-                    mode: mode
-                )
+            try await tellingDelegate(context) {
+                try await context.blocking {
+                    try StoreReplacement.replace(
+                        plan.store,
+                        with: plan.arrival,
+                        expecting: local.expectation,
+                        mode: mode
+                    )
+                }
             }
         } catch {
             // An interrupted download is kept for the next attempt, even if it was interrupted by expired credentials.
@@ -138,6 +162,21 @@ public actor WholeStoreDownloadOperation: Operation {
             throw await namingWholeUpload(error, plan)
         }
         await discard(plan.store, context)
+    }
+
+    /// Replaces the store between two calls of the delegate; the second one follows whatever happens after the first.
+    private func tellingDelegate(_ context: OperationContext, _ replace: () async throws -> Void) async throws {
+        guard let delegate else { return try await replace() }
+        let url = request.url
+        do {
+            try await context.pause(awaiting: "the app to close \(url.path)") { try await delegate(.willReplace(url)) }
+            try Task.checkCancellation()
+            try await replace()
+        } catch {
+            try? await context.shielded { try await delegate(.didReplace(url, isReplaced: false)) }
+            throw error
+        }
+        try? await context.shielded { try await delegate(.didReplace(url, isReplaced: true)) }
     }
 
     /// Returns the error of a damaged upload, with the name of an older upload that can be pulled.

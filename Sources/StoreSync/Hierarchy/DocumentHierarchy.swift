@@ -7,7 +7,9 @@ public import RemoteStorage
 ///       IntegrityKey/<key>
 ///       DeletedClients/<client>-<remover>.plist, or TICoreDataSync's <client>.plist
 ///       RecentSyncs/<client>.recentsync
-///       SyncChanges/<client>/*.syncchg
+///       RecentSyncs/<client>-<sequence>-<number>-<unique>.recentsync   SyncHead
+///       SyncChanges/origin.plist
+///       SyncChanges/<client>/<first>-<last>-<unique>.syncchg           SyncSegment
 ///       SyncCommands/<client>/*.synccmd
 ///       TemporaryFiles/WholeStore/
 ///       WholeStore/<client>/<generation>-<upload>/WholeStore.ticdsync
@@ -76,9 +78,20 @@ public struct DocumentHierarchy: Sendable, Hashable {
     /// A client's uploaded stores.
     public func wholeStores(_ client: RemoteIdentifier) -> RemotePath { wholeStores.appending(client) }
 
+    /// Where the document's change sets begin; missing until a device synchronizes the document.
+    public var syncOrigin: RemotePath { syncChanges.appending(literal: "origin.plist") }
+
+    /// A client's head.
+    func syncHead(_ name: SyncHeadName) -> RemotePath { component(name.name, in: recentSyncs) }
+
+    /// A file with a client's older change sets.
+    func syncSegment(_ segment: SyncSegment, of client: RemoteIdentifier) -> RemotePath {
+        component(segment.name, in: syncChanges(client))
+    }
+
     /// The folder of one upload.
     func upload(_ name: UploadName) -> RemotePath {
-        component(name.client, name.directoryName)
+        component(name.directoryName, in: wholeStores(name.client))
     }
 
     /// The path of a store that was uploaded as a delta to former uploads.
@@ -91,12 +104,12 @@ public struct DocumentHierarchy: Sendable, Hashable {
 
     /// The manifest that publishes an upload.
     func manifest(_ name: UploadName) -> RemotePath {
-        component(name.client, name.manifestName)
+        component(name.manifestName, in: wholeStores(name.client))
     }
 
-    private func component(_ client: RemoteIdentifier, _ name: String) -> RemotePath {
-        // Apart from fixed text, the name consists of digits and a UUID, so it's always a valid component.
-        guard let path = try? wholeStores(client).appending(name) else {
+    private func component(_ name: String, in directory: RemotePath) -> RemotePath {
+        // Apart from fixed text, the name consists of identifiers and numbers, so it's always a valid component.
+        guard let path = try? directory.appending(name) else {
             preconditionFailure("\(name) isn't a path component")
         }
         return path

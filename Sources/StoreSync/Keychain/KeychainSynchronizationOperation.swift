@@ -61,7 +61,7 @@ public actor KeychainSynchronizationOperation: Operation {
             }
             guard isUsed || application.hasKeychains else { return result(hasPublished: false, warnings: []) }
             let lock = try await context.blocking { [state, key = self.key] in
-                try state.lock(.keychain(key), .exclusive)
+                try state.lock(.keychain(key), .exclusive, by: context.name)
             }
             defer { lock.release() }
             return try await synchronize(key, context)

@@ -1,4 +1,3 @@
-import ContentDigests
 import Foundation
 import GRDB
 import RemoteStorage
@@ -41,11 +40,7 @@ struct AppliedSetsDirectory: Sendable {
     private let url: URL
 
     init(_ parent: URL, path: String, document: DocumentKey) {
-        // Paths hold characters that names can't, so the directory is named by a digest of everything.
-        let parts = [document.application.remote, document.application.application, document.document, path]
-        var hasher = ContentRootHasher()
-        hasher.update(Array(parts.joined(separator: "\0").utf8))
-        url = parent.appending(path: hasher.finalize().description, directoryHint: .isDirectory)
+        url = parent.appending(path: document.fileName(path), directoryHint: .isDirectory)
     }
 
     private init(url: URL) { self.url = url }

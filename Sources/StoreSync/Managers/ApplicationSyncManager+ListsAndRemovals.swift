@@ -16,8 +16,16 @@ extension ApplicationSyncManager {
     /// ```
     ///
     /// Doesn't register this device, and changes nothing.
-    public func listDocuments() -> OperationHandle<DocumentList> {
-        supervisor.add(DocumentListOperation(access), options: options)
+    ///
+    /// - Parameters:
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
+    /// - Returns: The list's handle.
+    public func listDocuments(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<DocumentList> {
+        supervisor.add(DocumentListOperation(access), after: dependencies, options: self.options(options))
     }
 
     /// Lists the clients of the application, or of one of its documents.
@@ -30,10 +38,21 @@ extension ApplicationSyncManager {
     ///
     /// Doesn't register this device, and changes nothing.
     ///
-    /// - Parameter document: The document whose clients are listed, or `nil` for the application's.
+    /// - Parameters:
+    ///   - document: The document whose clients are listed, or `nil` for the application's.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The list's handle.
-    public func listClients(of document: RemoteIdentifier? = nil) -> OperationHandle<ClientList> {
-        supervisor.add(ClientListOperation(of: document, access), options: options)
+    public func listClients(
+        of document: RemoteIdentifier? = nil,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<ClientList> {
+        supervisor.add(
+            ClientListOperation(of: document, access),
+            after: dependencies,
+            options: self.options(options, of: document)
+        )
     }
 
     /// Removes a document for all devices: ask the user first.
@@ -44,10 +63,21 @@ extension ApplicationSyncManager {
     ///
     /// Other devices that knew the document are told by ``StoreSyncError/Code/documentDeleted``. Local stores stay.
     ///
-    /// - Parameter document: The document.
+    /// - Parameters:
+    ///   - document: The document.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The removal's handle.
-    public func removeDocument(_ document: RemoteIdentifier) -> OperationHandle<DocumentRemoval> {
-        supervisor.add(DocumentRemovalOperation(of: document, access), options: options)
+    public func removeDocument(
+        _ document: RemoteIdentifier,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<DocumentRemoval> {
+        supervisor.add(
+            DocumentRemovalOperation(of: document, access),
+            after: dependencies,
+            options: self.options(options, of: document, locking: [.document(documentKey(document))])
+        )
     }
 
     /// Removes all data of the application from the remote: ask the user first.
@@ -58,9 +88,15 @@ extension ApplicationSyncManager {
     ///
     /// This device forgets the application, its keys and the items of its keychain. Local stores stay.
     ///
+    /// - Parameters:
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The removal's handle.
-    public func removeApplication() -> OperationHandle<ApplicationRemoval> {
-        supervisor.add(ApplicationRemovalOperation(access), options: options)
+    public func removeApplication(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<ApplicationRemoval> {
+        supervisor.add(ApplicationRemovalOperation(access), after: dependencies, options: self.options(options))
     }
 
     /// Removes a client that isn't used any more from the application or from one of its documents.
@@ -76,11 +112,19 @@ extension ApplicationSyncManager {
     /// - Parameters:
     ///   - client: The client, which must not be this device's.
     ///   - document: The document that the client is removed from, or `nil` for the application.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The removal's handle.
     public func removeClient(
         _ client: RemoteIdentifier,
-        from document: RemoteIdentifier? = nil
+        from document: RemoteIdentifier? = nil,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
     ) -> OperationHandle<ClientRemoval> {
-        supervisor.add(ClientRemovalOperation(of: client, from: document, access), options: options)
+        supervisor.add(
+            ClientRemovalOperation(of: client, from: document, access),
+            after: dependencies,
+            options: self.options(options, of: document)
+        )
     }
 }

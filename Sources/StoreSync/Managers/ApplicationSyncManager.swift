@@ -4,45 +4,6 @@ public import Operations
 public import RemoteStorage
 public import SyncCryptography
 
-/// Answers the questions that an ``ApplicationSyncManager`` can't decide.
-///
-/// The manager asks on the main actor, so that the delegate can show a user interface.
-///
-/// An answer may take long: the operation that waits is paused and blocks no other. The methods should throw when their
-/// task is cancelled.
-@MainActor
-public protocol ApplicationSyncDelegate: AnyObject, Sendable {
-    /// Decides whether to encrypt a new application, gives the password of an encrypted one, or allows joining an
-    /// unencrypted one.
-    func decideEncryption(
-        _ question: EncryptionQuestion,
-        of application: RemoteIdentifier
-    ) async throws -> EncryptionDecision
-
-    /// Whether to create a document that doesn't exist.
-    ///
-    /// `false` ends the registration as cancelled.
-    func shouldCreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool
-
-    /// Whether to recreate a document that was deleted.
-    ///
-    /// `false` ends the registration as cancelled.
-    func shouldRecreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool
-}
-
-extension ApplicationSyncDelegate {
-    /// Returns `true`.
-    public func shouldCreate(_ document: RemoteIdentifier, in application: RemoteIdentifier) async throws -> Bool {
-        true
-    }
-
-    /// Returns `false`: a user deleted the document on purpose.
-    public func shouldRecreate(
-        _ document: RemoteIdentifier,
-        in application: RemoteIdentifier
-    ) async throws -> Bool { false }
-}
-
 /// Synchronizes the documents of one application with one remote: creates the operations and supervises them.
 ///
 /// ```swift
@@ -58,6 +19,12 @@ extension ApplicationSyncDelegate {
 ///
 /// Every operation registers what isn't registered yet, and uses existing registrations as they are. Logs and explanations of
 /// operations name this device's client, except those of the first registration and of what was added before it completed.
+///
+/// **Options and dependencies.** Each method that adds operations takes the operations that must end first, and options.
+/// The dependencies hold back all that the method adds, registrations included. Priority, user info, keys, deadline,
+/// retry policy and whether work continues in the background apply to all that it adds; name, coalescing key and progress
+/// units only to the operation whose handle it returns. To the keys, the manager adds those of the document and the store
+/// that are in use, so its operations wait for each other instead of failing with ``StoreSyncError/Code/busy``.
 public struct ApplicationSyncManager: Sendable {
     /// The application.
     public let application: RemoteIdentifier
@@ -68,13 +35,20 @@ public struct ApplicationSyncManager: Sendable {
 
     let backend: any RemoteBackend
     let state: StateDirectory
+    /// The retry policy of operations whose options have none.
+    ///
+    /// By default, an operation is retried while its error may pass by itself: see ``StoreSyncError/Code/isTemporary``.
+    /// A policy of one attempt never retries.
+    public var retry = RetryPolicy.whileTemporary
+
     private let request: ApplicationRegistrationRequest
     private let asker: Asker
 
-    /// Holds the delegate weakly, and throws if it was released.
+    /// Holds the delegate weakly.
     struct Asker: Sendable {
         weak let delegate: (any ApplicationSyncDelegate)?
 
+        /// Asks the delegate, and throws if it was released.
         func ask<Answer: Sendable>(
             _ question: @MainActor (any ApplicationSyncDelegate) async throws -> Answer
         ) async throws -> Answer {
@@ -85,6 +59,13 @@ public struct ApplicationSyncManager: Sendable {
                 )
             }
             return try await question(delegate)
+        }
+
+        /// Tells the delegate something, unless it was released.
+        func tell(
+            _ event: @MainActor (any ApplicationSyncDelegate) async throws -> Void
+        ) async throws {
+            if let delegate { try await event(delegate) }
         }
     }
 
@@ -130,27 +111,41 @@ public struct ApplicationSyncManager: Sendable {
     /// - Parameters:
     ///   - mayCreate: Whether the application is created if it doesn't exist.
     ///   - registersAgain: Whether this device is set up again, as another client, after it was deregistered.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The registration's handle.
     @discardableResult
     public func register(
         mayCreate: Bool = true,
-        registersAgain: Bool = false
+        registersAgain: Bool = false,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
     ) -> OperationHandle<ApplicationRegistration> {
-        supervisor.add(
+        var options = self.options(options)
+        // A device that is set up again becomes another client.
+        if registersAgain { options.clientIdentifier = nil }
+        return supervisor.add(
             registration(mayCreate: mayCreate, registersAgain: registersAgain),
-            // A device that is set up again becomes another client.
-            options: registersAgain ? nil : options
+            after: dependencies,
+            options: options
         )
     }
 
-    /// Registers as ``register(mayCreate:registersAgain:)`` does, but creates nothing unless there is a store that can be
-    /// uploaded.
+    /// Registers as ``register(mayCreate:registersAgain:after:options:)`` does, but creates nothing unless there is a store
+    /// that can be uploaded.
     ///
-    /// - Parameter store: The store.
+    /// - Parameters:
+    ///   - store: The store, which may be the work of an operation that must end first.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The registration's handle.
-    public func register(uploading store: URL) -> OperationHandle<ApplicationRegistration> {
-        supervisor.add(StoreCheckOperation(store), options: options)
-            .then(options: options) { [self] in registration(mayCreate: true) }
+    public func register(
+        uploading store: URL,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<ApplicationRegistration> {
+        supervisor.add(StoreCheckOperation(store), after: dependencies, options: self.options(ofStepBefore: options))
+            .then(options: self.options(options)) { [self] in registration(mayCreate: true) }
     }
 
     func registration(mayCreate: Bool, registersAgain: Bool = false) -> ApplicationRegistrationOperation {
@@ -160,12 +155,7 @@ public struct ApplicationSyncManager: Sendable {
         return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: decision)
     }
 
-    /// The options of every operation: they name this device's client in logs and explanations, once it has one.
-    var options: OperationOptions? {
-        state.knownClient(of: key).map { OperationOptions(clientIdentifier: $0) }
-    }
-
-    private var key: ApplicationKey {
+    var key: ApplicationKey {
         ApplicationKey(remote: backend.identity, application: application.rawValue)
     }
 
@@ -177,9 +167,9 @@ public struct ApplicationSyncManager: Sendable {
 
     /// The application's keychain on this device, created if it doesn't exist.
     ///
-    /// ``synchronizeKeychain(mayCreate:)`` exchanges its synchronizable items with the application's other devices, if
-    /// the application is encrypted. All other items stay on this device. If this device is set up again for a
-    /// recreated application, the keychain loses its former items.
+    /// ``synchronizeKeychain(mayCreate:after:options:)`` exchanges its synchronizable items with the application's other
+    /// devices, if the application is encrypted. All other items stay on this device. If this device is set up again for
+    /// a recreated application, the keychain loses its former items.
     ///
     /// - Parameter entitlements: The access groups that the caller is entitled to.
     /// - Returns: The keychain, unlocked by the secret in the state directory.
@@ -200,26 +190,58 @@ public struct ApplicationSyncManager: Sendable {
     ///
     /// Registers first. If the application isn't encrypted, no items are exchanged.
     ///
-    /// - Parameter mayCreate: Whether the application is created if it doesn't exist.
+    /// - Parameters:
+    ///   - mayCreate: Whether the application is created if it doesn't exist.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The synchronization's handle.
     @discardableResult
     public func synchronizeKeychain(
-        mayCreate: Bool = false
+        mayCreate: Bool = false,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
     ) -> OperationHandle<KeychainSynchronization> {
-        synchronizeKeychain(after: register(mayCreate: mayCreate))
+        let registration = register(
+            mayCreate: mayCreate,
+            after: dependencies,
+            options: self.options(ofStepBefore: options)
+        )
+        return synchronizeKeychain(after: registration, options: options)
     }
 
     /// Synchronizes the keychain once a registration has completed, concurrently with other operations that wait for
     /// it.
     ///
-    /// - Parameter registration: A registration of this manager.
+    /// - Parameters:
+    ///   - registration: A registration of this manager.
+    ///   - options: Priority, retry, keys and the rest.
     /// - Returns: The synchronization's handle.
     @discardableResult
     public func synchronizeKeychain(
-        after registration: OperationHandle<ApplicationRegistration>
+        after registration: OperationHandle<ApplicationRegistration>,
+        options: OperationOptions? = nil
     ) -> OperationHandle<KeychainSynchronization> {
-        registration.then(options: options) { [backend, state] registered in
+        registration.then(options: self.options(options, locking: [.keychain(key)])) { [backend, state] registered in
             KeychainSynchronizationOperation(registered, backend: backend, state: state)
+        }
+    }
+
+    /// Finds items of the application's keychain as its `copyMatching` does, also items that only other devices have.
+    ///
+    /// If no item on this device matches, and the query asks for synchronizable items, the keychain is synchronized first.
+    ///
+    /// - Parameters:
+    ///   - query: Which items.
+    ///   - entitlements: The access groups that the caller is entitled to.
+    /// - Returns: The items with their secrets, at least one.
+    /// - Throws: `KeychainError`, and what ``synchronizeKeychain(mayCreate:after:options:)`` fails with.
+    public func copyMatching(_ query: KeychainQuery, entitlements: Entitlements) async throws -> [KeychainMatch] {
+        let keychain = try await keychain(entitlements: entitlements)
+        do {
+            return try await keychain.copyMatching(query)
+        } catch let error as KeychainError where error.code == .itemNotFound && query.synchronizable != .absent {
+            _ = try await synchronizeKeychain().value
+            return try await keychain.copyMatching(query)
         }
     }
 
@@ -241,10 +263,19 @@ public struct ApplicationSyncManager: Sendable {
     /// Lists clients, documents and stores.
     ///
     /// Doesn't register this device, and changes nothing.
-    public func status() -> OperationHandle<ApplicationStatus> {
+    ///
+    /// - Parameters:
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
+    /// - Returns: The handle of the status.
+    public func status(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<ApplicationStatus> {
         supervisor.add(
             StatusOperation(application, backend: backend, state: state, delegate: decision),
-            options: options
+            after: dependencies,
+            options: self.options(options)
         )
     }
 
@@ -252,20 +283,35 @@ public struct ApplicationSyncManager: Sendable {
     ///
     /// Doesn't register this device.
     ///
-    /// - Parameter repairs: Whether to finish what this device left unfinished, and to remove what it left behind.
+    /// - Parameters:
+    ///   - repairs: Whether to finish what this device left unfinished, and to remove what it left behind.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The verification's handle.
-    public func verify(repairs: Bool = false) -> OperationHandle<VerificationReport> {
+    public func verify(
+        repairs: Bool = false,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<VerificationReport> {
         supervisor.add(
             VerificationOperation(application, repairs: repairs, backend: backend, state: state, delegate: decision),
-            options: options
+            after: dependencies,
+            options: self.options(options)
         )
     }
 
     /// Changes the password of the application, if it's encrypted: writes one file, and re-encrypts nothing.
     ///
-    /// - Parameter password: The new password.
+    /// - Parameters:
+    ///   - password: The new password.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The handle, whose value is how many passwords the application has had.
-    public func changePassword(to password: Password) -> OperationHandle<Int> {
+    public func changePassword(
+        to password: Password,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<Int> {
         supervisor.add(
             PasswordChangeOperation(
                 to: password,
@@ -275,7 +321,34 @@ public struct ApplicationSyncManager: Sendable {
                 state: state,
                 delegate: decision
             ),
-            options: options
+            after: dependencies,
+            options: self.options(options)
+        )
+    }
+
+    /// Signs out: deletes the application's keys from this device.
+    ///
+    /// ```swift
+    /// try await manager.forgetKeys().value
+    /// ```
+    ///
+    /// The next operation that needs them asks the delegate for the password. Everything else stays: the registration, local
+    /// stores, items of the application's keychain, and the memory that the application is encrypted. If the application
+    /// isn't encrypted, nothing changes.
+    ///
+    /// - Parameters:
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
+    /// - Returns: The handle. The operation fails with ``StoreSyncError/Code/busy`` while a registration is in progress.
+    @discardableResult
+    public func forgetKeys(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<Void> {
+        supervisor.add(
+            KeyRemovalOperation(key, state: state),
+            after: dependencies,
+            options: self.options(options)
         )
     }
 
@@ -288,7 +361,8 @@ public struct ApplicationSyncManager: Sendable {
 
     func register(
         _ request: DocumentRegistrationRequest,
-        after registration: OperationHandle<ApplicationRegistration>
+        after registration: OperationHandle<ApplicationRegistration>,
+        options: OperationOptions
     ) -> OperationHandle<DocumentRegistration> {
         registration.then(options: options) { [backend, state, asker, application] registered in
             DocumentRegistrationOperation(request, application: registered, backend: backend, state: state) {
@@ -298,6 +372,20 @@ public struct ApplicationSyncManager: Sendable {
                     case .createDocument: try await delegate.shouldCreate(request.document, in: application)
                     case .recreateDeletedDocument: try await delegate.shouldRecreate(request.document, in: application)
                     }
+                }
+            }
+        }
+    }
+
+    /// Tells the delegate when a download replaces a store of a document.
+    func replacement(of document: RemoteIdentifier) -> WholeStoreDownloadOperation.Delegate {
+        { [asker] event in
+            try await asker.tell { delegate in
+                switch event {
+                case .willReplace(let url):
+                    try await delegate.willReplaceStore(at: url, of: document)
+                case .didReplace(let url, let isReplaced):
+                    await delegate.didReplaceStore(at: url, of: document, isReplaced: isReplaced)
                 }
             }
         }

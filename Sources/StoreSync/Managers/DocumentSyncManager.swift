@@ -3,6 +3,8 @@ public import Operations
 public import RemoteStorage
 
 /// Synchronizes one document: creates its operations, in pipelines that register first.
+///
+/// What the methods do with options and dependencies is said at ``ApplicationSyncManager``.
 public struct DocumentSyncManager: Sendable {
     /// The document.
     public let document: RemoteIdentifier
@@ -24,28 +26,44 @@ public struct DocumentSyncManager: Sendable {
         self.manager = manager
     }
 
+    /// What the manager is busy with: the operations of its document that haven't ended, the oldest first.
+    ///
+    /// Registrations of the application aren't among them: see ``ApplicationSyncManager/activity``.
+    public var activity: [any OperationReference] { manager.activity(of: document) }
+
     /// Registers the document and this device as its client, and before that the application.
     ///
     /// - Parameters:
     ///   - description: What people call the document, if it's created; by default ``description``.
     ///   - mayCreate: Whether the application and the document are created if they don't exist.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The document registration's handle.
     @discardableResult
     public func register(
         description: String? = nil,
-        mayCreate: Bool = true
+        mayCreate: Bool = true,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
     ) -> OperationHandle<DocumentRegistration> {
-        register(
+        let application = manager.register(
+            mayCreate: mayCreate,
+            after: dependencies,
+            options: manager.options(ofStepBefore: options)
+        )
+        return register(
             description: description ?? self.description,
             mayCreate: mayCreate,
-            after: manager.register(mayCreate: mayCreate)
+            after: application,
+            options: manager.options(options, of: document)
         )
     }
 
     private func register(
         description: String?,
         mayCreate: Bool,
-        after application: OperationHandle<ApplicationRegistration>
+        after application: OperationHandle<ApplicationRegistration>,
+        options: OperationOptions
     ) -> OperationHandle<DocumentRegistration> {
         let request = DocumentRegistrationRequest(
             document: document,
@@ -53,45 +71,93 @@ public struct DocumentSyncManager: Sendable {
             userInfo: userInfo,
             mayCreateDocument: mayCreate
         )
-        return manager.register(request, after: application)
+        return manager.register(request, after: application, options: options)
     }
 
     /// Lists the document's clients, without registering this device.
     ///
+    /// - Parameters:
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The list's handle.
-    public func listClients() -> OperationHandle<ClientList> { manager.listClients(of: document) }
-
-    /// Removes a client from the document, as ``ApplicationSyncManager/removeClient(_:from:)`` does.
-    ///
-    /// - Parameter client: The client, which must not be this device's.
-    /// - Returns: The removal's handle.
-    public func removeClient(_ client: RemoteIdentifier) -> OperationHandle<ClientRemoval> {
-        manager.removeClient(client, from: document)
+    public func listClients(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<ClientList> {
+        manager.listClients(of: document, after: dependencies, options: options)
     }
 
-    /// Removes the document for all devices, as ``ApplicationSyncManager/removeDocument(_:)`` does: ask the user first.
+    /// Removes a client from the document, as ``ApplicationSyncManager/removeClient(_:from:after:options:)`` does.
     ///
+    /// - Parameters:
+    ///   - client: The client, which must not be this device's.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The removal's handle.
-    public func remove() -> OperationHandle<DocumentRemoval> { manager.removeDocument(document) }
+    public func removeClient(
+        _ client: RemoteIdentifier,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<ClientRemoval> {
+        manager.removeClient(client, from: document, after: dependencies, options: options)
+    }
+
+    /// Removes the document for all devices, as ``ApplicationSyncManager/removeDocument(_:after:options:)`` does: ask the
+    /// user first.
+    ///
+    /// - Parameters:
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
+    /// - Returns: The removal's handle.
+    public func remove(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<DocumentRemoval> {
+        manager.removeDocument(document, after: dependencies, options: options)
+    }
 
     /// Uploads a store, which may be open, as the document's next generation.
     ///
     /// Creates the application and the document if needed, but nothing unless there is a store that can be read.
     ///
-    /// - Parameter url: The store.
+    /// ```swift
+    /// let export = manager.supervisor.add(Export(notes, to: file))
+    /// let upload = manager.document(diary).upload(storeAt: file, after: [export], options: OperationOptions(priority: .high))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - url: The store, which may be the work of an operation that must end first.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
-    public func upload(storeAt url: URL) -> OperationHandle<WholeStoreUpload> {
-        upload(WholeStoreUploadRequest(url: url))
+    public func upload(
+        storeAt url: URL,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<WholeStoreUpload> {
+        upload(WholeStoreUploadRequest(url: url), after: dependencies, options: options)
     }
 
-    /// Uploads a store as ``upload(storeAt:)`` does, with the options of a request.
+    /// Uploads a store as ``upload(storeAt:after:options:)`` does, as a request says.
     ///
-    /// - Parameter request: The store, and which uploads it replaces.
+    /// - Parameters:
+    ///   - request: The store, and which uploads it replaces.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
-    public func upload(_ request: WholeStoreUploadRequest) -> OperationHandle<WholeStoreUpload> {
-        upload(request, after: manager.register(uploading: request.url))
+    public func upload(
+        _ request: WholeStoreUploadRequest,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<WholeStoreUpload> {
+        let registration = manager.register(
+            uploading: request.url,
+            after: dependencies,
+            options: manager.options(ofStepBefore: options)
+        )
+        return upload(request, after: registration, options: options)
     }
 
     /// Uploads a store once a registration of the application has completed.
@@ -99,19 +165,22 @@ public struct DocumentSyncManager: Sendable {
     /// - Parameters:
     ///   - request: The store, and which uploads it replaces.
     ///   - registration: A registration of this document's manager.
+    ///   - options: Priority, retry, keys and the rest.
     /// - Returns: The upload's handle, which fails with the error of the operation that failed.
     @discardableResult
     public func upload(
         _ request: WholeStoreUploadRequest,
-        after registration: OperationHandle<ApplicationRegistration>
+        after registration: OperationHandle<ApplicationRegistration>,
+        options: OperationOptions? = nil
     ) -> OperationHandle<WholeStoreUpload> {
         let (backend, state) = (manager.backend, manager.state)
         let document = register(
             description: description ?? request.url.lastPathComponent,
             mayCreate: true,
-            after: registration
+            after: registration,
+            options: manager.options(ofStepBefore: options, of: self.document)
         )
-        return document.then(options: manager.options) { registered in
+        return document.then(options: self.options(options, using: request.url, isPush: true)) { registered in
             WholeStoreUploadOperation(request, document: registered, backend: backend, state: state)
         }
     }
@@ -120,11 +189,26 @@ public struct DocumentSyncManager: Sendable {
     ///
     /// Creates neither the application nor the document.
     ///
-    /// - Parameter request: The local store, and which upload is downloaded.
+    /// The delegate is told before and after the replacement, so that the app can close the store:
+    /// ``ApplicationSyncDelegate/willReplaceStore(at:of:)``.
+    ///
+    /// - Parameters:
+    ///   - request: The local store, and which upload is downloaded.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The download's handle, which fails with the error of the operation that failed.
     @discardableResult
-    public func download(_ request: WholeStoreDownloadRequest) -> OperationHandle<WholeStoreDownload> {
-        download(request, after: manager.register(mayCreate: false))
+    public func download(
+        _ request: WholeStoreDownloadRequest,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<WholeStoreDownload> {
+        let registration = manager.register(
+            mayCreate: false,
+            after: dependencies,
+            options: manager.options(ofStepBefore: options)
+        )
+        return download(request, after: registration, options: options)
     }
 
     /// Downloads a store once a registration of the application has completed.
@@ -132,16 +216,65 @@ public struct DocumentSyncManager: Sendable {
     /// - Parameters:
     ///   - request: The local store, and which upload is downloaded.
     ///   - registration: A registration of this document's manager.
+    ///   - options: Priority, retry, keys and the rest.
     /// - Returns: The download's handle, which fails with the error of the operation that failed.
     @discardableResult
     public func download(
         _ request: WholeStoreDownloadRequest,
-        after registration: OperationHandle<ApplicationRegistration>
+        after registration: OperationHandle<ApplicationRegistration>,
+        options: OperationOptions? = nil
     ) -> OperationHandle<WholeStoreDownload> {
-        let (backend, state) = (manager.backend, manager.state)
-        let document = register(description: nil, mayCreate: false, after: registration)
-        return document.then(options: manager.options) { registered in
-            WholeStoreDownloadOperation(request, document: registered, backend: backend, state: state)
+        let (backend, state, delegate) = (manager.backend, manager.state, manager.replacement(of: document))
+        let document = register(
+            description: nil,
+            mayCreate: false,
+            after: registration,
+            options: manager.options(ofStepBefore: options, of: self.document)
+        )
+        return document.then(options: self.options(options, using: request.url, isPush: false)) { registered in
+            WholeStoreDownloadOperation(
+                request,
+                document: registered,
+                backend: backend,
+                state: state,
+                delegate: delegate
+            )
         }
+    }
+
+    /// Synchronizes a store record by record: merges what this and other devices have edited at once.
+    ///
+    /// Creates the application, the document and the store if needed.
+    ///
+    /// - Parameters:
+    ///   - request: The store.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
+    /// - Returns: The synchronization's handle, which fails with the error of the operation that failed.
+    @discardableResult
+    public func synchronize(
+        _ request: SynchronizationRequest,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<Synchronization> {
+        let (backend, state) = (manager.backend, manager.state)
+        let registration = register(
+            description: description ?? request.url.lastPathComponent,
+            after: dependencies,
+            options: manager.options(ofStepBefore: options, of: document)
+        )
+        return registration.then(options: self.options(options, using: request.url, isPush: true)) { registered in
+            SynchronizationOperation(request, document: registered, backend: backend, state: state)
+        }
+    }
+
+    /// The options of a push or a pull, whose keys are those of what it locks.
+    private func options(_ given: OperationOptions?, using store: URL, isPush: Bool) -> OperationOptions {
+        let store = FileLock.Subject.store(store.standardizedFileURL.path)
+        return manager.options(
+            given,
+            of: document,
+            locking: isPush ? [.document(manager.documentKey(document)), store] : [store]
+        )
     }
 }

@@ -40,7 +40,7 @@ public protocol SyncHooks: Sendable {
 /// ```
 public struct DefaultHooks: ApplicationRegistrationHooks, DocumentRegistrationHooks, WholeStoreUploadHooks,
     WholeStoreDownloadHooks, KeychainSynchronizationHooks, VerificationHooks, RecentSyncHooks, DocumentRemovalHooks,
-    ApplicationRemovalHooks
+    ApplicationRemovalHooks, SynchronizationHooks
 {
     /// The backend that the hooks work on.
     public let backend: any RemoteBackend
@@ -90,6 +90,11 @@ extension RemoteBackend {
     /// The backend's own hooks for verifying applications if it has them, otherwise the default hooks.
     nonisolated var verificationHooks: any VerificationHooks {
         self as? any VerificationHooks ?? DefaultHooks(backend: self)
+    }
+
+    /// The backend's own hooks for synchronizing records if it has them, otherwise the default hooks.
+    nonisolated var synchronizationHooks: any SynchronizationHooks {
+        self as? any SynchronizationHooks ?? DefaultHooks(backend: self)
     }
 
     /// The backend's own hooks for synchronizing keychains if it has them, otherwise the default hooks.

@@ -41,7 +41,7 @@ public actor ApplicationRemovalOperation: Operation {
     public func main(_ context: OperationContext) async throws -> ApplicationRemoval {
         try await translatingErrors {
             let lock = try await context.blocking { [access] in
-                try access.state.lock(.application(access.key), .exclusive)
+                try access.state.lock(.application(access.key), .exclusive, by: context.name)
             }
             defer { lock.release() }
             let begun = try await context.blocking { [access] in try access.state.begunRemoval(for: access.key) }

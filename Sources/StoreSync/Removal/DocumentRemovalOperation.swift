@@ -37,7 +37,7 @@ public actor DocumentRemovalOperation: Operation {
     public func main(_ context: OperationContext) async throws -> DocumentRemoval {
         try await translatingErrors {
             let lock = try await context.blocking { [access, document] in
-                try access.state.lock(.document(access.key(document)), .exclusive)
+                try access.state.lock(.document(access.key(document)), .exclusive, by: context.name)
             }
             defer { lock.release() }
             let seal = try await access.seal(context)

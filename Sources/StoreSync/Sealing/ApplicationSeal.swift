@@ -1,3 +1,4 @@
+import Foundation
 import RemoteStorage
 import SyncCryptography
 
@@ -30,8 +31,16 @@ struct ApplicationSeal: Sendable, Hashable {
         case deletedClient(ClientNoteName, of: DocumentIdentity)
         /// When a client last pushed or pulled.
         case recentSync(RemoteIdentifier, of: DocumentIdentity)
+        /// Where the change sets of a document begin.
+        case syncOrigin(DocumentIdentity)
+        /// What a client publishes of its change sets since an origin.
+        case syncHead(SyncHeadName, since: UUID, of: DocumentIdentity)
+        /// A client's older change sets since an origin.
+        case syncSegment(SyncSegment, by: RemoteIdentifier, since: UUID, of: DocumentIdentity)
         case manifest(UploadName, of: DocumentIdentity)
         case file(WholeStoreFile, UploadName, of: DocumentIdentity)
+        /// A file of the app itself, which is none of this module's.
+        case appFile(String, of: DocumentIdentity?)
         /// A store as a delta to these uploads of the same client, the whole copy first.
         case delta(UploadName, to: [UploadReference], of: DocumentIdentity)
     }
@@ -50,7 +59,20 @@ struct ApplicationSeal: Sendable, Hashable {
     }
 
     /// Opens a small file if the application is encrypted.
-    func open(_ bytes: [UInt8], as role: Role, at path: RemotePath) throws(StoreSyncError) -> [UInt8] {
+    ///
+    /// - Parameters:
+    ///   - bytes: The file's content.
+    ///   - role: The role that it must be sealed for.
+    ///   - path: Where it is, for errors.
+    ///   - limit: The maximum size of what it holds, in bytes.
+    /// - Returns: What it holds.
+    /// - Throws: ``StoreSyncError``.
+    func open(
+        _ bytes: [UInt8],
+        as role: Role,
+        at path: RemotePath,
+        upTo limit: Int = Self.maximumBytes
+    ) throws(StoreSyncError) -> [UInt8] {
         guard let key else { return bytes }
         guard EpochKey.isSealed(bytes) else {
             throw StoreSyncError(
@@ -59,7 +81,7 @@ struct ApplicationSeal: Sendable, Hashable {
             )
         }
         do {
-            return try key.open(bytes, as: context(role), upTo: Self.maximumBytes)
+            return try key.open(bytes, as: context(role), upTo: limit)
         } catch {
             throw StoreSyncError(error, at: path)
         }
@@ -108,10 +130,26 @@ struct ApplicationSeal: Sendable, Hashable {
             context.integrityKey = document.integrityKey
             context.client = name.client.rawValue
             context.upload = name.remover?.rawValue
+        case .appFile(_, let document):
+            context.document = document?.document.rawValue
+            context.integrityKey = document?.integrityKey
         case .recentSync(let client, let document):
             context.document = document.document.rawValue
             context.integrityKey = document.integrityKey
             context.client = client.rawValue
+        case .syncOrigin(let document):
+            context.document = document.document.rawValue
+            context.integrityKey = document.integrityKey
+        case .syncHead(let name, let origin, let document):
+            context.document = document.document.rawValue
+            context.integrityKey = document.integrityKey
+            context.client = name.client.rawValue
+            context.upload = "\(origin.uuidString)/\(name.name)"
+        case .syncSegment(let segment, let client, let origin, let document):
+            context.document = document.document.rawValue
+            context.integrityKey = document.integrityKey
+            context.client = client.rawValue
+            context.upload = "\(origin.uuidString)/\(segment.name)"
         case .manifest(let name, let document), .file(_, let name, let document), .delta(let name, _, let document):
             context.document = document.document.rawValue
             context.integrityKey = document.integrityKey
@@ -134,6 +172,11 @@ extension ApplicationSeal.Role {
         case .removedClient: "removedClient"
         case .deletedClient: "deletedClient"
         case .recentSync: "recentSync"
+        case .syncOrigin: "syncOrigin"
+        case .syncHead: "syncHead"
+        case .syncSegment: "syncSegment"
+        // No other role begins with this word, whatever name the app chooses.
+        case .appFile(let name, _): "app \(name)"
         case .manifest: "manifest"
         case .file(let file, _, _): file.rawValue
         // The number of bases and the last of them: the delta opens only on top of these.

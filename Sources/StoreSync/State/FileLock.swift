@@ -1,5 +1,6 @@
 import FileSupport
 import Foundation
+import Operations
 import SystemPackage
 
 /// A lock between processes, and between instances in one process; it ends with its process at the latest.
@@ -17,6 +18,8 @@ final class FileLock: Sendable {
         case keychain(ApplicationKey)
         /// Pushing a document.
         case document(DocumentKey)
+        /// Synchronizing a document record by record.
+        case synchronization(DocumentKey)
         /// A local store, by its canonical path.
         case store(String)
 
@@ -28,9 +31,24 @@ final class FileLock: Sendable {
                 case .keychain(let key): ["keychain", key.remote, key.application]
                 case .document(let key):
                     ["document", key.application.remote, key.application.application, key.document]
+                case .synchronization(let key):
+                    ["synchronization", key.application.remote, key.application.application, key.document]
                 case .store(let path): ["store", path]
                 }
             return parts.map { "\($0.utf8.count):\($0)" }.joined()
+        }
+
+        /// The key that operations of one supervisor have in common if they need the lock: they wait for each other.
+        var exclusionKey: ExclusionKey {
+            switch self {
+            case .application(let key): ExclusionKey("\(key.application) at \(key.remote)")
+            case .keychain(let key): ExclusionKey("keychain of \(key.application) at \(key.remote)")
+            case .document(let key):
+                ExclusionKey("document \(key.document) of \(key.application.application) at \(key.application.remote)")
+            case .synchronization(let key):
+                ExclusionKey("replica of \(key.document) of \(key.application.application) at \(key.application.remote)")
+            case .store(let path): ExclusionKey("store \(path)")
+            }
         }
 
         fileprivate var description: String {
@@ -38,6 +56,7 @@ final class FileLock: Sendable {
             case .application(let key): "This device's registration with \(key.application)"
             case .keychain(let key): "The keychain of \(key.application)"
             case .document(let key): "The document \(key.document)"
+            case .synchronization(let key): "The replica of the document \(key.document)"
             case .store(let path): "The store \(path)"
             }
         }
@@ -46,18 +65,31 @@ final class FileLock: Sendable {
     private let file: OpenFile
 
     /// Takes the lock, or throws ``StoreSyncError/Code/busy`` at once if another operation holds it.
-    init(at url: URL, _ subject: Subject, _ mode: Mode) throws {
+    ///
+    /// The file of an exclusive lock names its holder. It's only for the message of that error, so a failure to write it
+    /// has no effect.
+    init(at url: URL, _ subject: Subject, _ mode: Mode, by holder: String) throws {
         file = try Self.open(url)
         let isTaken = try LocalFile.writing(url.path) { [file] () throws(Errno) in
             try file.lock(mode == .shared ? .shared : .exclusive)
         }
         guard isTaken else {
+            let name = (try? file.read(at: 0, upTo: Self.maximumNameBytes)).map { String(decoding: $0, as: UTF8.self) }
             throw StoreSyncError(
                 .busy,
-                "\(subject.description) is being used by another operation on this device. Try again when it has ended."
+                """
+                \(subject.description) is being used by \(name.flatMap { $0.isEmpty ? nil : $0 } ?? "another operation") \
+                on this device. Try again when it has ended.
+                """
             )
         }
+        // A former holder that was killed has left its name.
+        try? file.truncate(to: 0)
+        guard mode == .exclusive else { return }
+        try? file.write("\(holder) of process \(getpid())".utf8.prefix(Self.maximumNameBytes))
     }
+
+    private static let maximumNameBytes = 200
 
     /// Waits for a lock that is held for moments only.
     init(waitingAt url: URL) throws {

@@ -163,6 +163,11 @@ extension StateDirectory {
         try stores(of: key).first { $0.path == path }
     }
 
+    /// Forgets a local store of a document.
+    func forgetStore(at path: String, document key: DocumentKey) throws {
+        try write("forgotten store") { try StateSchema.removeStore(at: path, $0, key) }
+    }
+
     /// Remembers that every local store of a document has to be replaced before it may be pushed again.
     func markStoresForReplacement(document key: DocumentKey) throws {
         try write("stores to replace") { db in

@@ -52,6 +52,18 @@ extension StateDirectory {
         try await keychain(on: executor).blitz(KeychainQuery(key.keychainItem(epoch: epoch)))
     }
 
+    /// Deletes the master keys of all epochs of an application.
+    func forgetKeys(of key: ApplicationKey, on executor: (any TaskExecutor)?) async throws {
+        guard FileManager.default.fileExists(atPath: keychainURL.path) else { return }
+        let keychain = try await keychain(on: executor)
+        do {
+            let all = try await keychain.copyMatching(KeychainQuery(service: key.keychainService))
+            for match in all { try await keychain.blitz(KeychainQuery(match.item)) }
+        } catch let error as KeychainError where error.code == .itemNotFound {
+            return
+        }
+    }
+
     private var keychainURL: URL { url.appending(path: "keychain.sqlite") }
 
     private func keychain(on executor: (any TaskExecutor)?) async throws -> FileKeychain {
@@ -73,8 +85,10 @@ extension StateDirectory {
 }
 
 extension ApplicationKey {
+    fileprivate var keychainService: String { "\(application) at \(remote)" }
+
     fileprivate func keychainItem(epoch: String) -> KeychainItem {
-        KeychainItem(service: "\(application) at \(remote)", account: epoch)
+        KeychainItem(service: keychainService, account: epoch)
     }
 }
 

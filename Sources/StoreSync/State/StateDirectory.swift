@@ -121,13 +121,19 @@ public final class StateDirectory: Sendable {
     // MARK: Locks
 
     /// Takes a lock, or throws ``StoreSyncError/Code/busy`` at once if another operation holds it.
-    func lock(_ subject: FileLock.Subject, _ mode: FileLock.Mode) throws -> FileLock {
+    ///
+    /// The error names the holder.
+    func lock(
+        _ subject: FileLock.Subject,
+        _ mode: FileLock.Mode,
+        by holder: String = "another operation"
+    ) throws -> FileLock {
         // Lock files are numbered, since a name may contain any character of a path.
         let number = try database.write { db in
             try db.execute(sql: "INSERT OR IGNORE INTO lockName (name) VALUES (?)", arguments: [subject.name])
             return try Int64.fetchOne(db, sql: "SELECT id FROM lockName WHERE name = ?", arguments: [subject.name]) ?? 0
         }
-        return try FileLock(at: url.appending(path: "locks/\(number)"), subject, mode)
+        return try FileLock(at: url.appending(path: "locks/\(number)"), subject, mode, by: holder)
     }
 
     // MARK: The applied sets of local stores

@@ -1,3 +1,4 @@
+import ContentDigests
 import RemoteStorage
 
 /// The key of an application in this device's memory.
@@ -12,6 +13,16 @@ public struct ApplicationKey: Hashable, Sendable, Codable {
 struct DocumentKey: Hashable, Sendable, Codable {
     var application: ApplicationKey
     var document: String
+
+    /// The name of a file that belongs to the document, and to `other` if there is such a thing.
+    ///
+    /// Identities and paths hold characters that names can't, so the name is a digest of everything.
+    func fileName(_ other: String...) -> String {
+        let parts = [application.remote, application.application, document] + other
+        var hasher = ContentRootHasher()
+        hasher.update(Array(parts.joined(separator: "\0").utf8))
+        return hasher.finalize().description
+    }
 }
 
 /// What a device knows of an application and doesn't let the storage change.

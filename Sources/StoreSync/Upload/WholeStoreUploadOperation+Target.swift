@@ -53,7 +53,7 @@ extension WholeStoreUploadOperation {
         let former = try await registration.fetchDeviceInfo(of: client, application.hierarchy)
             .flatMap { try? DeviceInfo(seal.open($0, as: .deviceInfo(client), at: path), at: path) }
         let new = try await context.blocking { [state, key] in
-            let lock = try state.lock(.application(key.application), .exclusive)
+            let lock = try state.lock(.application(key.application), .exclusive, by: context.name)
             defer { lock.release() }
             // A push of another document may have replaced the identifier a moment before.
             if let other = try state.peekClientIdentifier(for: key.application), other != client.rawValue {

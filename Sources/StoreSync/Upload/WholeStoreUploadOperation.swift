@@ -57,9 +57,13 @@ public actor WholeStoreUploadOperation: Operation {
             }
             let store = try await context.blocking { [request] in try LocalStore(request.url) }
             let locks = try await context.blocking { [state, key] in
-                [try state.lock(.document(key), .exclusive), try state.lock(.store(store.path), .exclusive)]
+                [
+                    try state.lock(.document(key), .exclusive, by: context.name),
+                    try state.lock(.store(store.path), .exclusive, by: context.name),
+                ]
             }
             defer { for lock in locks { lock.release() } }
+            try await refuseSynchronizedDocument()
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
             // Inspected before the snapshot is taken, so that the store isn't held while the remote answers.
             let target = try await target(for: store, context)
@@ -155,6 +159,18 @@ public actor WholeStoreUploadOperation: Operation {
         result.warnings += await early + late
         result.warnings += await tidyUp(manifest, outdated, target.published, context)
         return result
+    }
+
+    /// Refuses to upload a store of a document whose devices merge records: they wouldn't see it.
+    private func refuseSynchronizedDocument() async throws {
+        let path = hierarchy.syncOrigin
+        guard let origin = try await backend.synchronizationHooks.fetchSyncOrigin(hierarchy),
+            (try? seal.open(origin, as: .syncOrigin(document.identity), at: path)) != nil
+        else { return }
+        throw StoreSyncError(
+            .documentSynchronizes,
+            "\(document.document) is synchronized record by record, so whole stores aren't pushed: use storesync sync."
+        )
     }
 
     /// Records uploads that this push must not rely on.

@@ -42,6 +42,7 @@ extension VerificationOperation {
         if let identity = try await identity(of: document, info, context) {
             try await checkClientNotes(on: .document(document, identity))
             try await checkRecentSyncs(document, identity)
+            try await checkChangeSets(document, identity)
             let assembler = StoreAssembler(
                 hierarchy: document,
                 seal: seal,
@@ -288,7 +289,9 @@ extension VerificationOperation {
                 continue
             }
             // Throws while a push of this device is in progress, which still needs the folder.
-            let lock = try await context.blocking { [state] in try state.lock(.document(key), .exclusive) }
+            let lock = try await context.blocking { [state] in
+                try state.lock(.document(key), .exclusive, by: context.name)
+            }
             defer { lock.release() }
             try await hooks.removeLeftover(at: path)
             repaired(path)

@@ -104,4 +104,22 @@ struct CaptureTests {
         #expect(try phone.rows("SELECT rowid FROM search WHERE search MATCH 'milk'").count == 1)
         #expect(try phone.violations().isEmpty)
     }
+
+    @Test("A row without a key that a trigger refuses is written without triggers")
+    func refusedCount() throws {
+        let schema = """
+            CREATE TABLE line (text TEXT, number INT);
+            CREATE TRIGGER no_line BEFORE INSERT ON line WHEN new.number > 1
+            BEGIN SELECT RAISE(ABORT, 'one is enough'); END;
+            """
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema)
+        let phone = try SimulatedDevice("phone", schemaSQL: schema)
+        try laptop.edit("INSERT INTO line VALUES ('milk', 1), ('milk', 1), ('bread', 0)")
+        try laptop.edit("UPDATE line SET number = 2 WHERE text = 'bread'")
+        let set = try #require(try laptop.capture())
+        try phone.integrate([set])
+        #expect(try phone.write() == ["line": ChangeCounts(inserted: 3)])
+        #expect(try phone.rows("SELECT * FROM line ORDER BY 1") == laptop.rows("SELECT * FROM line ORDER BY 1"))
+        #expect(try phone.capture() == nil)
+    }
 }

@@ -129,6 +129,11 @@ final class SimulatedDevice {
         }
     }
 
+    /// Takes the store as the first baseline.
+    func begin() throws {
+        try replicaDatabase.write { _ in try store.read { try replica.begin(with: $0) } }
+    }
+
     /// Captures what the app changed.
     @discardableResult
     func capture(at time: UInt64 = 0) throws -> SyncChangeSet? {

@@ -46,7 +46,8 @@ struct VoidSetTests {
                     let statement = RandomEdits(device.schema).statement(using: &random)
                     if try device.edit(statement) { log.append("\(device.client): \(statement)") }
                 } else {
-                    try storage.read(device, lateBy: &random)
+                    // Sometimes without knowing what others do: else copies would continue each other's sets.
+                    if random.chance(cause == .unknown ? 25 : 60) { try storage.read(device, lateBy: &random) }
                     try synchronize(device)
                 }
             }
@@ -116,7 +117,8 @@ struct VoidSetTests {
             }
             voids += try check(history, "seed \(seed)\n\(history.log.joined(separator: "\n"))")
         }
-        #expect(voids > 0 || Self.arguments.count < 11)
+        // An unknown device captures what others can merge, as long as it has read their heads.
+        #expect(voids > 0 || cause == .unknown || Self.arguments.count < 11)
     }
 
     /// Compares a history's devices with the oracle, and returns how many sets don't count.

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Operations
 import RemoteStorage
 import ServerFixtures
@@ -57,9 +58,7 @@ struct Publication {
     ) throws {
         let diary = try RemoteIdentifier("diary")
         var options = OperationOptions(priority: .high)
-        options.retry = RetryPolicy(maximumAttempts: 5) { error in
-            (error as? StoreSyncError)?.code == .remoteUnavailable
-        }
+        options.retry = .whileTemporary
         let registration = ApplicationRegistrationOperation(
             ApplicationRegistrationRequest(
                 application: try RemoteIdentifier("org.example.diary"),
@@ -90,6 +89,26 @@ struct Publication {
             )
         }
         announcement = upload.then { Announcement(of: $0) }
+    }
+}
+// DOC: end
+
+// DOC: open
+@MainActor final class OpenNotes: ApplicationSyncDelegate {
+    private(set) var database: DatabaseQueue?
+
+    func decideEncryption(
+        _ question: EncryptionQuestion,
+        of application: RemoteIdentifier
+    ) async throws -> EncryptionDecision { .unencrypted }
+
+    func willReplaceStore(at url: URL, of document: RemoteIdentifier) async throws {
+        try database?.close()
+        database = nil
+    }
+
+    func didReplaceStore(at url: URL, of document: RemoteIdentifier, isReplaced: Bool) async {
+        database = try? DatabaseQueue(path: url.path)
     }
 }
 // DOC: end
@@ -129,12 +148,32 @@ struct ComposingAPipelineTests {
         )
         // DOC: short
         let export = manager.supervisor.add(Export(notes, to: file))
-        let upload = manager.document(diary).upload(storeAt: try await export.value)
+        let upload = manager.document(diary).upload(
+            storeAt: file,
+            after: [export],
+            options: OperationOptions(priority: .high, deadline: .seconds(600))
+        )
         let announcement = upload.then { Announcement(of: $0) }
         print(try await announcement.value)
         // DOC: end
         #expect(try await announcement.value == "Generation 1 of the diary is published.")
         withExtendedLifetime(delegate) {}
+    }
+
+    @Test("the example of an app closes its database while a download replaces it, and opens the new one")
+    func openApp() async throws {
+        let fixture = try Fixture()
+        let (first, second) = (try fixture.device("first"), try fixture.device("second"))
+        try first.write("one")
+        _ = try await first.push().value
+        let app = OpenNotes()
+        let notes = second.manager(app).document(fixture.document)
+        _ = try await notes.download(WholeStoreDownloadRequest(url: second.store)).value
+        try first.write("two")
+        _ = try await first.push().value
+        _ = try await notes.download(WholeStoreDownloadRequest(url: second.store)).value
+        let texts = try await app.database?.read { try String.fetchAll($0, sql: "SELECT text FROM note") }
+        #expect(texts == ["one", "two"])
     }
 
     @Test("the example of a pipeline uploads the exported file, and retries while the storage can't be reached")

@@ -62,7 +62,7 @@ struct FileLockTests {
         exclusive.release()
     }
 
-    @Test("names the locked item and what to do when it's refused")
+    @Test("names the locked item, its holder and what to do when it's refused")
     func refusal() throws {
         let subjects: [(FileLock.Subject, String)] = [
             (.application(StateFixture.notes), "registration with notes"),
@@ -70,13 +70,25 @@ struct FileLockTests {
             (.store("/data/a.sqlite"), "The store /data/a.sqlite"),
         ]
         for (subject, words) in subjects {
-            let lock = try state.lock(subject, .exclusive)
+            try state.lock(subject, .exclusive, by: "A former holder with a long name").release()
+            let lock = try state.lock(subject, .exclusive, by: "Upload")
             defer { lock.release() }
             let error = #expect(throws: StoreSyncError.self) { try state.lock(subject, .exclusive) }
             #expect(error?.code == .busy)
             #expect(error?.message.contains(words) == true)
+            #expect(error?.message.contains("used by Upload of process \(getpid()) on this device") == true)
             #expect(error?.message.hasSuffix("Try again when it has ended.") == true)
         }
+    }
+
+    @Test("names no holder when shared locks are the reason")
+    func sharedRefusal() throws {
+        let subject = FileLock.Subject.application(StateFixture.notes)
+        try state.lock(subject, .exclusive, by: "Upload").release()
+        let lock = try state.lock(subject, .shared, by: "Registration")
+        defer { lock.release() }
+        let error = #expect(throws: StoreSyncError.self) { try state.lock(subject, .exclusive) }
+        #expect(error?.message.contains("used by another operation on this device") == true)
     }
 
     @Test("locks no other subject, however similar their names and hostile their characters are")

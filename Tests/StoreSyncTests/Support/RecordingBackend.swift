@@ -10,6 +10,7 @@ actor RecordingBackend: RemoteBackend, ApplicationRegistrationHooks {
         case missingParts, saltFileExists, fetchRegistration, fetchDeviceInfo, createRegistration
         case createApplicationDirectoryStructure, saveReadMe, createClientDeviceDirectory, saveDeviceInfo
         case publishApplication
+        case fetchSalt, saveSalt, fetchPasswordTest, createPasswordTest
     }
 
     private let base: InMemoryBackend
@@ -49,6 +50,26 @@ actor RecordingBackend: RemoteBackend, ApplicationRegistrationHooks {
     func saltFileExists(_ hierarchy: ApplicationHierarchy) async throws -> Bool {
         try note(.saltFileExists)
         return try await hooks.saltFileExists(hierarchy)
+    }
+
+    func fetchSalt(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]? {
+        try note(.fetchSalt)
+        return try await hooks.fetchSalt(hierarchy)
+    }
+
+    func saveSalt(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws {
+        try note(.saveSalt)
+        try await hooks.saveSalt(bytes, hierarchy)
+    }
+
+    func fetchPasswordTest(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]? {
+        try note(.fetchPasswordTest)
+        return try await hooks.fetchPasswordTest(hierarchy)
+    }
+
+    func createPasswordTest(_ bytes: [UInt8], _ hierarchy: ApplicationHierarchy) async throws -> Bool {
+        try note(.createPasswordTest)
+        return try await hooks.createPasswordTest(bytes, hierarchy)
     }
 
     func fetchRegistration(_ hierarchy: ApplicationHierarchy) async throws -> [UInt8]? {

@@ -1,0 +1,122 @@
+/// The rows of a table as the store had them when it was last seen, found in the order in which the store has them now.
+///
+/// The replica has most rows in the store's order. So the next row of the replica is tried first, and a row is looked
+/// up by its name only where the two orders differ: where rows were inserted, deleted or moved.
+struct BaseScan {
+    /// A row of the store as it was.
+    struct Row {
+        var name: RowName
+        /// The encoded cells; `nil` if the store didn't have the row.
+        var image: [UInt8]?
+    }
+
+    private let state: ReplicaState
+    private let table: String
+    private let identifiers: ClosedRange<Int64>
+    private let scan: SQLStatement
+    private let lookup: SQLStatement
+    /// Whether the scan is at the row that is tried next.
+    private var isAtRow = false
+    /// Where the scan starts, after the row that was found last.
+    private var start: Int64
+    private var isStarted = false
+    private var found = RowMarks()
+    /// How many rows were found that the store had.
+    private(set) var foundCount = 0
+    /// Whether every row of the scan was found as soon as it was met.
+    private var isComplete = true
+    /// The names of pending rows that the store had, and that weren't found.
+    private var missingPending: Set<[UInt8]>
+
+    init(_ table: String, _ state: ReplicaState) throws {
+        self.state = state
+        self.table = table
+        identifiers = try state.identifiers(of: table)
+        start = identifiers.lowerBound
+        scan = try state.db.prepareApart(
+            """
+            SELECT r.id, r.number, r.name, r.image, p.name IS NOT NULL FROM rows r
+            LEFT JOIN pending p ON p.tbl = r.tbl AND p.name = r.name
+            WHERE r.id BETWEEN ? AND ? ORDER BY r.id
+            """
+        )
+        lookup = try state.db.prepareApart("SELECT id, image FROM rows WHERE tbl = ? AND name = ?")
+        let pending = try state.db.all(
+            "SELECT name FROM pending WHERE tbl = ? AND image IS NOT NULL",
+            [state.table(table)]
+        )
+        missingPending = Set(pending.compactMap { $0.bytes(0) })
+    }
+
+    /// Whether a row of the store is as it was; most calls end here.
+    mutating func isUnchanged(_ row: borrowing StoreScan) throws -> Bool {
+        if !isStarted {
+            try scan.bind([.integer(start), .integer(identifiers.upperBound)])
+            isStarted = true
+            isAtRow = try scan.step()
+        }
+        guard isAtRow, scan.integer(4) == 0 else { return false }
+        if let number = row.number {
+            guard scan.integer(1) == number else { return false }
+        } else {
+            guard scan.holds(row.name, 2) else { return false }
+        }
+        guard scan.holds(row.image, 3) else { return false }
+        if let id = scan.integer(0) { found.insert(id) }
+        foundCount += 1
+        isAtRow = try scan.step()
+        return true
+    }
+
+    /// Finds a row by its name.
+    mutating func row(_ name: RowName) throws -> Row {
+        let encoded = name.encoded
+        let key = [try state.table(table), StoredValue.blob(encoded)]
+        try lookup.bind(key)
+        defer { lookup.reset() }
+        let id = try lookup.step() ? lookup.integer(0) : nil
+        if let id {
+            found.insert(id)
+            if isAtRow, scan.integer(0) == id {
+                isAtRow = try scan.step()
+            } else {
+                // The store is in another order here: the next row is looked for after this one.
+                isComplete = false
+                isStarted = false
+                start = id + 1
+            }
+        }
+        var image = id == nil ? nil : lookup.blob(1)
+        if let pending = try state.db.first("SELECT image FROM pending WHERE tbl = ? AND name = ?", key) {
+            missingPending.remove(encoded)
+            image = pending.bytes(0)
+        }
+        if image != nil { foundCount += 1 }
+        return Row(name: name, image: image)
+    }
+
+    // MARK: Rows that are gone
+
+    /// Calls `body` with the rows that the store had, and that weren't found.
+    func forEachMissing(_ body: (Row) throws -> Void) throws {
+        for name in missingPending.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            let key = [try state.table(table), StoredValue.blob(name)]
+            let image = try state.db.first("SELECT image FROM pending WHERE tbl = ? AND name = ?", key)?.bytes(0)
+            try body(Row(name: try RowName(decoding: name), image: image))
+        }
+        guard !isComplete || !isStarted || isAtRow else { return }
+        // Without the images, an index has all that is needed.
+        let rows = try state.db.prepareApart(
+            """
+            SELECT id, name FROM rows r
+            WHERE tbl = ? AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.tbl = r.tbl AND p.name = r.name)
+            """
+        )
+        try rows.bind([state.table(table)])
+        while try rows.step() {
+            guard let id = rows.integer(0), !found.contains(id) else { continue }
+            let image = try state.db.first("SELECT image FROM rows WHERE id = ?", [.integer(id)])?.bytes(0)
+            try body(Row(name: try RowName(decoding: rows.blob(1) ?? []), image: image))
+        }
+    }
+}

@@ -1,0 +1,101 @@
+/// The names of rows with integer keys in a store, as a capture needs them: row after row, and for every reference.
+///
+/// A row that the user inserted gets its name when it's first met, in its table or in a reference to it.
+final class RowNames {
+    private let store: SQLConnection
+    private let state: ReplicaState
+    private let pending: ReplicaPending
+    private let numbers: ReplicaNumbers
+    private let client: ClientID
+    private var tables: [String: ReferencedNames] = [:]
+    /// The encoded names of the rows that are new, by table and number.
+    private var created: [String: [Int64: [UInt8]]] = [:]
+
+    /// Prepares to name rows.
+    ///
+    /// - Parameters:
+    ///   - store: A connection in a read transaction.
+    ///   - state: The replica, in a write transaction.
+    ///   - client: Who inserted the rows that have no name yet. The rows of the first baseline have their numbers as names.
+    init(in store: SQLConnection, _ state: ReplicaState, by client: ClientID) {
+        self.store = store
+        self.state = state
+        self.client = client
+        pending = ReplicaPending(state)
+        numbers = ReplicaNumbers(state)
+    }
+
+    /// The names of a table's rows, as references need them.
+    func referenced(_ table: String) throws -> ReferencedNames {
+        if let known = tables[table] { return known }
+        let key = state.schema.tables[table]?.schema.key.columns.first ?? "rowid"
+        let sql = "SELECT 1 FROM \(table.quotedName) WHERE \(key.quotedName) = ?"
+        let names = ReferencedNames(try store.prepare(sql)) { [unowned self] in try encodedName(of: $0, in: table) }
+        tables[table] = names
+        return names
+    }
+
+    /// The name of a row of the store.
+    func name(of number: Int64, in table: String) throws -> RowName {
+        let numbered = state.schema.numberedTable(table)
+        // If the integer key is a reference, the row has the other one's name, even if that one is gone.
+        if numbered != table, client != .origin, try !referenced(numbered).exists(number) {
+            return try numbers.name(of: number, in: table) ?? create(number, in: table)
+        }
+        return try RowName(decoding: encodedName(of: number, in: numbered))
+    }
+
+    private func encodedName(of number: Int64, in table: String) throws -> [UInt8] {
+        guard client != .origin else { return RowName.numbered(client: client, number: number).encoded }
+        if let new = created[table]?[number] { return new }
+        return try pending.name(of: number, in: table) ?? create(number, in: table).encoded
+    }
+
+    /// Gives a row a new name, because the user inserted it.
+    @discardableResult
+    func create(_ number: Int64, in table: String) throws -> RowName {
+        let name = try numbers.createName(in: table, by: client)
+        try numbers.setNumber(number, of: RowReference(table, name))
+        created[table, default: [:]][number] = name.encoded
+        return name
+    }
+}
+
+/// The names of the rows of one table to which references lead, those that were needed last in memory.
+final class ReferencedNames {
+    private let lookup: SQLStatement
+    private let name: (Int64) throws -> [UInt8]
+    /// The numbers and their encoded names, each where the number's lowest bits say; `nil` for a number of no row.
+    private var known: [(number: Int64, name: [UInt8]?)]
+    private static let count: Int64 = 1 << 14
+
+    /// Prepares to read names.
+    ///
+    /// - Parameters:
+    ///   - lookup: Finds a row of the store by its number.
+    ///   - name: Returns the encoded name of a row that the store has.
+    init(_ lookup: SQLStatement, name: @escaping (Int64) throws -> [UInt8]) {
+        self.lookup = lookup
+        self.name = name
+        known = Array(repeating: (number: 0, name: nil), count: Int(Self.count))
+    }
+
+    /// Whether the store has a row of a number.
+    func exists(_ number: Int64) throws -> Bool {
+        try lookup.bind(number, at: 1)
+        defer { lookup.reset() }
+        return try lookup.step()
+    }
+
+    /// The encoded name of the row to which a number refers; `nil` if the store has none.
+    ///
+    /// Numbers of 0 or less aren't references.
+    func name(of number: Int64) throws -> [UInt8]? {
+        guard number > 0 else { return nil }
+        let index = Int(number & (Self.count - 1))
+        if known[index].number == number { return known[index].name }
+        let name = try exists(number) ? name(number) : nil
+        known[index] = (number, name)
+        return name
+    }
+}

@@ -1,0 +1,51 @@
+import ByteCoding
+import SystemPackage
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
+/// The status of a store's files, by which an unchanged store is told without reading it.
+///
+/// A commit changes the size or a time of the file, or of its write-ahead log. File systems count time in steps of up to
+/// two seconds; a write within the same step as the status might not show in it.
+struct StoreStatus: Equatable {
+    /// Device, inode, size and both times of every file; empty for a file that doesn't exist.
+    private let files: [[Int64]]
+
+    /// Reads the status of a store's files.
+    init(ofStoreAt path: String) {
+        // A write-ahead log that is empty comes and goes with its readers.
+        files = [path, path + "-wal"].map(Self.status).map { $0.isEmpty || $0[2] > 0 ? $0 : [] }
+    }
+
+    private static func status(_ path: String) -> [Int64] {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return [] }
+        #if canImport(Darwin)
+        let (modified, changed) = (status.st_mtimespec, status.st_ctimespec)
+        #else
+        let (modified, changed) = (status.st_mtim, status.st_ctim)
+        #endif
+        return [
+            Int64(truncatingIfNeeded: status.st_dev), Int64(truncatingIfNeeded: status.st_ino), Int64(status.st_size),
+            Int64(modified.tv_sec), Int64(modified.tv_nsec), Int64(changed.tv_sec), Int64(changed.tv_nsec),
+        ]
+    }
+
+    /// When the files were written last, in seconds since 1970.
+    private var lastWrite: Int64 { files.filter { !$0.isEmpty }.map { max($0[3], $0[5]) }.max() ?? 0 }
+
+    /// Whether every later write shows in the status.
+    ///
+    /// - Parameter now: The time at which the status was read, in seconds since 1970.
+    /// - Returns: Whether the last write was more than two seconds before.
+    func isTrusted(at now: Int64) -> Bool { lastWrite < now - 2 }
+
+    /// The status as the replica keeps it.
+    var bytes: [UInt8] {
+        files.flatMap { [UInt8($0.count)] + $0.flatMap { UInt64(bitPattern: $0).littleEndianBytes } }
+    }
+}

@@ -1,0 +1,106 @@
+package import Foundation
+import GRDB
+
+/// What devices exchange: the store with which they begin, and change sets.
+extension SynchronizedStore {
+    /// Creates the replica of a store that is the baseline, or was edited since.
+    ///
+    /// If this process dies, there is no replica, and the next call creates it.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - replicaURL: Where the replica will be; its directory exists.
+    ///   - baseline: A copy of the store with which all devices begin.
+    ///   - identity: What the replica belongs to.
+    ///   - rules: What the store's schema doesn't say.
+    /// - Throws: ``StoreChangesError``.
+    package static func createReplica(
+        at replicaURL: URL,
+        from baseline: URL,
+        _ identity: Identity,
+        rules: SyncRules = .none
+    ) throws {
+        let building = replicaURL.appendingPathExtension("building")
+        do {
+            for suffix in ["", "-journal"] { try? FileManager.default.removeItem(atPath: building.path + suffix) }
+            let schema = try StoreSchema(storeAt: baseline, rules: rules)
+            let store = try DatabaseQueue(path: baseline.path, configuration: configuration)
+            let database = try DatabaseQueue(path: building.path, configuration: configuration)
+            try database.write { db in
+                let replica = try Replica(db, schema, client: identity.client, document: identity.document)
+                try store.read { try replica.begin(with: $0) }
+                try replica.write(identity)
+            }
+            try store.close()
+            try database.close()
+            try FileManager.default.moveItem(at: building, to: replicaURL)
+        } catch let error as DatabaseError {
+            throw StoreChangesError(error, storeAt: baseline)
+        }
+    }
+
+    /// The last set of each client that this device has, its own among them.
+    package func knownSets() throws -> [ClientID: SeenSet] {
+        try locked { try replicaDatabase.read { _ in try replica.knownSets() } }
+    }
+
+    /// What this device has to publish.
+    package struct Publication: Sendable {
+        /// What the next head says.
+        package var head: ClientHead
+        /// The device's own sets after those that were published, in order.
+        package var sets: [SyncChangeSet]
+    }
+
+    /// Returns what this device has to publish.
+    ///
+    /// - Parameters:
+    ///   - sequence: The number of the last own set that needn't be published.
+    ///   - number: The number of the next head.
+    /// - Returns: The head, and the sets.
+    /// - Throws: ``StoreChangesError``.
+    package func publication(after sequence: UInt64, head number: UInt64) throws -> Publication {
+        try locked {
+            try replicaDatabase.read { _ in
+                Publication(head: try replica.head(number: number), sets: try replica.ownSets(after: sequence))
+            }
+        }
+    }
+
+    /// Forgets what no set can need any more; call it when all heads are remembered that the storage lists.
+    package func trim() throws {
+        try locked { try replicaDatabase.write { _ in try replica.trim() } }
+    }
+
+    /// The clients whose sets wait for sets that have not arrived.
+    package func waitingClients() throws -> [ClientID] {
+        try locked { try replicaDatabase.read { _ in try replica.waitingClients() } }
+    }
+}
+
+extension Replica {
+    fileprivate func knownSets() throws -> [ClientID: SeenSet] {
+        let rows = try db.all("SELECT client, max(sequence), digest FROM sets GROUP BY client")
+        return rows.reduce(into: [:]) { known, values in
+            guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
+                return
+            }
+            known[ClientID(rawValue: client)] = SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
+        }
+    }
+
+    fileprivate func ownSets(after sequence: UInt64) throws -> [SyncChangeSet] {
+        let rows = try db.all(
+            "SELECT bytes FROM sets WHERE client = ? AND sequence > ? AND status IN (1, 3) ORDER BY sequence",
+            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
+        )
+        return try rows.map { try SyncChangeSet(decoding: $0.bytes(0) ?? []) }
+    }
+
+    fileprivate func waitingClients() throws -> [ClientID] {
+        try db.all("SELECT DISTINCT client FROM sets WHERE status = 0 ORDER BY client").map {
+            ClientID(rawValue: $0.text(0) ?? "")
+        }
+    }
+}

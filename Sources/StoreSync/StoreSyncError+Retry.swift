@@ -1,0 +1,30 @@
+public import Operations
+import RemoteStorage
+
+extension StoreSyncError.Code {
+    /// Whether the failure may pass by itself, so that a retry of the same operation can succeed.
+    ///
+    /// All other failures need a decision, another request or a repair.
+    public var isTemporary: Bool {
+        switch self {
+        case .applicationIncomplete, .busy, .remoteUnavailable, .storeChanged: true
+        default: false
+        }
+    }
+}
+
+extension RetryPolicy {
+    /// Retries an operation while its error is temporary, as ``StoreSyncError/Code/isTemporary`` says.
+    ///
+    /// An operation of your own that calls a backend is retried while the storage can't be reached. There are two retries,
+    /// after about one second and two: change the policy's properties to wait longer.
+    public static var whileTemporary: RetryPolicy {
+        RetryPolicy { error in
+            switch error {
+            case let error as StoreSyncError: error.code.isTemporary
+            case let error as RemoteError: error.code == .unavailable
+            default: false
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+public import Foundation
+public import StoreChanges
+import ThreadSupport
+
+/// What merging overwrote or left out in a synchronized store.
+///
+/// ```swift
+/// let log = ConflictLog(ofStoreAt: url, state: state)
+/// for entry in try await log.entries() { print(entry.key, entry.conflict.rule.summary) }
+/// ```
+///
+/// Nothing is lost without an entry here. ``restore(_:)`` puts back what an entry lost, as an edit of the user.
+public struct ConflictLog: Sendable {
+    /// An entry.
+    public struct Entry: Sendable, Hashable {
+        /// The entry's number on this device.
+        public let number: Int64
+        /// The row's key in this device's store.
+        public let key: String
+        /// What happened.
+        public let conflict: Conflict
+        /// The device whose edit was merged when the rule decided, and when it was made.
+        public let author: ChangeAuthor
+        /// The device that last changed the row before; `nil` if every device had seen its edit.
+        public let other: ChangeAuthor?
+    }
+
+    private let url: URL
+    private let state: StateDirectory
+
+    /// Opens the log of a store.
+    ///
+    /// - Parameters:
+    ///   - url: The store.
+    ///   - state: The memory of the device that synchronizes it.
+    public init(ofStoreAt url: URL, state: StateDirectory) {
+        self.url = url
+        self.state = state
+    }
+
+    /// All entries, the oldest first.
+    ///
+    /// - Throws: ``StoreSyncError``, with `storeNotFound` if the store doesn't exist or was never synchronized.
+    public func entries() async throws -> [Entry] {
+        try await using { store in
+            try store.conflicts().map { logged in
+                let row = logged.conflict.row
+                return Entry(
+                    number: logged.number,
+                    key: try store.number(of: row).map { "\($0)" } ?? "\(row.row)",
+                    conflict: logged.conflict,
+                    author: logged.author,
+                    other: logged.other
+                )
+            }
+        }
+    }
+
+    /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization publishes it.
+    ///
+    /// - Parameter number: The number of the entry.
+    /// - Throws: ``StoreSyncError``, with `conflictNotFound`, or `cannotRestore` if a constraint refuses the row.
+    public func restore(_ number: Int64) async throws {
+        try await using { try $0.restore(number) }
+    }
+
+    private func using<Result: Sendable>(
+        _ body: @escaping @Sendable (SynchronizedStore) throws -> Result
+    ) async throws -> Result {
+        try await runBlocking(on: nil) {
+            do {
+                guard let replica = try SynchronizedStore.replica(ofStoreAt: url, among: state.replicas()) else {
+                    throw StoreSyncError(
+                        .storeNotFound,
+                        "\(url.path) was never synchronized on this device. Synchronize it first, or name its state directory."
+                    )
+                }
+                return try body(SynchronizedStore(storeAt: url, replicaAt: replica.url, replica.identity))
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+package import StoreChanges
+
+extension StoreSyncError {
+    /// Translates an error of capturing, merging or writing changes.
+    package init(_ error: StoreChangesError) {
+        let code: Code =
+            switch error.code {
+            case .busy: .busy
+            case .cannotRestore: .cannotRestore
+            case .cannotWrite: .cannotWrite
+            case .conflictNotFound: .conflictNotFound
+            case .identityTwice: .identityTwice
+            case .massDeletion: .massDeletion
+            case .newerSchema: .newerSchema
+            case .storeNotFound: .storeNotFound
+            case .storeReplaced: .storeReplaced
+            case .unsupportedFormat: .unsupportedFormat
+            default: .corrupt
+            }
+        self.init(code, error.message, cause: error)
+    }
+}

@@ -1,0 +1,94 @@
+import ByteCoding
+import Foundation
+import RemoteStorage
+import StoreChanges
+
+/// What a client publishes of its change sets: how far it is, and where the sets are.
+///
+/// Small sets travel in the head itself. So one file brings a client's news.
+struct SyncHead: Hashable, Sendable {
+    var name: SyncHeadName
+    /// The document's origin, which distinguishes the sets of a document from those of a former one.
+    var origin: UUID
+    /// What the client has captured and seen.
+    var content: ClientHead
+    /// The files with the client's older sets, in order.
+    var segments: [SyncSegment]
+    /// The sets after the last segment.
+    var tail: [SyncChangeSet]
+    /// When the head was published, by the client's clock: for people, never compared.
+    var published: Date
+
+    private static let formatVersion = 1
+    /// The maximum number of segments that a head names.
+    private static let maximumSegments = 65_536
+
+    /// Reads a head.
+    ///
+    /// - Parameters:
+    ///   - bytes: The file's content.
+    ///   - name: Its name, with which the content must agree.
+    ///   - path: Where it is, for errors.
+    /// - Throws: ``StoreSyncError``.
+    init(_ bytes: [UInt8], named name: SyncHeadName, at path: RemotePath) throws {
+        var reader = FieldReader(bytes[...])
+        guard reader.remaining >= 4 else { throw StoreSyncError.corrupt(path, "it is cut off") }
+        let count = Int(reader.integer(UInt32.self))
+        guard count <= reader.remaining else { throw StoreSyncError.corrupt(path, "it is cut off") }
+        let values = try PropertyListValue.dictionary(in: reader.bytes(count), at: path)
+        guard let version = values["formatVersion"]?.integer else {
+            throw StoreSyncError.corrupt(path, "it has no format version")
+        }
+        guard version == Self.formatVersion else { throw StoreSyncError.newerFormat(path, version) }
+        guard let origin = values["origin"]?.string.flatMap(UUID.init(uuidString:)),
+            let segments = Self.segments(values["segments"]), let published = values["published"]?.date,
+            case .data(let content)? = values["head"]
+        else { throw StoreSyncError.corrupt(path, "a value is missing") }
+        (self.name, self.origin, self.segments, self.published) = (name, origin, segments, published)
+        self.content = try ClientHead(decoding: Array(content))
+        let isOfThatName =
+            self.content.client.rawValue == name.client.rawValue && self.content.number == name.number
+            && self.content.last?.sequence ?? 0 == name.sequence
+        guard isOfThatName, let numbers = Self.tailNumbers(after: segments, upTo: name.sequence) else {
+            throw StoreSyncError.corrupt(path, "the change sets that it names aren't those of its name")
+        }
+        tail = try EncodedSets.decode(reader.slice(reader.remaining), numbers, of: name.client, at: path)
+    }
+
+    init(_ name: SyncHeadName, _ content: ClientHead, origin: UUID, segments: [SyncSegment], tail: [SyncChangeSet]) {
+        self.name = name
+        self.content = content
+        self.origin = origin
+        self.segments = segments
+        self.tail = tail
+        published = Date()
+    }
+
+    /// The numbers of the sets in the head itself; `nil` if the segments don't follow one another up to them.
+    private static func tailNumbers(after segments: [SyncSegment], upTo sequence: UInt64) -> Range<UInt64>? {
+        var next: UInt64 = 1
+        for segment in segments {
+            guard segment.first == next else { return nil }
+            next = segment.last + 1
+        }
+        return next <= sequence + 1 ? next..<sequence + 1 : nil
+    }
+
+    private static func segments(_ value: PropertyListValue?) -> [SyncSegment]? {
+        guard let list = value?.array, list.count <= maximumSegments else { return nil }
+        let segments = list.compactMap { $0.string.flatMap { SyncSegment($0) } }
+        return segments.count == list.count ? segments : nil
+    }
+
+    /// The file's content.
+    var bytes: [UInt8] {
+        let values = PropertyListValue.dictionary([
+            "formatVersion": .integer(Self.formatVersion),
+            "origin": .string(origin.uuidString),
+            "head": .data(Data(content.encoded)),
+            "segments": .array(segments.map { .string($0.name) }),
+            "published": .date(published),
+        ]).xml
+        return UInt32(values.count).littleEndianBytes + values + EncodedSets.encode(tail.map(\.encoded))
+    }
+}

@@ -1,0 +1,80 @@
+import ByteCoding
+import RemoteStorage
+import StoreChanges
+
+/// A file with change sets of a client that no longer fit its head: `<first>-<last>-<unique>.syncchg`.
+struct SyncSegment: Hashable, Sendable, Codable {
+    /// The number of the first set.
+    var first: UInt64
+    /// The number of the last set.
+    var last: UInt64
+    var unique: String
+
+    private static let suffix = ".syncchg"
+
+    init(_ numbers: ClosedRange<UInt64>, unique: String = SyncFileName.unique()) {
+        first = numbers.lowerBound
+        last = numbers.upperBound
+        self.unique = unique
+    }
+
+    /// Reads a name; `nil` if it has another form.
+    init?(_ name: String) {
+        guard name.hasSuffix(Self.suffix) else { return nil }
+        let parts = name.dropLast(Self.suffix.count).split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 3, let first = SyncFileName.number(parts[0]), let last = SyncFileName.number(parts[1]),
+            0 < first, first <= last
+        else { return nil }
+        self.init(first...last, unique: String(parts[2]))
+        guard self.name == name, SyncFileName.isUnique(unique) else { return nil }
+    }
+
+    var name: String { "\(first)-\(last)-\(unique)\(Self.suffix)" }
+}
+
+/// Encoded change sets in a file, each after its size in 8 bytes.
+enum EncodedSets {
+    static func encode(_ sets: [[UInt8]]) -> [UInt8] {
+        sets.reduce(into: []) { bytes, set in
+            bytes += UInt64(set.count).littleEndianBytes
+            bytes += set
+        }
+    }
+
+    /// Reads the sets of a client that follow one another.
+    ///
+    /// - Parameters:
+    ///   - bytes: The file's content, or the end of it.
+    ///   - numbers: The numbers of the sets.
+    ///   - client: Their client.
+    ///   - path: The file, for errors.
+    /// - Returns: The sets.
+    /// - Throws: ``StoreSyncError``.
+    static func decode(
+        _ bytes: ArraySlice<UInt8>,
+        _ numbers: Range<UInt64>,
+        of client: RemoteIdentifier,
+        at path: RemotePath
+    ) throws -> [SyncChangeSet] {
+        var reader = FieldReader(bytes)
+        let id = ClientID(rawValue: client.rawValue)
+        var sets: [SyncChangeSet] = []
+        var predecessor: SetDigest?
+        for number in numbers {
+            guard reader.remaining >= 8 else { throw StoreSyncError.corrupt(path, "change sets are missing") }
+            let count = reader.integer(UInt64.self)
+            guard count <= UInt64(reader.remaining) else {
+                throw StoreSyncError.corrupt(path, "a change set is cut off")
+            }
+            let encoded = reader.bytes(Int(count))
+            let set = try SyncChangeSet(decoding: encoded)
+            guard set.header.id == SetID(id, number), predecessor.map({ $0 == set.header.predecessor }) ?? true else {
+                throw StoreSyncError.corrupt(path, "its change sets don't follow one another")
+            }
+            predecessor = SetDigest(of: encoded)
+            sets.append(set)
+        }
+        guard reader.remaining == 0 else { throw StoreSyncError.corrupt(path, "it has bytes after its end") }
+        return sets
+    }
+}

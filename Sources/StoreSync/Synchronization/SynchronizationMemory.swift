@@ -1,0 +1,103 @@
+import Foundation
+import GRDB
+import RemoteStorage
+import StoreChanges
+
+/// What this device remembers of synchronizing a document, besides its replica.
+struct SynchronizationMemory: Hashable, Sendable, Codable {
+    /// The document's origin.
+    var origin: UUID
+    /// The number of the last head that this device began to publish.
+    var number: UInt64 = 0
+    /// The number of the last own set that was published; `nil` before the first head.
+    var sequence: UInt64?
+    /// How many sets of other devices the last head had seen, and when it was published.
+    var acknowledged: Acknowledgement?
+    /// The names of this device's last heads, the newest last.
+    var heads: [String] = []
+    /// This device's files with older change sets.
+    var segments: [SyncSegment] = []
+    /// The newest head that was read of each other client, by client.
+    var others: [String: Head] = [:]
+
+    /// What a head told other devices of what this one has seen: they keep what may be undone until then.
+    struct Acknowledgement: Hashable, Sendable, Codable {
+        /// How many sets of other clients the store contained.
+        var sets: UInt64
+        var date: Date
+
+        init(_ head: ClientHead) {
+            sets = head.seen.values.reduce(0) { $0 + $1.sequence }
+            date = Date()
+        }
+
+        private static let maximumSets: UInt64 = 64
+        private static let maximumAge: TimeInterval = 24 * 60 * 60
+
+        /// Whether it's time for another head, although this device has no new sets.
+        func isOutdated(by newer: Acknowledgement) -> Bool {
+            newer.sets >= sets + Self.maximumSets
+                || newer.sets > sets && newer.date.timeIntervalSince(date) > Self.maximumAge
+        }
+    }
+
+    /// A head of another client.
+    struct Head: Hashable, Sendable, Codable {
+        var name: String
+        var number: UInt64
+        var sequence: UInt64
+    }
+
+    init(origin: UUID) { self.origin = origin }
+
+    /// Notes which heads were read.
+    mutating func note(_ news: SyncCatalog.News, for client: RemoteIdentifier) {
+        for head in news.heads where head.name.client != client {
+            others[head.name.client.rawValue] = Head(
+                name: head.name.name,
+                number: head.name.number,
+                sequence: head.name.sequence
+            )
+        }
+        number = max(number, news.own.map(\.number).max() ?? 0)
+    }
+}
+
+extension StateDirectory {
+    /// What this device remembers of synchronizing the document with an integrity key; `nil` if it never did.
+    func synchronization(of key: DocumentKey, _ integrityKey: String) throws -> SynchronizationMemory? {
+        try read { try StateSchema.fetch(SynchronizationMemory.self, $0, "synchronization \(integrityKey)", key) }
+    }
+
+    /// Remembers how far synchronizing a document is.
+    func setSynchronization(_ memory: SynchronizationMemory, of key: DocumentKey, _ integrityKey: String) throws {
+        guard try synchronization(of: key, integrityKey) != memory else { return }
+        try write("synchronization") { try StateSchema.save(memory, $0, "synchronization \(integrityKey)", key) }
+    }
+
+    /// The replica of a document's store.
+    func replica(of key: DocumentKey, since origin: UUID) -> URL {
+        replicaDirectory.appending(path: key.fileName(origin.uuidString) + ".sqlite")
+    }
+
+    /// The replicas of all stores.
+    func replicas() -> [URL] {
+        let files = try? FileManager.default.contentsOfDirectory(at: replicaDirectory, includingPropertiesForKeys: nil)
+        return (files ?? []).filter { $0.pathExtension == "sqlite" }.sorted { $0.path < $1.path }
+    }
+
+    private var replicaDirectory: URL { url.appending(path: "replicas", directoryHint: .isDirectory) }
+
+    /// Creates the directory of all replicas, which are as secret as the stores.
+    func makeReplicaDirectory() throws {
+        do {
+            try FileManager.default.createDirectory(
+                at: replicaDirectory,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
+        } catch {
+            throw StoreSyncError(writing: replicaDirectory, error)
+        }
+    }
+}

@@ -1,0 +1,178 @@
+import Foundation
+public import Operations
+public import RemoteStorage
+import StoreChanges
+
+/// Synchronizes a store with a document, record by record: edits of several devices at once are merged.
+///
+/// The operation fetches what other devices published, merges it with what the user changed, writes the result into the
+/// store in one transaction, and publishes this device's edits. If it ends anywhere in between, the next one completes
+/// it.
+///
+/// The first device uploads its store, with which all devices begin. Another device downloads that store if it has none.
+public actor SynchronizationOperation: Operation {
+    let request: SynchronizationRequest
+    let document: DocumentRegistration
+    let backend: any RemoteBackend
+    let hooks: any SynchronizationHooks
+    let state: StateDirectory
+
+    /// Creates an operation.
+    ///
+    /// - Parameters:
+    ///   - request: The store.
+    ///   - document: The registered document that the store belongs to.
+    ///   - backend: The remote storage.
+    ///   - state: This device's memory.
+    public init(
+        _ request: SynchronizationRequest,
+        document: DocumentRegistration,
+        backend: any RemoteBackend,
+        state: StateDirectory
+    ) {
+        self.request = request
+        self.document = document
+        self.backend = backend
+        hooks = backend.synchronizationHooks
+        self.state = state
+    }
+
+    var hierarchy: DocumentHierarchy { document.hierarchy }
+    var seal: ApplicationSeal { document.application.seal }
+    var client: RemoteIdentifier { document.application.client }
+    var key: DocumentKey { document.application.key(backend, document.document) }
+
+    /// Synchronizes the store.
+    public func main(_ context: OperationContext) async throws -> Synchronization {
+        try await translatingErrors {
+            guard try await backend.capabilities().contains(.exclusiveCreate) else {
+                throw StoreSyncError(
+                    .unsupportedStorage,
+                    "\(backend.identity) can't create a file exclusively, so nothing can be published there safely."
+                )
+            }
+            let lock = try await context.blocking { [state, key] in
+                try state.lock(.synchronization(key), .exclusive)
+            }
+            defer { lock.release() }
+            let origin = try await origin(context)
+            let replica = try await replica(since: origin, context)
+            return try await exchange(with: replica, context)
+        }
+    }
+
+    /// Fetches, merges, writes and publishes.
+    private func exchange(
+        with replica: SynchronizedReplica,
+        _ context: OperationContext
+    ) async throws -> Synchronization {
+        var memory = try await memory(since: replica.origin, context)
+        if memory.heads.isEmpty {
+            // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
+            // device hasn't seen.
+            memory = try await publish(from: replica, besides: [], memory, context).memory
+        }
+        context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
+        let known = try await replica.using(context) { try $0.knownSets() }
+        let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
+        memory.note(news, for: client)
+        context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
+        let merged = try await merge(news, into: replica, memory, context)
+        try await remember(memory, context)
+        context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
+        let published = try await publish(from: replica, besides: news.own, memory, context)
+        let warnings = await document.recordSync(of: client, backend.recentSyncHooks)
+        return Synchronization(
+            client: client,
+            sequence: published.sequence,
+            applied: merged.applied,
+            publishedChanges: published.changes,
+            publishedBytes: published.bytes,
+            conflicts: merged.conflicts,
+            waitingFor: merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) },
+            warnings: document.allWarnings + merged.warnings + warnings
+        )
+    }
+
+    /// What merging did.
+    private struct Merged: Sendable {
+        var applied: [String: ChangeCounts]
+        /// How many entries the conflict log has gained.
+        var conflicts: Int
+        var waiting: [ClientID]
+        /// Warnings for the user, in full sentences.
+        var warnings: [String]
+    }
+
+    /// Merges news with what the user changed, and writes the result into the store.
+    private func merge(
+        _ news: SyncCatalog.News,
+        into replica: SynchronizedReplica,
+        _ memory: SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> Merged {
+        do {
+            return try await replica.using(context) { [request] store in
+                let former = try store.conflicts().last?.number ?? 0
+                let outcome = try store.synchronize(
+                    with: news.sets,
+                    news: news.log,
+                    allowsDeletions: request.allowsDeletions
+                )
+                return Merged(
+                    applied: outcome.written,
+                    conflicts: try store.conflicts().count { $0.number > former },
+                    waiting: try store.waitingClients(),
+                    warnings: outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
+                )
+            }
+        } catch let error as StoreSyncError where error.code == .identityTwice {
+            try await becomeAnotherClient(memory, context)
+            throw error
+        }
+    }
+
+    private static let waitsForUpdate =
+        "Other devices have a newer version of the app. Their edits wait until the app on this device is updated."
+
+    // MARK: Memory
+
+    private func memory(since origin: SyncOrigin, _ context: OperationContext) async throws -> SynchronizationMemory {
+        let memory = try await context.blocking { [state, key, document] in
+            try state.synchronization(of: key, document.integrityKey)
+        }
+        return memory ?? SynchronizationMemory(origin: origin.identifier)
+    }
+
+    func remember(_ memory: SynchronizationMemory, _ context: OperationContext) async throws {
+        try await context.blocking { [state, key, document] in
+            try state.setSynchronization(memory, of: key, document.integrityKey)
+        }
+    }
+}
+
+/// The replica of a store, opened for each use on the executor for blocking work.
+struct SynchronizedReplica: Sendable {
+    /// Where the document's change sets begin.
+    let origin: SyncOrigin
+    let store: URL
+    let url: URL
+    let identity: SynchronizedStore.Identity
+    let options: SynchronizedStore.Options
+
+    /// Runs `body` with the open store.
+    func using<Result: Sendable>(
+        _ context: OperationContext,
+        _ body: @escaping @Sendable (SynchronizedStore) throws -> Result
+    ) async throws -> Result {
+        try await context.blocking {
+            do {
+                return try body(
+                    SynchronizedStore(storeAt: store, replicaAt: url, identity, options: options)
+                )
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+import RemoteStorage
+
+/// Checks of what devices exchange when they synchronize a document record by record.
+extension VerificationOperation {
+    /// Checks where the document's change sets begin, the clients' heads, and the files with older change sets.
+    func checkChangeSets(_ document: DocumentHierarchy, _ identity: DocumentIdentity) async throws {
+        var origin: SyncOrigin?
+        let path = document.syncOrigin
+        try await check(path, .syncOrigin(identity)) { origin = try SyncOrigin($0, at: path) }
+        guard let origin else { return }
+        let names = try await backend.synchronizationHooks.listSyncHeads(document).compactMap { SyncHeadName($0) }
+        for name in names.sorted(by: { $0.name < $1.name }) {
+            var head: SyncHead?
+            let path = document.syncHead(name)
+            let role = ApplicationSeal.Role.syncHead(name, since: origin.identifier, of: identity)
+            try await check(path, role) { head = try SyncHead($0, named: name, at: path) }
+            for segment in head?.segments ?? [] {
+                try await check(segment, of: name.client, since: origin, identity, document)
+            }
+        }
+    }
+
+    private func check(
+        _ segment: SyncSegment,
+        of client: RemoteIdentifier,
+        since origin: SyncOrigin,
+        _ identity: DocumentIdentity,
+        _ document: DocumentHierarchy
+    ) async throws {
+        let path = document.syncSegment(segment, of: client)
+        guard !known.contains(path) else { return }
+        let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin.identifier, of: identity)
+        let isThere = try await check(path, role) { content in
+            let numbers = segment.first..<segment.last + 1
+            _ = try EncodedSets.decode(content[...], numbers, of: client, at: path)
+        }
+        if !isThere {
+            problem(path, code: "missing", "It has not arrived, or was removed. Wait, or synchronize on that client.")
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import ArgumentParser
+import Foundation
+import StoreChanges
+import StoreSync
+
+/// `storesync conflicts`: what merging overwrote or left out.
+struct Conflicts: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Lists what merging overwrote or left out in a store, or restores one entry."
+    )
+
+    @Argument(help: "The store: an SQLite database that was synchronized on this device.")
+    var store: String
+
+    @Option(help: ArgumentHelp("Put back into the store what this entry lost.", valueName: "number"))
+    var restore: Int64?
+
+    @OptionGroup var options: CommonOptions
+
+    private struct Result: Encodable {
+        struct Author: Encodable {
+            let client: String
+            let time: Date
+
+            init(_ author: ChangeAuthor) {
+                client = author.set.client.rawValue
+                time = Date(timeIntervalSince1970: Double(author.time.rawValue) / 1000)
+            }
+        }
+
+        struct Entry: Encodable {
+            let number: Int64
+            let table: String
+            let key: String
+            let rule: String
+            let lost: [String: StoredCell]
+            let kept: [String: StoredCell]
+            let authors: [Author]
+            let time: Date
+
+            init(_ entry: ConflictLog.Entry) {
+                number = entry.number
+                table = entry.conflict.row.table
+                key = entry.key
+                rule = entry.conflict.rule.rawValue
+                lost = entry.conflict.lost.mapValues(StoredCell.init)
+                kept = entry.conflict.kept.mapValues(StoredCell.init)
+                let author = Author(entry.author)
+                authors = [author] + [entry.other.map(Author.init)].compactMap(\.self)
+                time = author.time
+            }
+        }
+
+        var command = "conflicts"
+        let conflicts: [Entry]
+        let restored: Int64?
+    }
+
+    func run() async throws {
+        try await Session.run(options.output) { _ in
+            let log = ConflictLog(ofStoreAt: URL(fileURLWithPath: store), state: try options.stateDirectory())
+            if let restore { try await log.restore(restore) }
+            let entries = try await log.entries()
+            Report(options.output).result(
+                Result(conflicts: entries.map(Result.Entry.init), restored: restore),
+                lines: restore.map { ["Restored conflict \($0): synchronize the store to publish it."] }
+                    ?? entries.flatMap(lines)
+            )
+        }
+    }
+
+    private func lines(_ entry: ConflictLog.Entry) -> [String] {
+        let conflict = entry.conflict
+        let head = "\(entry.number)  \(conflict.row.table) \(entry.key): \(conflict.rule.summary)"
+        let lost = conflict.lost.sorted { $0.key < $1.key }.map { column, cell in
+            "    \(column): \(cell)" + (conflict.kept[column].map { ", now \($0)" } ?? "")
+        }
+        return [head] + lost
+    }
+}
+
+/// A cell in JSON: text and numbers as they are, bytes in Base64.
+private struct StoredCell: Encodable {
+    private let cell: Cell
+
+    init(_ cell: Cell) { self.cell = cell }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch cell {
+        case .value(.null): try container.encodeNil()
+        case .value(.integer(let value)): try container.encode(value)
+        case .value(.real(let bits)):
+            let value = Double(bitPattern: bits)
+            // JSON has no infinities.
+            if value.isFinite { try container.encode(value) } else { try container.encode("\(value)") }
+        case .value(.text(let bytes)): try container.encode(String(decoding: bytes, as: UTF8.self))
+        case .value(.blob(let bytes)): try container.encode(Data(bytes).base64EncodedString())
+        case .row(let name): try container.encode("\(name)")
+        }
+    }
+}

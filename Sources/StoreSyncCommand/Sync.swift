@@ -1,0 +1,99 @@
+import ArgumentParser
+import Foundation
+import RemoteStorage
+import StoreChanges
+import StoreSync
+
+/// `storesync sync`: merges what this and other devices edited at once.
+struct Sync: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Synchronizes a SQLite database record by record: edits of several devices are merged.",
+        discussion: """
+            The first device uploads its store. On another device the store is created. `storesync check` says which \
+            tables synchronize. All devices need the same schema.
+            """
+    )
+
+    @Argument(help: "The store: an SQLite database.")
+    var store: String
+
+    @Option(help: ArgumentHelp("The document's identifier.", valueName: "id"))
+    var document: String
+
+    @Flag(help: "Publish the edits even if more than half of a table's rows are gone.")
+    var allowDeletions = false
+
+    @OptionGroup var encryption: EncryptionOptions
+    @OptionGroup var options: CommonOptions
+
+    private struct Result: Encodable {
+        struct Rows: Encodable {
+            let inserted: Int
+            let updated: Int
+            let deleted: Int
+        }
+
+        struct Published: Encodable {
+            let changes: Int
+            let bytes: Int64
+        }
+
+        var command = "sync"
+        let application: String
+        let client: String
+        let document: String
+        let sequence: UInt64
+        let applied: [String: Rows]
+        let published: Published
+        let conflicts: Int
+        let waitingFor: [String]
+        let seconds: Double
+    }
+
+    func run() async throws {
+        try await Session.run(options.output) { interruption in
+            let start = ContinuousClock.now
+            let document = try RemoteIdentifier(document)
+            let session = try await Session(options, encryption: encryption, interruption: interruption)
+            let request = SynchronizationRequest(url: URL(fileURLWithPath: store), allowsDeletions: allowDeletions)
+            let handle = session.manager.document(document).synchronize(request)
+            let synchronized = try await session.value(of: handle)
+            for warning in synchronized.warnings { session.report.warning(warning) }
+            session.report.result(
+                Result(
+                    application: session.manager.application.rawValue,
+                    client: synchronized.client.rawValue,
+                    document: document.rawValue,
+                    sequence: synchronized.sequence,
+                    applied: synchronized.applied.mapValues {
+                        Result.Rows(inserted: $0.inserted, updated: $0.updated, deleted: $0.deleted)
+                    },
+                    published: Result.Published(
+                        changes: synchronized.publishedChanges,
+                        bytes: synchronized.publishedBytes
+                    ),
+                    conflicts: synchronized.conflicts,
+                    waitingFor: synchronized.waitingFor.map(\.rawValue),
+                    seconds: (ContinuousClock.now - start) / .seconds(1)
+                ),
+                lines: lines(synchronized, document)
+            )
+        }
+    }
+
+    private func lines(_ synchronized: Synchronization, _ document: RemoteIdentifier) -> [String] {
+        let applied = synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
+            "  \(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
+        }
+        var lines = ["Synchronized \(document): published \(synchronized.publishedChanges) edits."] + applied
+        if synchronized.conflicts > 0 {
+            lines.append(
+                "Merging overwrote or left out \(synchronized.conflicts) edits: storesync conflicts lists them."
+            )
+        }
+        if !synchronized.waitingFor.isEmpty {
+            lines.append("Edits of \(synchronized.waitingFor.count) clients wait for others that have not arrived.")
+        }
+        return lines
+    }
+}

@@ -1,0 +1,45 @@
+// swift-tools-version: 6.3
+
+// A package that uses swift-store-sync as an app does: only its products, without `@testable`. It composes a pipeline of the
+// managers' operations and its own ones, and tests its own operation with the suites that swift-store-sync ships.
+
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .treatAllWarnings(as: .error),
+    .treatWarning("DeprecatedDeclaration", as: .warning),
+]
+
+let package = Package(
+    name: "diary",
+    platforms: [.macOS(.v15)],
+    // Without the traits for servers, no SwiftNIO is built.
+    dependencies: [.package(name: "swift-store-sync", path: "../..", traits: [])],
+    targets: [
+        .target(
+            name: "Diary",
+            dependencies: [
+                .product(name: "Operations", package: "swift-store-sync"),
+                .product(name: "RemoteStorage", package: "swift-store-sync"),
+                .product(name: "StoreSync", package: "swift-store-sync"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "DiaryTests",
+            dependencies: [
+                "Diary",
+                .product(name: "Operations", package: "swift-store-sync"),
+                .product(name: "OperationsTesting", package: "swift-store-sync"),
+                .product(name: "RemoteStorage", package: "swift-store-sync"),
+                .product(name: "StoreSync", package: "swift-store-sync"),
+                .product(name: "SyncCryptography", package: "swift-store-sync"),
+            ],
+            swiftSettings: settings
+        ),
+    ]
+)

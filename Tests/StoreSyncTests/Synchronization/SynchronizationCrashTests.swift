@@ -1,0 +1,97 @@
+import Foundation
+import Operations
+import RemoteStorage
+import TestSupport
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Devices that die while they synchronize records", .timeLimit(.minutes(60)))
+struct SynchronizationCrashTests {
+    private struct Death: Error {}
+
+    /// Counts the steps of a device: its requests, and the changes of its memory, its replica and its store.
+    private final class Life: Sendable {
+        private let state = Locked<(steps: Int, last: Int?)>((0, nil))
+
+        func end(at step: Int?) { state.withLock { $0 = (0, step) } }
+
+        var steps: Int { state.withLock(\.steps) }
+
+        func step(_ name: String) throws {
+            try state.withLock { state in
+                state.steps += 1
+                if let last = state.last, state.steps > last { throw Death() }
+            }
+        }
+    }
+
+    /// What a device does when it dies.
+    enum Scenario: CaseIterable {
+        /// It's the first to synchronize.
+        case begins
+        /// It joins, and has no store.
+        case joins
+        /// It has edits, and receives others'.
+        case merges
+        /// It has edits that are too large for its head.
+        case publishesMuch
+    }
+
+    @Test(
+        "After a death at any step, the next synchronization completes, and no edit is lost",
+        arguments: Scenario.allCases
+    )
+    func deaths(scenario: Scenario) async throws {
+        let count = try await run(scenario, dyingAt: nil)
+        #expect(count > 20)
+        let offset = Scenario.allCases.firstIndex(of: scenario) ?? 0
+        let steps = TestDepth.isDeep ? Array(0..<count) : Array(stride(from: offset, to: count, by: 5))
+        for step in steps { _ = try await run(scenario, dyingAt: step) }
+    }
+
+    /// Runs a scenario, and returns the number of its steps.
+    private func run(_ scenario: Scenario, dyingAt step: Int?) async throws -> Int {
+        let fixture = try Fixture()
+        let (life, comment) = (Life(), Comment(rawValue: "\(scenario), at step \(step ?? -1)"))
+        let a = try fixture.device("a")
+        let b = try fixture.device("b") { try life.step($0) }
+        var expected: Set = ["of a"]
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try a.execute("INSERT INTO note (title) VALUES ('of a')")
+        switch scenario {
+        case .begins:
+            try b.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+            try b.execute("INSERT INTO note (title) VALUES ('of b')")
+            expected = ["of b"]
+        case .joins:
+            _ = try await a.synchronize().value
+        case .merges, .publishesMuch:
+            _ = try await a.synchronize().value
+            _ = try await b.synchronize().value
+            try a.execute("UPDATE note SET bytes = x'01' WHERE id = 1; INSERT INTO note (title) VALUES ('later')")
+            _ = try await a.synchronize().value
+            let size = scenario == .merges ? 1 : 100_000
+            try b.execute("INSERT INTO note (title, bytes) VALUES ('of b', randomblob(\(size)))")
+            expected = ["of a", "later", "of b"]
+        }
+        life.end(at: step)
+        if step == nil {
+            _ = try await b.synchronize().value
+        } else {
+            _ = try? await b.synchronize().value
+        }
+        let count = life.steps
+        life.end(at: nil)
+        _ = try await b.synchronize().value
+        if scenario == .begins { try FileManager.default.removeItem(at: a.store) }
+        _ = try await a.synchronize().value
+        #expect(try Set(a.query("SELECT title FROM note")) == expected, comment)
+        #expect(try Set(b.query("SELECT title FROM note")) == expected, comment)
+        #expect(try b.query("SELECT count(*) FROM note") == a.query("SELECT count(*) FROM note"), comment)
+        let report = try await a.verify().value
+        #expect(report.problems.isEmpty, comment)
+        return count
+    }
+}

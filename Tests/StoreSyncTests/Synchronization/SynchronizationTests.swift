@@ -1,0 +1,268 @@
+import Foundation
+import GRDB
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Synchronizing records", .timeLimit(.minutes(10)))
+struct SynchronizationTests {
+    @Test("Edits of two devices at once are merged, sealed and unsealed", arguments: [nil, "correct horse"])
+    func merging(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute(
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT NOT NULL, done INTEGER NOT NULL DEFAULT 0)"
+        )
+        try a.execute("INSERT INTO note (title) VALUES ('milk'), ('bread')")
+        _ = try await a.synchronize().value
+        let joined = try await b.synchronize().value
+        #expect(joined.applied == [:] && joined.conflicts == 0)
+        #expect(try b.rows() == ["1 milk 0", "2 bread 0"])
+
+        try a.execute("UPDATE note SET title = 'oat milk' WHERE id = 1; INSERT INTO note (title) VALUES ('eggs')")
+        try b.execute("UPDATE note SET done = 1 WHERE id = 1; INSERT INTO note (title) VALUES ('tea')")
+        let first = try await a.synchronize().value
+        #expect(first.publishedChanges == 2 && first.sequence == 1)
+        let second = try await b.synchronize().value
+        #expect(second.applied == ["note": ChangeCounts(inserted: 1, updated: 1, deleted: 0)])
+        _ = try await a.synchronize().value
+        #expect(try a.titles() == ["oat milk 1", "bread 0", "eggs 0", "tea 0"])
+        #expect(try b.titles() == a.titles())
+        let idle = try await a.synchronize().value
+        #expect(idle.applied == [:] && idle.publishedBytes == 0 && idle.publishedChanges == 0)
+    }
+
+    @Test("Edits made before the first synchronization of a pulled store are kept")
+    func editedBeforeJoining() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute(
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT NOT NULL); INSERT INTO note VALUES (1, 'milk')"
+        )
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        try b.execute("INSERT INTO note VALUES (2, 'of b')")
+        _ = try await a.synchronize().value
+        try a.execute("INSERT INTO note VALUES (2, 'of a')")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        _ = try await a.synchronize().value
+        #expect(try Set(a.query("SELECT title FROM note")) == ["milk", "of a", "of b"])
+        #expect(try Set(b.query("SELECT title FROM note")) == ["milk", "of a", "of b"])
+    }
+
+    @Test("A store that doesn't come from the document's first store is refused, and stays as it is")
+    func unrelated() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note VALUES (1, 'a')")
+        try b.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note VALUES (1, 'b')")
+        _ = try await a.synchronize().value
+        #expect(await code { try await b.synchronize().value } == .unrelatedStore)
+        #expect(try b.query("SELECT title FROM note") == ["b"])
+    }
+
+    @Test("Large edits travel in files of their own, and arrive at a device that joins later")
+    func segments() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
+        try a.execute("CREATE TABLE blob (id INTEGER PRIMARY KEY, bytes BLOB)")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        for round in 0..<4 {
+            try a.execute("INSERT INTO blob (bytes) VALUES (randomblob(\(round == 2 ? 10 : 90_000)))")
+            _ = try await a.synchronize().value
+        }
+        let segments = try fixture.files().keys.filter { $0.hasSuffix(".syncchg") }
+        #expect(segments.count == 3)
+        _ = try await b.synchronize().value
+        _ = try await c.synchronize().value
+        let expected = try a.query("SELECT id || hex(bytes) FROM blob ORDER BY id")
+        #expect(try b.query("SELECT id || hex(bytes) FROM blob ORDER BY id") == expected)
+        #expect(try c.query("SELECT id || hex(bytes) FROM blob ORDER BY id") == expected)
+        let heads = try fixture.files().keys.filter { $0.contains("RecentSyncs") && $0.contains("-1.") == false }
+        #expect(heads.filter { SyncHeadName(String($0.split(separator: "/").last ?? "")) != nil }.count == 3)
+    }
+
+    @Test("A device and its copy continue each other's change sets as long as they synchronize in turn")
+    func copies() async throws {
+        let (fixture, a, twin) = try await deviceAndCopy()
+        for (device, title) in [(a, "a"), (twin, "twin"), (a, "later"), (twin, "last"), (a, "end"), (twin, "")] {
+            if !title.isEmpty { try device.execute("INSERT INTO note (title) VALUES ('\(title)')") }
+            _ = try await device.synchronize().value
+        }
+        let expected: Set = ["a", "twin", "later", "last", "end"]
+        #expect(try Set(a.query("SELECT title FROM note")) == expected)
+        #expect(try Set(twin.query("SELECT title FROM note")) == expected)
+        #expect(try await a.verify().value.problems.isEmpty)
+        withExtendedLifetime(fixture) {}
+    }
+
+    @Test(
+        "Of a device and its copy that captured at once, one goes on as another client, and no edit is lost",
+        arguments: 0..<4
+    )
+    func twins(variant: Int) async throws {
+        let dies = Locked(false)
+        let (fixture, a, twin) = try await deviceAndCopy { step in
+            if step == "captured", dies.withLock(\.self) { throw CancellationError() }
+        }
+        try a.execute("INSERT INTO note (title) VALUES ('a')")
+        try twin.execute("INSERT INTO note (title) VALUES ('twin \(variant)')")
+        dies.withLock { $0 = true }
+        await #expect(throws: CancellationError.self) { try await twin.synchronize().value }
+        dies.withLock { $0 = false }
+        _ = try await a.synchronize().value
+        var refusals = 0
+        for device in [twin, a, twin, a] {
+            do {
+                _ = try await device.synchronize().value
+            } catch let error as StoreSyncError where error.code == .identityTwice {
+                refusals += 1
+                _ = try await device.synchronize().value
+            }
+        }
+        #expect(refusals == 1)
+        let expected: Set = ["a", "twin \(variant)"]
+        #expect(try Set(a.query("SELECT title FROM note")) == expected)
+        #expect(try Set(twin.query("SELECT title FROM note")) == expected)
+        withExtendedLifetime(fixture) {}
+    }
+
+    /// A device that has synchronized, and a copy of its memory and its store.
+    private func deviceAndCopy(
+        hook: (@Sendable (String) throws -> Void)? = nil
+    ) async throws -> (Fixture, Device, Device) {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        let folder = fixture.folder.appending(path: "a")
+        try FileManager.default.copyItem(at: folder, to: fixture.folder.appending(path: "twin"))
+        return (fixture, a, try fixture.device("twin", hook: hook))
+    }
+
+    @Test("A device whose memory and store were restored from a backup goes on with what it had published")
+    func backup() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        let (folder, backup) = (fixture.folder.appending(path: "a"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try a.execute("INSERT INTO note (title) VALUES ('after the backup')")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        let restored = try fixture.device("backup")
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        for device in [restored, restored, b, restored] { _ = try? await device.synchronize().value }
+        let expected: Set = ["after the backup", "after the restoration"]
+        #expect(try Set(restored.query("SELECT title FROM note")) == expected)
+        #expect(try Set(b.query("SELECT title FROM note")) == expected)
+    }
+
+    @Test("A store that was replaced by a copy, and a document that synchronizes, are refused")
+    func refusals() async throws {
+        let fixture = try Fixture()
+        let a = try fixture.device("a")
+        try a.execute(
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note (title) VALUES ('milk')"
+        )
+        _ = try await a.synchronize().value
+        let copy = try Data(contentsOf: a.store)
+        try a.execute("UPDATE note SET title = 'bread'")
+        _ = try await a.synchronize().value
+        #expect(await code { try await a.push().value } == .documentSynchronizes)
+        #expect(await code { try await a.pull(overwrite: true).value } == .documentSynchronizes)
+        let stranger = try fixture.device("stranger")
+        try stranger.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        #expect(await code { try await stranger.push().value } == .documentSynchronizes)
+        try copy.write(to: a.store)
+        #expect(await code { try await a.synchronize().value } == .storeReplaced)
+        #expect(try a.query("SELECT title FROM note") == ["milk"])
+    }
+
+    @Test("What merging overwrote is in the conflict log, and can be restored")
+    func conflicts() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute(
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT); INSERT INTO note (title) VALUES ('milk')"
+        )
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        try a.execute("UPDATE note SET title = 'oat milk'")
+        try b.execute("UPDATE note SET title = 'soy milk'")
+        _ = try await a.synchronize().value
+        #expect(try await b.synchronize().value.conflicts == 1)
+        let log = ConflictLog(ofStoreAt: b.store, state: b.state)
+        let entry = try #require(try await log.entries().first)
+        #expect(entry.key == "1" && entry.conflict.rule == .overwritten)
+        #expect(entry.conflict.lost == ["title": .value(.text("oat milk"))])
+        #expect(entry.conflict.kept == ["title": .value(.text("soy milk"))])
+        try await log.restore(entry.number)
+        #expect(try b.query("SELECT title FROM note") == ["oat milk"])
+        #expect(await code { try await log.restore(99) } == .conflictNotFound)
+        _ = try await b.synchronize().value
+        _ = try await a.synchronize().value
+        #expect(try a.query("SELECT title FROM note") == ["oat milk"])
+        let stranger = try fixture.device("stranger")
+        try stranger.execute("CREATE TABLE note (id INTEGER PRIMARY KEY)")
+        let other = ConflictLog(ofStoreAt: stranger.store, state: b.state)
+        #expect(await code { try await other.entries() } == .storeNotFound)
+    }
+
+    @Test("A head that is older than the one that was read before is noticed")
+    func rollback() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        let former = try fixture.files()
+        try a.execute("INSERT INTO note (title) VALUES ('a')")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        try fixture.restore(former)
+        #expect(await code { try await b.synchronize().value } == .rolledBack)
+        #expect(try b.query("SELECT title FROM note") == ["a"])
+    }
+}
+
+extension Device {
+    func synchronize(allowsDeletions: Bool = false) -> OperationHandle<Synchronization> {
+        registerDocument().then { [self] registered in
+            SynchronizationOperation(
+                SynchronizationRequest(url: store, allowsDeletions: allowsDeletions),
+                document: registered,
+                backend: backend,
+                state: state
+            )
+        }
+    }
+
+    /// Executes statements of the app.
+    func execute(_ sql: String) throws {
+        let queue = try DatabaseQueue(path: store.path)
+        defer { try? queue.close() }
+        try queue.write { try $0.execute(sql: sql) }
+    }
+
+    /// The first column of a query's rows.
+    func query(_ sql: String) throws -> [String] {
+        let queue = try DatabaseQueue(path: store.path)
+        defer { try? queue.close() }
+        return try queue.read { try String.fetchAll($0, sql: sql) }
+    }
+
+    fileprivate func rows() throws -> [String] {
+        try query("SELECT id || ' ' || title || ' ' || done FROM note ORDER BY id")
+    }
+
+    fileprivate func titles() throws -> Set<String> { try Set(query("SELECT title || ' ' || done FROM note")) }
+}
