@@ -160,7 +160,7 @@ struct ConvergenceTests {
 
     @Test(
         "Devices whose apps are updated at different times are equal in the end",
-        arguments: TestDepth.seeds(quick: 30, ci: 220, deep: 20_000)
+        arguments: TestDepth.seeds(quick: 12, ci: 220, deep: 20_000)
     )
     func migrations(seed: UInt64) throws {
         var history = try History(seed: seed, migrates: true)

@@ -95,6 +95,24 @@ struct MigrationTests {
         for device in [laptop, phone] { #expect(try device.capture() == nil) }
     }
 
+    @Test(
+        "A delete by an older app didn't overlook a new column that holds its default, but did overlook an edit of it"
+    )
+    func deletedByOlderApp() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit("INSERT INTO note (id, title) VALUES (2, 'bread')")
+        try Self.send(laptop, phone)
+        try laptop.migrate(Self.addition)
+        try laptop.edit("UPDATE note SET color = 'blue' WHERE id = 2")
+        try laptop.capture(at: 10)
+        try phone.edit("DELETE FROM note")
+        let delete = try #require(try phone.capture(at: 20))
+        try laptop.integrate([delete])
+        let entries = try laptop.conflicts()
+        #expect(entries.map(\.rule) == [.deletedEdited])
+        #expect(entries.first?.lost["color"] == .value(.text("blue")))
+    }
+
     @Test("Sets of the newer schema wait for an incompatible change; sets of the older one are integrated")
     func incompatible() throws {
         let (laptop, phone) = try Self.devices()
