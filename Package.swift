@@ -198,6 +198,13 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "ThreadSupport", swiftSettings: settings),
+        // What `Benchmarks/records` measures. It's here because only this package sees the declarations that it calls.
+        .executableTarget(
+            name: "records",
+            dependencies: ["StoreChanges"],
+            path: "Benchmarks/Sources/records",
+            swiftSettings: settings
+        ),
         .target(name: "ByteCoding", swiftSettings: settings),
         // Functions of SQLite that Swift can't call.
         .systemLibrary(
