@@ -23,6 +23,7 @@ let package = Package(
     products: [
         .executable(name: "storesync", targets: ["StoreSyncCommand"]),
         .library(name: "StoreSync", targets: ["StoreSync"]),
+        .library(name: "StoreChanges", targets: ["StoreChanges"]),
         .library(name: "SyncCryptography", targets: ["SyncCryptography"]),
         .library(name: "RemoteStorageS3", targets: ["RemoteStorageS3"]),
         .library(name: "RemoteStorageWebDAV", targets: ["RemoteStorageWebDAV"]),

@@ -15,6 +15,7 @@ let package = Package(
             dependencies: [
                 .product(name: "Keychain", package: "swift-store-sync"),
                 .product(name: "RemoteStorage", package: "swift-store-sync"),
+                .product(name: "StoreChanges", package: "swift-store-sync"),
                 .product(name: "StoreSync", package: "swift-store-sync"),
                 .product(name: "SyncCryptography", package: "swift-store-sync"),
             ],

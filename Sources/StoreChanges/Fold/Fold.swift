@@ -16,12 +16,15 @@ package struct Fold {
     ///   - set: The set, greater in the total order than all that the state contains.
     ///   - base: The state.
     ///   - author: The schema that the set was captured in; `nil` if it's this one.
+    ///   - migrations: If the set was captured together with a change of the schema: the earlier sets that were captured
+    ///     together with a change to the same schema.
     /// - Returns: What changes in the state, and what was overwritten or left out.
     /// - Throws: ``StoreChangesError``, and what `base` throws.
     package func apply(
         _ set: SyncChangeSet,
         to base: some StateReader,
-        author: SchemaDescription? = nil
+        author: SchemaDescription? = nil,
+        migrations: [SyncChangeSet] = []
     ) throws -> (StateDelta, [Conflict]) {
         var fold = SetFold(set.header, FoldWorkspace(base, schema))
         fold.author = author
@@ -30,6 +33,7 @@ package struct Fold {
         try fold.update(changes)
         try fold.insert(changes)
         try fold.followChangedValues()
+        try fold.mergeMigratedRows(changes, migrations)
         try fold.repair()
         try fold.endTakenAliases()
         return (fold.work.delta, fold.conflicts)

@@ -57,6 +57,39 @@ extension SetFold {
         return nil
     }
 
+    /// Merges each row that an update of the app inserted with the equal row that the same update inserted elsewhere.
+    ///
+    /// Example: An update adds a table of categories, and fills it on two devices: each category is there once.
+    mutating func mergeMigratedRows(_ changes: [ResolvedChange], _ migrations: [SyncChangeSet]) throws {
+        guard header.isMigration, !migrations.isEmpty else { return }
+        var inserted = changes.filter { $0.edit.isInsert && $0.row.row.isNumbered }.map(\.row)
+        let earlier = migrations.flatMap(\.changes).filter { $0.edit.isInsert && $0.row.isNumbered }
+            .map { RowReference($0.table, $0.row) }.filter(schema.has)
+        var others: [RowReference] = []
+        for row in try earlier.map({ try lead($0).0 }) where !inserted.contains(row) && !others.contains(row) {
+            others.append(row)
+        }
+        // Rows that refer to each other become equal one after the other.
+        var isMerging = true
+        while isMerging {
+            isMerging = false
+            for row in inserted {
+                guard let state = try work.row(row),
+                    let other = try others.first(where: {
+                        try $0.table == row.table && work.row($0)?.cells == state.cells
+                    })
+                else { continue }
+                inserted.removeAll { $0 == row }
+                others.removeAll { $0 == other }
+                let entry = conflicts.count
+                try merge(row, into: other)
+                // Nothing is lost of equal rows.
+                conflicts.remove(at: entry)
+                isMerging = true
+            }
+        }
+    }
+
     /// The digest of a row as the set's author knew it: a column that its schema doesn't have is no edit while it holds
     /// its default.
     func imageDigest(of row: RowReference, _ state: RowState) -> SetDigest {
@@ -68,4 +101,12 @@ extension SetFold {
         }
         return schema.imageDigest(of: state)
     }
+}
+
+extension Edit {
+    fileprivate var isInsert: Bool { if case .insert = self { true } else { false } }
+}
+
+extension RowName {
+    fileprivate var isNumbered: Bool { if case .numbered = self { true } else { false } }
 }

@@ -55,6 +55,9 @@ package struct ChangeSetReader {
             seen: seen,
             schema: schema
         )
+        let flags = try parser.byte("the flags of a set")
+        guard flags <= 1 else { throw parser.malformed("a set has the unknown flags \(flags)") }
+        header.isMigration = flags == 1
         header.schemaDescription = try description(schema, &parser)
         return header
     }
@@ -145,6 +148,7 @@ package struct ChangeSetReader {
 
     private mutating func change(_ kind: UInt8, _ table: (name: String, columns: [String])) throws -> Change {
         guard (1...4).contains(kind) else { throw parser.malformed("a change is of the unknown kind \(kind)") }
+        guard kind != 4 || !table.columns.isEmpty else { throw parser.malformed("a row lacks no cells") }
         let name = try parser.name("the name of a row")
         if usedColumns == nil { usedColumns = [] }
         let edit: Edit =

@@ -33,6 +33,7 @@ package struct ChangeSetWriter {
         }
         writer.number(header.schema.number)
         writer.raw(header.schema.digest.rawValue)
+        writer.byte(header.isMigration ? 1 : 0)
         writer.counted(header.schemaDescription?.encoded ?? [])
     }
 

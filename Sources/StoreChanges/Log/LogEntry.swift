@@ -1,14 +1,14 @@
 /// A set by its number and its content.
 ///
 /// A copy of a device has the identifier of the original, so two sets may have one number.
-public struct SetReference: Hashable, Sendable {
+package struct SetReference: Hashable, Sendable {
     /// The set's client and number.
-    public var id: SetID
+    package var id: SetID
     /// The digest of the set's bytes.
-    public var digest: SetDigest
+    package var digest: SetDigest
 
     /// Creates a reference.
-    public init(_ id: SetID, _ digest: SetDigest) {
+    package init(_ id: SetID, _ digest: SetDigest) {
         self.id = id
         self.digest = digest
     }

@@ -1,48 +1,48 @@
 /// The beginning of the total order that every client has seen: what it needs to be undone isn't kept.
-public struct StablePrefix: Hashable, Sendable {
+package struct StablePrefix: Hashable, Sendable {
     /// The position of its last set.
-    public var position: SetPosition
+    package var position: SetPosition
     /// The last set of each client in it.
-    public var vector: [ClientID: SeenSet]
+    package var vector: [ClientID: SeenSet]
 
     /// Creates a prefix.
-    public init(_ position: SetPosition, _ vector: [ClientID: SeenSet]) {
+    package init(_ position: SetPosition, _ vector: [ClientID: SeenSet]) {
         self.position = position
         self.vector = vector
     }
 }
 
 /// A set that doesn't count, as heads list it for replicas that never get its bytes.
-public struct VoidSet: Hashable, Sendable {
+package struct VoidSet: Hashable, Sendable {
     /// The set.
-    public var set: SetReference
+    package var set: SetReference
     /// The last set before it of the same client that counts; 0 for none.
-    public var lastSequence: UInt64
+    package var lastSequence: UInt64
 
     /// Creates an entry.
-    public init(_ set: SetReference, lastSequence: UInt64) {
+    package init(_ set: SetReference, lastSequence: UInt64) {
         self.set = set
         self.lastSequence = lastSequence
     }
 }
 
 /// What a client publishes of its log, besides the sets themselves.
-public struct ClientHead: Hashable, Sendable {
+package struct ClientHead: Hashable, Sendable {
     /// The client.
-    public var client: ClientID
+    package var client: ClientID
     /// Counts up with every head of the client.
-    public var number: UInt64
+    package var number: UInt64
     /// The client's last set; `nil` before its first one.
-    public var last: SeenSet?
+    package var last: SeenSet?
     /// The sets of other clients whose effect is in its store: each later set has seen at least these.
-    public var seen: [ClientID: SeenSet]
+    package var seen: [ClientID: SeenSet]
     /// What is stable for the client; `nil` if nothing is.
-    public var stable: StablePrefix?
+    package var stable: StablePrefix?
     /// The sets that don't count, as far as the client knows.
-    public var voids: Set<VoidSet>
+    package var voids: Set<VoidSet>
 
     /// Creates a head.
-    public init(_ client: ClientID, number: UInt64, last: SeenSet? = nil, seen: [ClientID: SeenSet] = [:]) {
+    package init(_ client: ClientID, number: UInt64, last: SeenSet? = nil, seen: [ClientID: SeenSet] = [:]) {
         self.client = client
         self.number = number
         self.last = last

@@ -1,16 +1,22 @@
 /// The changes of a void set as they are captured again: without references to rows that are gone.
 struct RepeatedChanges {
     private let state: ReplicaState
+    /// The schema of the void set, if the store has another one by now.
+    private let author: SchemaDescription?
 
-    /// Prepares to repeat.
-    ///
-    /// - Parameter state: The state, without the void set.
-    init(_ state: ReplicaState) { self.state = state }
+    /// Prepares to repeat changes over a state without the void set.
+    init(_ state: ReplicaState, _ author: SchemaDescription?) {
+        self.state = state
+        self.author = author
+    }
 
     /// Returns the changes of a set that remain.
     func changes(of set: SyncChangeSet) throws -> [Change] {
-        let made = Set(try set.changes.flatMap(keys))
-        return try set.changes.compactMap { change in
+        var fold = SetFold(set.header, FoldWorkspace(state, state.schema))
+        fold.author = author
+        let changes = fold.adapt(set.changes)
+        let made = Set(try changes.flatMap(keys))
+        return try changes.compactMap { change in
             let row = RowReference(change.table, change.row)
             guard !state.schema.isCounted(row) else { return change }
             switch change.edit {

@@ -66,8 +66,11 @@ extension Replica {
         for entry in try log.entries(.void, where: "origin = 1") {
             let seen = try log.integrated()
             if let void = try log.set(entry.reference) {
-                let changes = try RepeatedChanges(state).changes(of: renamed.changes(of: void))
-                if !changes.isEmpty { sets.append(try add(SyncChangeSet(nextHeader(seen: seen, at: time), changes))) }
+                let author = try log.versions.author(of: void.header)
+                let changes = try RepeatedChanges(state, author).changes(of: renamed.changes(of: void))
+                var header = try nextHeader(seen: seen, at: time)
+                header.isMigration = void.header.isMigration
+                if !changes.isEmpty { sets.append(try add(SyncChangeSet(header, changes))) }
             }
             try log.setOrigin(.capturedAgain, of: entry.reference)
         }

@@ -56,13 +56,18 @@ package final class Replica {
         let seen = try storeSeen()
         var capture = Capture(of: SQLConnection(store), state, by: client)
         let changes = try capture.run(allowsDeletions: allowsDeletions)
+        let isMigration = try ReplicaFact.migrated.read(db) != nil
+        try ReplicaFact.migrated.write(nil, db)
         guard !changes.isEmpty else { return nil }
-        let header = try nextHeader(seen: seen, at: time)
+        var header = try nextHeader(seen: seen, at: time)
+        header.isMigration = isMigration
         guard try log.judgement().isLate(header) else { return try add(SyncChangeSet(header, changes)) }
         // The store was edited before its first synchronization, and other devices needn't know any more what the edits
         // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
-        let late = try RepeatedChanges(state).changes(of: SyncChangeSet(header, changes))
-        return late.isEmpty ? nil : try add(SyncChangeSet(nextHeader(seen: log.integrated(), at: time), late))
+        let author = try log.versions.author(of: header)
+        let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes))
+        header.seen = try log.integrated().filter { $0.key != client }
+        return late.isEmpty ? nil : try add(SyncChangeSet(header, late))
     }
 
     /// Adds a new set of this device, and integrates it.

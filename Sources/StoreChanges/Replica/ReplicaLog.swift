@@ -185,7 +185,8 @@ struct ReplicaLog {
         guard var set = try set(entry.reference) else { return }
         set.header = judgement.effective(set.header)
         let author = try versions.author(of: set.header)
-        let (delta, conflicts) = try Fold(state.schema).apply(set, to: state, author: author)
+        let migrations = try migrations(before: set.header)
+        let (delta, conflicts) = try Fold(state.schema).apply(set, to: state, author: author, migrations: migrations)
         // First, because it reads the state before the set.
         let authors = try ConflictAuthors(self, delta).others(of: conflicts)
         try write(FormerItems(delta.inverse))
@@ -200,6 +201,14 @@ struct ReplicaLog {
             [.blob(FormerItems(delta).encoded), .blob(digest.bytes)] + key(entry.reference)
         )
         for (conflict, other) in zip(conflicts, authors) { try insert(conflict, set.header.stamp, other) }
+    }
+
+    /// The integrated sets that were captured together with a change to the same schema.
+    private func migrations(before header: SyncChangeSet.Header) throws -> [SyncChangeSet] {
+        guard header.isMigration else { return [] }
+        return try entries(.integrated).filter { entry in
+            entry.header.isMigration && entry.header.schema.digest == header.schema.digest
+        }.compactMap { try set($0.reference) }
     }
 
     private func undo(_ entry: LogEntry, _ stable: StablePrefix?) throws {

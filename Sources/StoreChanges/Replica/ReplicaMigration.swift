@@ -14,7 +14,10 @@ struct ReplicaMigration {
         let bytes = schema.encoded
         let layout = try ReplicaFact.layout.read(db)
         guard layout != bytes else { return }
-        if let layout { try migrate(from: try SchemaDescription(decoding: layout), to: schema) }
+        if let layout {
+            try migrate(from: try SchemaDescription(decoding: layout), to: schema)
+            try ReplicaFact.migrated.writeNumber(1, db)
+        }
         try ReplicaFact.layout.write(bytes, db)
         try log.versions.rememberOwn()
         try log.readAgain()

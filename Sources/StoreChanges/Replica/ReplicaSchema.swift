@@ -96,6 +96,8 @@ enum ReplicaFact: String {
     case layout
     /// The status of the store's files when it had nothing that the replica doesn't have.
     case status
+    /// Whether the schema has changed since the last capture.
+    case migrated
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)

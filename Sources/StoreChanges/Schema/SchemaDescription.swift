@@ -34,11 +34,6 @@ public struct SchemaDescription: Hashable, Sendable {
 
     private(set) var tables: [String: Table] = [:]
 
-    /// The description of a schema without tables.
-    public static let empty = SchemaDescription()
-
-    private init() {}
-
     /// Describes a schema.
     public init(_ schema: StoreSchema) {
         for table in schema.tables { tables[table.name] = Table(table, in: schema) }

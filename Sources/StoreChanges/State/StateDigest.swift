@@ -5,19 +5,19 @@ import ContentDigests
 ///
 /// It is the sum, modulo 2²⁵⁶, of a keyed hash of each row: so it follows each change without reading the other rows.
 /// Cells that hold their column's default don't count, so that a column that an app adds changes nothing. Deleted rows, former values and inserters don't count, because replicas forget them at different times.
-public struct StateDigest: Hashable, Sendable {
+package struct StateDigest: Hashable, Sendable {
     /// The key of the hashes: without it, rows with a chosen sum can't be made up.
-    public struct Key: Hashable, Sendable {
+    package struct Key: Hashable, Sendable {
         fileprivate let bytes: [UInt8]
 
         /// Creates a key for a document.
         ///
         /// - Parameter secret: What all devices of the document know.
-        public init(_ secret: String) { bytes = Blake2b.digest(of: Array("state digest ".utf8) + Array(secret.utf8)) }
+        package init(_ secret: String) { bytes = Blake2b.digest(of: Array("state digest ".utf8) + Array(secret.utf8)) }
     }
 
     /// The digest of a state without rows.
-    public static let empty = StateDigest(words: [0, 0, 0, 0])
+    package static let empty = StateDigest(words: [0, 0, 0, 0])
 
     /// The sum, the least significant word first.
     private var words: [UInt64]
@@ -25,13 +25,13 @@ public struct StateDigest: Hashable, Sendable {
     private init(words: [UInt64]) { self.words = words }
 
     /// Restores a digest from its bytes; `nil` if there aren't 32.
-    public init?(bytes: [UInt8]) {
+    package init?(bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
         words = stride(from: 0, to: 32, by: 8).map { UInt64(littleEndianBytes: bytes[$0..<$0 + 8]) }
     }
 
     /// The 32 bytes, the least significant first.
-    public var bytes: [UInt8] { words.flatMap(\.littleEndianBytes) }
+    package var bytes: [UInt8] { words.flatMap(\.littleEndianBytes) }
 
     /// Follows a change.
     mutating func apply(_ delta: StateDelta, _ schema: FoldSchema, _ key: Key) {

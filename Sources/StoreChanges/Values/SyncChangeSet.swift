@@ -12,8 +12,9 @@ public struct SyncChangeSet: Hashable, Sendable {
         public var seen: [ClientID: SeenSet]
         /// The version of the schema that the changes were captured in.
         public var schema: SchemaVersion
-        /// The schema itself, if the client's previous set has another one: all changes were captured together with a
-        /// change of the schema, unless it's the client's first set.
+        /// Whether the changes were captured together with a change of the schema: an update of the app may have made them.
+        public var isMigration = false
+        /// The schema itself, if the client's previous set has another one.
         public var schemaDescription: SchemaDescription?
 
         /// Creates a header.
@@ -30,9 +31,6 @@ public struct SyncChangeSet: Hashable, Sendable {
             self.seen = seen
             self.schema = schema
         }
-
-        /// Whether the changes were captured together with a change of the schema.
-        public var isMigration: Bool { schemaDescription != nil && id.sequence > 1 }
 
         /// The set's position in the total order.
         public var position: SetPosition { SetPosition(stamp, id) }

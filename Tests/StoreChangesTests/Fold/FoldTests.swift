@@ -12,8 +12,16 @@ struct FoldTests {
     ) throws -> (content: StateContent, conflicts: [Conflict]) {
         var content = StateContent()
         var conflicts: [Conflict] = []
-        for set in sets.sorted(by: { $0.header.position < $1.header.position }) {
-            let (delta, more) = try Fold(schema).apply(set, to: StateContentReader(content, schema))
+        let sorted = sets.sorted { $0.header.position < $1.header.position }
+        for (index, set) in sorted.enumerated() {
+            let migrations = sorted[..<index].filter {
+                set.header.isMigration && $0.header.isMigration && $0.header.schema == set.header.schema
+            }
+            let (delta, more) = try Fold(schema).apply(
+                set,
+                to: StateContentReader(content, schema),
+                migrations: migrations
+            )
             let former = content
             content.apply(delta)
             var undone = content

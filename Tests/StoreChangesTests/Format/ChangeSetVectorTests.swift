@@ -45,6 +45,7 @@ struct ChangeSetVectorTests {
             schema: SchemaVersion(2, description.digest)
         )
         header.schemaDescription = description
+        header.isMigration = true
         let inserted = InsertedRow(
             cells: ["body": .value(.blob([0, 255])), "folder": .row(.numbered(client: b, number: -1))],
             wish: -2,
@@ -96,6 +97,7 @@ struct ChangeSetVectorTests {
         #expect(set["digest"] as? String == digest.map { String(format: "%02x", $0) }.joined())
         #expect(set["client"] as? String == "device-a")
         #expect(set["sequence"] as? Int == 129)
+        #expect(set["migration"] as? Int == 1)
         let description = try #require(set["description"] as? [String: [String: Any]])
         #expect(description["pair"]?["key"] as? [String] == ["a", "b"])
         #expect((description["note"]?["references"] as? [[Any]])?.first?[1] as? String == "folder")

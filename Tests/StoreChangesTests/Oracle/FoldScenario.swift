@@ -133,10 +133,17 @@ extension Change {
 }
 
 extension SyncChangeSet {
+    /// The set with one change more.
+    func adding(_ change: Change) -> SyncChangeSet {
+        var set = self
+        set.changes.append(change)
+        return set
+    }
+
     /// The set as if it was captured together with a change of the schema.
     var migrating: SyncChangeSet {
         var set = self
-        set.header.schemaDescription = .empty
+        set.header.isMigration = true
         return set
     }
 

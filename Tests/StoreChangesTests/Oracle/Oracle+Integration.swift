@@ -58,6 +58,8 @@ extension Oracle {
         var formerImages: [(row: RowReference, image: [String: Cell])] = []
         /// The rows that were deleted together with a row, by a consequence or a repair.
         var dependents: [RowReference: Set<RowReference>] = [:]
+        /// The earlier sets that were captured together with a change to the same schema.
+        var migrations: [SyncChangeSet] = []
         /// The rows that came back; each does once.
         var returned: Set<RowReference> = []
 
@@ -78,6 +80,7 @@ extension Oracle {
             applyInserts(changes)
             ownImages = []
             followChangedValues()
+            if set.header.isMigration { mergeMigratedRows(changes) }
             try repair()
             endAliasesOfTakenNames()
         }

@@ -136,6 +136,10 @@ struct Oracle {
         var conflicts: [Conflict] = []
         for set in sets.sorted(by: { $0.header.position < $1.header.position }) {
             var integration = Integration(self, set, over: content)
+            integration.migrations = sets.filter { other in
+                other.header.isMigration && other.header.position < set.header.position
+                    && other.header.schema.digest == set.header.schema.digest
+            }
             try integration.run()
             content = integration.content
             conflicts += integration.conflicts

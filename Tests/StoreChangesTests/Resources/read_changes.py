@@ -125,6 +125,7 @@ class Reader:
             "stamp": self.number(),
             "seen": self.ascending(lambda: [self.text(), self.number(), self.digest()], lambda seen: seen[0].encode()),
             "schema": [self.number(), self.digest()],
+            "migration": self.byte(),
             "description": self.description(),
             "tables": [],
         }

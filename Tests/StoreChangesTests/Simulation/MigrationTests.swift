@@ -36,9 +36,13 @@ struct MigrationTests {
         try laptop.migrate(Self.addition)
         try laptop.edit("UPDATE note SET color = 'blue'")
         try laptop.capture()
-        #expect(laptop.sets.map { $0.header.schemaDescription != nil } == [true, false, true])
-        #expect(laptop.sets.map(\.header.isMigration) == [false, false, true])
-        #expect(laptop.sets.map(\.header.schema.number) == [1, 1, 2])
+        try laptop.migrate("ALTER TABLE note ADD COLUMN rank INT")
+        #expect(try laptop.capture() == nil)
+        try laptop.edit("UPDATE note SET rank = 1")
+        try laptop.capture()
+        #expect(laptop.sets.map { $0.header.schemaDescription != nil } == [true, false, true, true])
+        #expect(laptop.sets.map(\.header.isMigration) == [false, false, true, false], "only what is captured with it")
+        #expect(laptop.sets.map(\.header.schema.number) == [1, 1, 2, 3])
     }
 
     @Test("A column that the app adds, or a table that it rebuilds, isn't an edit and changes no digest")
@@ -165,6 +169,31 @@ struct MigrationTests {
         }
     }
 
+    @Test(
+        "Rows that one update of the app inserts on two devices are there once, with both devices' rows that use them"
+    )
+    func seeds() throws {
+        let (laptop, phone) = try Self.devices()
+        let update = """
+            CREATE TABLE kind (id INTEGER PRIMARY KEY, name TEXT);
+            INSERT INTO kind VALUES (1, 'private'), (2, 'work');
+            ALTER TABLE note ADD COLUMN kind INT REFERENCES kind;
+            """
+        for device in [laptop, phone] { try device.migrate(update) }
+        try laptop.edit("INSERT INTO note (title, kind) VALUES ('a', 1)")
+        try phone.edit("INSERT INTO note (title, kind) VALUES ('b', 2)")
+        let sets = [try #require(try laptop.capture(at: 10)), try #require(try phone.capture(at: 20))]
+        for device in [laptop, phone] {
+            try device.integrate(sets)
+            try device.write()
+            let rows = try device.rows("SELECT title, name FROM note JOIN kind ON kind.id = kind ORDER BY title")
+            #expect(rows == ["\"a\"|\"private\"", "\"b\"|\"work\""])
+            #expect(try device.rows("SELECT name FROM kind").count == 2)
+            #expect(try device.conflicts().isEmpty)
+            #expect(try device.capture() == nil)
+        }
+    }
+
     @Test("A table of other keys is captured as new rows, and undoing former sets doesn't bring the old ones back")
     func otherKeys() throws {
         let (laptop, phone) = try Self.devices()
@@ -185,6 +214,51 @@ struct MigrationTests {
         try laptop.write()
         #expect(try laptop.rows("SELECT * FROM note") == ["\"milk\"|\"one\""])
         #expect(try laptop.capture() == nil)
+    }
+
+    @Test("A reference that the app adds finds the rows that were there before")
+    func addedReference() throws {
+        let (laptop, phone) = try Self.devices(
+            Self.notes + "; CREATE TABLE folder (name TEXT PRIMARY KEY NOT NULL, color TEXT)"
+        )
+        try laptop.edit("INSERT INTO folder VALUES ('home', 'red')")
+        try Self.send(laptop, phone)
+        for device in [laptop, phone] {
+            try device.migrate("ALTER TABLE note ADD COLUMN folder TEXT REFERENCES folder ON DELETE CASCADE")
+        }
+        try laptop.edit("UPDATE note SET folder = 'home'")
+        try Self.send(laptop, phone)
+        for device in [laptop, phone] {
+            #expect(try device.rows("SELECT folder FROM note") == ["\"home\""])
+            #expect(try device.conflicts().isEmpty)
+        }
+        // Both devices change what the reference leads to.
+        try laptop.edit("DELETE FROM note")
+        try laptop.edit("DELETE FROM folder")
+        try phone.edit("INSERT INTO note (title, folder) VALUES ('bread', 'home')")
+        let (delete, insert) = (try #require(try laptop.capture(at: 10)), try #require(try phone.capture(at: 20)))
+        try laptop.integrate([insert])
+        try phone.integrate([delete])
+        for device in [laptop, phone] {
+            #expect(try device.content().rows.isEmpty)
+            #expect(try device.conflicts().map(\.rule) == [.deletedWithParent])
+        }
+    }
+
+    @Test("A set that arrives before the set with its schema is read as soon as that set is there")
+    func lateDescription() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.migrate(Self.addition)
+        try laptop.edit("UPDATE note SET body = 'one'")
+        let first = try #require(try laptop.capture())
+        try laptop.edit("UPDATE note SET body = 'two'")
+        let second = try #require(try laptop.capture())
+        try phone.integrate([second])
+        #expect(try phone.needsNewerSchema())
+        try phone.integrate([first])
+        #expect(try !phone.needsNewerSchema())
+        try phone.write()
+        #expect(try phone.rows("SELECT body FROM note") == ["\"two\""])
     }
 
     @Test("Rows without a key get the new column's default, and are the same rows as before")

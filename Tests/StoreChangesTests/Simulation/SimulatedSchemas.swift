@@ -5,6 +5,7 @@ enum SimulatedSchemas {
         "ALTER TABLE {} ADD COLUMN extra TEXT",
         "ALTER TABLE {} ADD COLUMN extra TEXT NOT NULL DEFAULT 'a'",
         "ALTER TABLE {} ADD COLUMN \"0\" INT DEFAULT 2",
+        "CREATE TABLE extra (id INTEGER PRIMARY KEY, name TEXT); INSERT INTO extra VALUES (1, 'a'), (2, 'b'), (3, 'a')",
         "CREATE TABLE extra (id INTEGER PRIMARY KEY, name TEXT UNIQUE, other INT REFERENCES extra ON DELETE CASCADE)",
     ]
 

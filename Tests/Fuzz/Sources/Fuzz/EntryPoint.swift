@@ -22,10 +22,11 @@ enum Fuzz {
         let name = ProcessInfo.processInfo.environment["FUZZ_PARSER"] ?? ""
         if let parser = FuzzedParser(rawValue: name) { return { parser.parse($0) } }
         if let parser = FuzzedKeychainParser(rawValue: name) { return { parser.parse($0) } }
+        if let parser = FuzzedChangesParser(rawValue: name) { return { parser.parse($0) } }
         if let parser = FuzzedRemoteParser(rawValue: name) { return { parser.parse($0) } }
         let names =
             FuzzedParser.allCases.map(\.rawValue) + FuzzedKeychainParser.allCases.map(\.rawValue)
-            + FuzzedRemoteParser.allCases.map(\.rawValue)
+            + FuzzedChangesParser.allCases.map(\.rawValue) + FuzzedRemoteParser.allCases.map(\.rawValue)
         fatalError("FUZZ_PARSER names no parser. Set it to one of \(names).")
     }()
 

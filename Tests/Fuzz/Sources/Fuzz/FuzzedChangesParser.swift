@@ -1,0 +1,1 @@
+../../../StoreChangesTests/Support/FuzzedChangesParser.swift
