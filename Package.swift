@@ -351,10 +351,10 @@ let package = Package(
         .testTarget(
             name: "StoreSyncTests",
             dependencies: [
-                "StoreSync", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP", "RemoteStorage",
-                "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting", "SyncCryptography",
-                "ContentDigests",
-                "ByteCoding", "ThreadSupport", "ServerFixtures", "S3Servers", "TestSupport",
+                "StoreSync", "StoreChanges", "RemoteStorageS3", "RemoteStorageWebDAV", "RemoteStorageHTTP",
+                "RemoteStorage", "RemoteStorageTesting", "Keychain", "Operations", "OperationsTesting",
+                "SyncCryptography", "ContentDigests", "ByteCoding", "ThreadSupport", "ServerFixtures", "S3Servers",
+                "TestSupport",
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "InMemoryLogging", package: "swift-log"),
