@@ -59,6 +59,7 @@ private struct BaselineWriter {
     private let keyStatement: SQLStatement
     private let numberStatement: SQLStatement
     private let countStatement: SQLStatement
+    private let countedStatement: SQLStatement
     private let countAgainStatement: SQLStatement
     private let inserters = StoredValue.blob(Set<SetID>().encoded)
 
@@ -72,17 +73,18 @@ private struct BaselineWriter {
         countStatement = try state.db.prepare(
             "INSERT INTO counts (id, tbl, name, digest, count) VALUES (?, ?, ?, ?, 1)"
         )
-        countAgainStatement = try state.db.prepare(
-            "UPDATE counts SET count = count + 1 WHERE tbl = ? AND name = ? AND digest = ? RETURNING 1"
-        )
+        countedStatement = try state.db.prepare("SELECT id FROM counts WHERE tbl = ? AND digest = ? AND name = ?")
+        countAgainStatement = try state.db.prepare("UPDATE counts SET count = count + 1 WHERE id = ?")
         numberStatement = try state.db.prepare("INSERT OR IGNORE INTO numbers (tbl, name, number) VALUES (?, ?, ?)")
     }
 
     /// Counts a row without a key that was there before; `false` if it wasn't.
     func countAgain(_ name: [UInt8]) throws -> Bool {
-        try countAgainStatement.bind([table, .blob(name), ReplicaState.digest(name)])
-        defer { countAgainStatement.reset() }
-        return try countAgainStatement.step()
+        try countedStatement.bind([table, ReplicaState.digest(name), .blob(name)])
+        defer { countedStatement.reset() }
+        guard try countedStatement.step(), let identifier = countedStatement.integer(0) else { return false }
+        try countAgainStatement.execute([.integer(identifier)])
+        return true
     }
 
     func insertCounted(_ name: [UInt8], at identifier: Int64) throws {

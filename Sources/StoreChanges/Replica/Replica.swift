@@ -64,9 +64,9 @@ package final class Replica {
         guard try log.judgement().isLate(header) else { return try add(SyncChangeSet(header, changes)) }
         // The store was edited before its first synchronization, and other devices needn't know any more what the edits
         // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
-        let late = try RepeatedChanges(state, nil).changes(of: SyncChangeSet(header, changes))
-        header = try nextHeader(seen: log.integrated(), at: time)
-        header.isMigration = isMigration
+        let author = try log.versions.author(of: header)
+        let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes))
+        header.seen = try log.integrated().filter { $0.key != client }
         return late.isEmpty ? nil : try add(SyncChangeSet(header, late))
     }
 

@@ -147,11 +147,18 @@ final class StoreWriter {
 
     // MARK: Putting right
 
-    /// The tables of which more may have changed than was written: a trigger may write any table, and `ON CONFLICT REPLACE`
-    /// deletes rows without an error.
+    /// The tables of which more may have changed than was written: every table that a trigger names in its body, and every
+    /// table with `ON CONFLICT REPLACE`, which deletes rows without an error.
     private func tablesToPutRight() throws -> [String] {
-        let hasTriggers = try store.first("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' LIMIT 1") != nil
-        let tables = state.schema.tables.filter { hasTriggers || $0.value.schema.replacesOnConflict }
+        let triggers = try store.all("SELECT sql FROM sqlite_schema WHERE type = 'trigger'")
+        var named: Set<String> = []
+        for trigger in triggers.compactMap({ $0.text(0) }) {
+            let body = SQLTokens(trigger).tokens.drop { !$0.isKeyword("BEGIN") }
+            for case .word(let name) in body { named.insert(name.sqlName) }
+            for case .quoted(let name) in body { named.insert(name.sqlName) }
+            for case .text(let name) in body { named.insert(name.sqlName) }
+        }
+        let tables = state.schema.tables.filter { named.contains($0.key.sqlName) || $0.value.schema.replacesOnConflict }
         return tables.keys.sorted { $0.precedes($1) }
     }
 

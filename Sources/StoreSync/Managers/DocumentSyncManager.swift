@@ -268,6 +268,12 @@ public struct DocumentSyncManager: Sendable {
         }
     }
 
+    /// What merging overwrote or left out in a store of the document.
+    ///
+    /// - Parameter url: The store.
+    /// - Returns: The log, which is read when its methods are called.
+    public func conflicts(ofStoreAt url: URL) -> ConflictLog { ConflictLog(ofStoreAt: url, state: manager.state) }
+
     /// The options of a push or a pull, whose keys are those of what it locks.
     private func options(_ given: OperationOptions?, using store: URL, isPush: Bool) -> OperationOptions {
         let store = FileLock.Subject.store(store.standardizedFileURL.path)

@@ -52,7 +52,7 @@ public actor SynchronizationOperation: Operation {
                 )
             }
             let lock = try await context.blocking { [state, key] in
-                try state.lock(.synchronization(key), .exclusive)
+                try state.lock(.synchronization(key), .exclusive, by: context.name)
             }
             defer { lock.release() }
             let origin = try await origin(context)

@@ -63,10 +63,11 @@ public actor WholeStoreUploadOperation: Operation {
                 ]
             }
             defer { for lock in locks { lock.release() } }
-            try await refuseSynchronizedDocument()
+            async let refusal: Void = refuseSynchronizedDocument()
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
             // Inspected before the snapshot is taken, so that the store isn't held while the remote answers.
             let target = try await target(for: store, context)
+            try await refusal
             // A store that is only compared with the last push is always held, since that doesn't take long.
             if capabilities.contains(.localSpeed) || target.base != nil,
                 let upload = try await upload(store, holding: true, to: target, context)

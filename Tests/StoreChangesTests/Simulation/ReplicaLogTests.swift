@@ -217,6 +217,20 @@ struct ReplicaLogTests {
         )
     }
 
+    @Test("A row with NULL in its key comes back too")
+    func removedDeviceWithoutKeys() throws {
+        let (laptop, phone) = try Self.devices("CREATE TABLE pair (a TEXT, b TEXT, c TEXT, PRIMARY KEY (a, b))")
+        try phone.edit("INSERT INTO pair VALUES (NULL, 'x', 'y')")
+        try phone.capture()
+        try phone.write()
+        for device in [laptop, phone] { try device.remember([], removals: [ClientID(rawValue: "phone"): 0]) }
+        try phone.become("tablet")
+        try laptop.integrate(try phone.captureVoidSetsAgain())
+        try laptop.write()
+        #expect(try laptop.rows("SELECT * FROM pair") == phone.rows("SELECT * FROM pair"))
+        #expect(try laptop.content().counts.count == 1)
+    }
+
     @Test("Sets that were integrated are undone when they turn out to be void, and their conflicts go")
     func lateRemoval() throws {
         let (laptop, phone) = try Self.devices()

@@ -1,0 +1,127 @@
+import Foundation
+import GRDB
+import Testing
+
+extension CommandTests {
+    @Suite("The command merges the edits of several devices")
+    struct SyncTests {
+        private static let schema = """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER NOT NULL DEFAULT 0);
+            INSERT INTO note (title) VALUES ('milk'), ('bread')
+            """
+
+        private func execute(_ sql: String, _ device: Device) throws {
+            let queue = try DatabaseQueue(path: device.store.path)
+            defer { try? queue.close() }
+            try queue.write { try $0.execute(sql: sql) }
+        }
+
+        private func titles(_ device: Device) throws -> Set<String> {
+            let queue = try DatabaseQueue(path: device.store.path)
+            defer { try? queue.close() }
+            return try queue.read { try Set(String.fetchAll($0, sql: "SELECT title FROM note")) }
+        }
+
+        private func sync(_ device: Device, _ arguments: String...) async throws -> CommandResult {
+            try await device.fixture.run(
+                ["sync", device.store.path, "--document", "notes", "--no-encrypt"] + arguments + device.options + [
+                    "--json"
+                ]
+            )
+        }
+
+        /// A laptop and a desktop that have synchronized.
+        private func devices(_ fixture: Fixture) async throws -> (laptop: Device, desktop: Device) {
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try execute(Self.schema, laptop)
+            #expect(try await sync(laptop).status == 0)
+            #expect(try await sync(desktop).status == 0)
+            return (laptop, desktop)
+        }
+
+        @Test("sync merges the edits of two devices, and reports them in JSON and in text")
+        func merging() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            try execute(
+                "UPDATE note SET title = 'oat milk' WHERE id = 1; INSERT INTO note (title) VALUES ('eggs')",
+                laptop
+            )
+            try execute("UPDATE note SET done = 1 WHERE id = 1; INSERT INTO note (title) VALUES ('tea')", desktop)
+            let first = try await sync(laptop).json()
+            let keys: Set = [
+                "command", "application", "client", "document", "sequence", "applied", "published", "conflicts",
+                "waitingFor", "seconds",
+            ]
+            #expect(first.keys == keys)
+            #expect(first["command"]?.string == "sync" && first["document"]?.string == "notes")
+            #expect(first["published"]?["changes"] == .number(2) && first["sequence"] == .number(1))
+            let second = try await sync(desktop).json()
+            let applied = JSON.object(["inserted": .number(1), "updated": .number(1), "deleted": .number(0)])
+            #expect(second["applied"] == .object(["note": applied]))
+            #expect(second["conflicts"] == .number(0) && second["waitingFor"] == .array([]))
+            let text = try await fixture.run(
+                ["sync", laptop.store.path, "--document", "notes", "--no-encrypt"] + laptop.options
+            )
+            #expect(text.status == 0 && text.output.contains("note: 1 inserted, 1 updated, 0 deleted"), "\(text)")
+            #expect(try titles(laptop) == ["oat milk", "bread", "eggs", "tea"])
+            #expect(try titles(desktop) == titles(laptop))
+            #expect(try await laptop.run("verify").json()["problems"] == .array([]))
+        }
+
+        @Test("conflicts lists what merging overwrote, and restores it")
+        func conflicts() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            try execute("UPDATE note SET title = 'oat milk' WHERE id = 1", laptop)
+            try execute("UPDATE note SET title = 'soy milk' WHERE id = 1", desktop)
+            #expect(try await sync(laptop).status == 0)
+            #expect(try await sync(desktop).json()["conflicts"] == .number(1))
+            let state = ["--state", desktop.state.path, "--json"]
+            let list = try await fixture.run(["conflicts", desktop.store.path] + state).json()
+            let entry = try #require(list["conflicts"]?[0])
+            #expect(entry.keys == ["number", "table", "key", "rule", "lost", "kept", "authors", "time"])
+            #expect(entry["table"]?.string == "note" && entry["key"]?.string == "1")
+            #expect(entry["lost"]?["title"]?.string == "oat milk" && entry["kept"]?["title"]?.string == "soy milk")
+            #expect(entry["authors"]?.array?.count == 2)
+            guard case .number(let number)? = entry["number"] else { throw CancellationError() }
+            let restore = ["conflicts", desktop.store.path, "--restore", "\(Int(number))"] + state
+            #expect(try await fixture.run(restore).status == 0)
+            #expect(try titles(desktop) == ["oat milk", "bread"])
+            #expect(try await sync(desktop).status == 0)
+            #expect(try await sync(laptop).status == 0)
+            #expect(try titles(laptop) == ["oat milk", "bread"])
+            let unknown = ["conflicts", desktop.store.path, "--restore", "999"] + state
+            try expectFailure(try await fixture.run(unknown), 66, "conflictNotFound")
+        }
+
+        @Test("a push of a document that synchronizes, an unrelated store, a copy and a mass deletion are 65")
+        func refusals() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            try expectFailure(try await laptop.push(), 65, "documentSynchronizes")
+            try expectFailure(try await desktop.pull("--overwrite"), 65, "documentSynchronizes")
+            let stranger = try fixture.device("stranger")
+            try execute(Self.schema, stranger)
+            try expectFailure(try await sync(stranger), 65, "unrelatedStore")
+            let copy = try Data(contentsOf: desktop.store)
+            try execute("UPDATE note SET done = 1", desktop)
+            #expect(try await sync(desktop).status == 0)
+            try copy.write(to: desktop.store)
+            try expectFailure(try await sync(desktop), 65, "storeReplaced")
+            try execute(
+                """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+                INSERT INTO note (title) SELECT 'note ' || i FROM n
+                """,
+                laptop
+            )
+            #expect(try await sync(laptop).status == 0)
+            try execute("DELETE FROM note WHERE id > 10", laptop)
+            try expectFailure(try await sync(laptop), 65, "massDeletion")
+            let allowed = try await sync(laptop, "--allow-deletions").json()
+            #expect(allowed["published"]?["changes"] == .number(192))
+            try expectFailure(try await fixture.run(["sync", "missing.sqlite", "--json"]), 64, "usage")
+        }
+    }
+}
