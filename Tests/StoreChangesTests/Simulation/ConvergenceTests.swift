@@ -38,7 +38,7 @@ struct ConvergenceTests {
                     if try device.edit(statement) { log.append("\(device.client): \(statement)") }
                 case 15: try capture(device)
                 case 16: try receive(device)
-                default: try synchronize(device)
+                default: try synchronize(device, editsMeanwhile: true)
                 }
             }
             for index in devices.indices { try migrate(index) }
@@ -98,7 +98,7 @@ struct ConvergenceTests {
             }
         }
 
-        mutating func synchronize(_ device: SimulatedDevice) throws {
+        mutating func synchronize(_ device: SimulatedDevice, editsMeanwhile: Bool = false) throws {
             for other in devices where other.client != device.client {
                 let arrived = device.arrived[other.client] ?? 0
                 try device.integrate(other.sets[arrived...].shuffled(using: &random))
@@ -107,8 +107,11 @@ struct ConvergenceTests {
             try capture(device)
             let last: SimulatedDevice.WriteStep =
                 random.chance(15) ? [.prepare, .write].randomElement(using: &random) ?? .write : .finish
-            let written = try device.write(upTo: last)
-            log.append("\(device.client) synchronizes up to \(last), \(written)")
+            let statement =
+                editsMeanwhile && random.chance(25) ? RandomEdits(device.schema).statement(using: &random) : nil
+            let edit = statement.map { statement in { _ = try device.edit(statement) } }
+            let written = try device.write(upTo: last, meanwhile: edit)
+            log.append("\(device.client) synchronizes up to \(last), \(written), meanwhile: \(statement ?? "")")
             if random.chance(60) { try device.publishHead() }
             guard random.chance(60) else { return }
             try readHeads(device, isLate: true)

@@ -160,15 +160,25 @@ final class SimulatedDevice {
 
     /// Writes what merging changed into the store.
     ///
-    /// - Parameter last: The last step; a device that doesn't die takes them all.
+    /// - Parameters:
+    ///   - last: The last step; a device that doesn't die takes them all.
+    ///   - meanwhile: What the app writes after the capture; if that is in the way, nothing is written.
     /// - Returns: How many rows changed, by table.
     /// - Throws: What SQLite or the replica throws.
     @discardableResult
-    func write(upTo last: WriteStep = .finish) throws -> [String: ChangeCounts] {
+    func write(upTo last: WriteStep = .finish, meanwhile: (() throws -> Void)? = nil) throws -> [String: ChangeCounts] {
         try replicaDatabase.write { _ in try store.read { try replica.prepare($0) } }
         guard last != .prepare else { return [:] }
-        let counts = try replicaDatabase.read { _ in try store.write { try replica.write(to: $0) } }
-        guard last != .write else { return counts }
+        try meanwhile?()
+        let counts: [String: ChangeCounts]?
+        do {
+            counts = try replicaDatabase.read { _ in
+                try store.write { try meanwhile == nil || replica.canWrite(to: $0) ? replica.write(to: $0) : nil }
+            }
+        } catch let error as DatabaseError where meanwhile != nil && error.resultCode == .SQLITE_CONSTRAINT {
+            return [:]
+        }
+        guard let counts, last != .write else { return counts ?? [:] }
         try replicaDatabase.write { _ in try replica.finish() }
         return counts
     }

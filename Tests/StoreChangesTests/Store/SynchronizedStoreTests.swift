@@ -102,6 +102,29 @@ struct SynchronizedStoreTests {
         #expect(try store.recordChanges() == nil)
     }
 
+    @Test("An edit of another row between capture and write doesn't make a synchronization start over")
+    func otherEditMeanwhile() throws {
+        let fixture = try Fixture()
+        let (laptop, phone) = (try fixture.app("laptop"), try fixture.app("phone"))
+        try laptop.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk', ''), (2, 'bread', '')") }
+        let first = try #require(try fixture.open("laptop").recordChanges())
+        _ = try fixture.open("phone").synchronize(with: [first])
+        try laptop.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
+        let second = try #require(try fixture.open("laptop").recordChanges())
+        let store = try fixture.open(
+            "phone",
+            observer: StepObserver { step in
+                guard step == "captured" else { return }
+                try phone.write { try $0.execute(sql: "UPDATE note SET title = 'rye bread' WHERE id = 2") }
+            }
+        )
+        let outcome = try store.synchronize(with: [second])
+        #expect(outcome.captured.isEmpty)
+        #expect(outcome.written["note"] == ChangeCounts(updated: 1))
+        #expect(try titles(phone) == ["oat milk", "rye bread"])
+        #expect(try store.recordChanges()?.changes.count == 1)
+    }
+
     private struct Death: Error {}
 
     @Test(
