@@ -104,11 +104,13 @@ struct ManagerOptionsTests {
         let fixture = try Fixture()
         let delegate = await AppDelegate()
         let manager = try fixture.device("device").manager(delegate)
+        _ = try await manager.register().value
         await manager.supervisor.enterBackground(grace: .seconds(60))
-        let held = manager.document(fixture.document).register()
-        let options = OperationOptions(mayContinueInBackground: true)
-        _ = try await manager.document(RemoteIdentifier("other")).register(options: options).value
-        #expect(held.state == .waiting)
+        let held = manager.status()
+        let allowed = manager.status(options: OperationOptions(mayContinueInBackground: true))
+        try #require(!allowed.explain().description.contains("the app is in the background"))
+        _ = try await allowed.value
+        #expect(held.explain().description.contains("the app is in the background"))
         await manager.supervisor.enterForeground()
         _ = try await held.value
         withExtendedLifetime(delegate) {}
