@@ -61,7 +61,7 @@ final class RowNames {
     }
 }
 
-/// The names of the rows of one table to which references lead, those that were needed last in memory.
+/// The names of the rows of one table to which references lead; the names that were needed last are in memory.
 final class ReferencedNames {
     private let lookup: SQLStatement
     private let name: (Int64) throws -> [UInt8]

@@ -49,7 +49,7 @@ extension SynchronizedStore {
     package struct Publication: Sendable {
         /// What the next head says.
         package var head: ClientHead
-        /// The device's own sets after those that were published, in order.
+        /// The device's own sets that weren't published yet, in order.
         package var sets: [SyncChangeSet]
     }
 

@@ -46,7 +46,7 @@ final class FileLock: Sendable {
             case .document(let key):
                 ExclusionKey("document \(key.document) of \(key.application.application) at \(key.application.remote)")
             case .synchronization(let key):
-                ExclusionKey("replica of \(key.document) of \(key.application.application) at \(key.application.remote)")
+                ExclusionKey("replica \(key.document) of \(key.application.application) at \(key.application.remote)")
             case .store(let path): ExclusionKey("store \(path)")
             }
         }

@@ -65,7 +65,7 @@ struct SyncCatalog: Sendable {
     ///   - known: The last set of each client that this device has.
     ///   - memory: What this device remembers of heads.
     /// - Returns: The sets.
-    /// - Throws: ``StoreSyncError``, with `rolledBack` if a client's head is older than one that was read before.
+    /// - Throws: ``StoreSyncError``, with `rolledBack` if a client's head is older than a head that was read before.
     func news(
         for client: RemoteIdentifier,
         besides known: [ClientID: SeenSet],
@@ -119,7 +119,7 @@ struct SyncCatalog: Sendable {
         return head
     }
 
-    /// The sets that a head names, after one that this device has.
+    /// The sets that a head names, after the last set that this device has.
     ///
     /// If they don't follow that one, another device has published sets as the same client: then it's all of them.
     private func sets(of head: SyncHead, after known: SeenSet?) async throws -> [SyncChangeSet] {

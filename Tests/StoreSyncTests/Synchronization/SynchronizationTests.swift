@@ -217,7 +217,7 @@ struct SynchronizationTests {
         #expect(await code { try await other.entries() } == .storeNotFound)
     }
 
-    @Test("A head that is older than the one that was read before is noticed")
+    @Test("A head that is older than its client's last head is noticed")
     func rollback() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
