@@ -85,15 +85,18 @@ struct Sync: AsyncParsableCommand {
         let applied = synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
             "  \(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
         }
-        var lines = ["Synchronized \(document): published \(synchronized.publishedChanges) edits."] + applied
+        var lines = ["Synchronized \(document): published \(edits(synchronized.publishedChanges))."] + applied
         if synchronized.conflicts > 0 {
             lines.append(
-                "Merging overwrote or left out \(synchronized.conflicts) edits: storesync conflicts lists them."
+                "Merging overwrote or left out \(edits(synchronized.conflicts)): storesync conflicts lists them."
             )
         }
         if !synchronized.waitingFor.isEmpty {
-            lines.append("Edits of \(synchronized.waitingFor.count) clients wait for others that have not arrived.")
+            let clients = synchronized.waitingFor.map(\.rawValue).joined(separator: ", ")
+            lines.append("Edits of \(clients) wait until other edits have arrived, or until the app is updated.")
         }
         return lines
     }
+
+    private func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }
 }

@@ -1,5 +1,13 @@
+import FileSupport
 package import Foundation
 import GRDB
+import SystemPackage
+
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
 
 /// What devices exchange: the store with which they begin, and change sets.
 extension SynchronizedStore {
@@ -35,8 +43,12 @@ extension SynchronizedStore {
             try store.close()
             try database.close()
             try FileManager.default.moveItem(at: building, to: replicaURL)
+            // The store's token says that there is a replica, so the replica's name is on the disk before the token is.
+            try OpenFile(path: replicaURL.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY).synchronize()
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: baseline)
+        } catch let error as Errno {
+            throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be written: \(error).", cause: error)
         }
     }
 

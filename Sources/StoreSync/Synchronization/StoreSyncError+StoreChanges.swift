@@ -1,3 +1,4 @@
+import RemoteStorage
 package import StoreChanges
 
 extension StoreSyncError {
@@ -18,5 +19,11 @@ extension StoreSyncError {
             default: .corrupt
             }
         self.init(code, error.message, cause: error)
+    }
+
+    /// Translates the error of a file that can't be read.
+    init(_ error: StoreChangesError, at path: RemotePath) {
+        self.init(error)
+        message = "\(path) on the remote can't be read. \(message)"
     }
 }

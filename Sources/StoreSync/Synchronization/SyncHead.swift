@@ -45,7 +45,11 @@ struct SyncHead: Hashable, Sendable {
             case .data(let content)? = values["head"]
         else { throw StoreSyncError.corrupt(path, "a value is missing") }
         (self.name, self.origin, self.segments, self.published) = (name, origin, segments, published)
-        self.content = try ClientHead(decoding: Array(content))
+        do {
+            self.content = try ClientHead(decoding: Array(content))
+        } catch let error as StoreChangesError {
+            throw StoreSyncError(error, at: path)
+        }
         let isOfThatName =
             self.content.client.rawValue == name.client.rawValue && self.content.number == name.number
             && self.content.last?.sequence ?? 0 == name.sequence

@@ -67,7 +67,7 @@ enum EncodedSets {
                 throw StoreSyncError.corrupt(path, "a change set is cut off")
             }
             let encoded = reader.bytes(Int(count))
-            let set = try SyncChangeSet(decoding: encoded)
+            let set = try set(encoded, at: path)
             guard set.header.id == SetID(id, number), predecessor.map({ $0 == set.header.predecessor }) ?? true else {
                 throw StoreSyncError.corrupt(path, "its change sets don't follow one another")
             }
@@ -76,5 +76,13 @@ enum EncodedSets {
         }
         guard reader.remaining == 0 else { throw StoreSyncError.corrupt(path, "it has bytes after its end") }
         return sets
+    }
+
+    private static func set(_ bytes: [UInt8], at path: RemotePath) throws -> SyncChangeSet {
+        do {
+            return try SyncChangeSet(decoding: bytes)
+        } catch let error as StoreChangesError {
+            throw StoreSyncError(error, at: path)
+        }
     }
 }
