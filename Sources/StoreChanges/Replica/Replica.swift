@@ -182,7 +182,8 @@ package final class Replica {
                 .storeReplaced,
                 """
                 This device last synchronized another store: this one is a copy, a restored backup, or another \
-                store. Say which side counts: --take local keeps its differences as edits, --take remote replaces it.
+                store. Put back the store that it synchronized; or move this one away, synchronize at its path with another \
+                state directory, and copy what this one has into that store.
                 """
             )
         }

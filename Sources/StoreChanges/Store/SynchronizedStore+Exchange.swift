@@ -80,6 +80,11 @@ extension SynchronizedStore {
         }
     }
 
+    /// Whether the last set of this device's client doesn't count: the device has to go on as another client.
+    package func hasLostIdentity() throws -> Bool {
+        try locked { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
+    }
+
     /// Forgets what no set can need any more; call it when all heads are remembered that the storage lists.
     package func trim() throws {
         try locked { try replicaDatabase.write { _ in try replica.trim() } }

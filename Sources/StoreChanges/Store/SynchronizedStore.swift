@@ -180,7 +180,7 @@ package final class SynchronizedStore {
             }
             try refuseLostIdentity()
             try replicaDatabase.write { _ in
-                let time = UInt64(max(0, Date.now.timeIntervalSince1970 * 1000))
+                let time = UInt64(max(0, now().timeIntervalSince1970 * 1000))
                 outcome.captured += try replica.captureVoidSetsAgain(at: time)
                 outcome.needsNewerSchema = try replica.needsNewerSchema()
             }

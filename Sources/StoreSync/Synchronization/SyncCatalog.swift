@@ -18,37 +18,15 @@ struct SyncCatalog: Sendable {
     /// How often a head that was replaced meanwhile is looked up again.
     private static let maximumListings = 4
 
-    /// The heads that the remote lists.
-    struct Listing: Sendable {
-        /// The heads of this client.
-        var own: [SyncHeadName] = []
-        /// The newest head of each other client.
-        var others: [SyncHeadName] = []
-    }
-
-    /// Lists the heads.
-    func list(for client: RemoteIdentifier) async throws -> Listing {
-        var listing = Listing()
-        let names = try await hooks.listSyncHeads(hierarchy).compactMap { SyncHeadName($0) }
-        for (other, names) in Dictionary(grouping: names, by: \.client).sorted(by: { $0.key < $1.key }) {
-            if other == client {
-                listing.own = names
-            } else if let newest = names.max(by: { ($0.number, $0.unique) < ($1.number, $1.unique) }) {
-                listing.others.append(newest)
-            }
-        }
-        return listing
-    }
-
-    // MARK: News
-
     /// What other clients have published.
     struct News: Sendable {
         var sets: [SyncChangeSet] = []
         /// The heads that name the sets.
         var heads: [SyncHead] = []
-        /// The heads of this client that the remote has.
+        /// The names of this client's heads that the remote lists.
         var own: [SyncHeadName] = []
+        /// Warnings about files that can't be used, in full sentences.
+        var warnings: [String] = []
 
         /// What the heads say of the log.
         var log: LogNews {
@@ -58,10 +36,13 @@ struct SyncCatalog: Sendable {
         }
     }
 
-    /// Fetches the change sets of other clients that this device doesn't have.
+    /// Fetches the change sets that this device doesn't have.
+    ///
+    /// What can't be read holds up no other client: it may still be arriving.
     ///
     /// - Parameters:
-    ///   - client: This client.
+    ///   - client: This client. A copy of this device, or this device before it was restored from a backup, may have
+    ///     published sets as this client, too.
     ///   - known: The last set of each client that this device has.
     ///   - memory: What this device remembers of heads.
     /// - Returns: The sets.
@@ -73,35 +54,83 @@ struct SyncCatalog: Sendable {
     ) async throws -> News {
         var news = News()
         for _ in 0..<Self.maximumListings {
-            let listing = try await list(for: client)
-            news.own = listing.own
-            // A copy of this device, or the device before it was restored from a backup, published other own heads.
-            let strange = listing.own.filter { !memory.heads.contains($0.name) }
-            let names = try listing.others.filter { try isNews($0, memory) } + strange
-            let heads = try await names.concurrentMap(atMost: Self.filesAtATime) { try await head($0) }
-            news.heads = heads.compactMap(\.self)
+            let names = try await hooks.listSyncHeads(hierarchy).compactMap { SyncHeadName($0) }
+            let unknown = Dictionary(grouping: names.filter { !memory.heads.contains($0.name) }, by: \.client)
+            let searches = try await unknown.sorted { $0.key < $1.key }.concurrentMap(atMost: Self.filesAtATime) {
+                try await newest(among: $0.value, memory)
+            }
+            news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
+            news.heads = searches.compactMap(\.head)
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
-            guard news.heads.count < names.count else { break }
+            guard searches.contains(where: \.isReplaced) else { break }
         }
-        news.sets = try await news.heads.concurrentMap(atMost: Self.filesAtATime) { head in
-            try await sets(of: head, after: known[head.content.client])
-        }.flatMap(\.self)
+        let results = try await news.heads.concurrentMap(atMost: Self.filesAtATime) { head in
+            try await readable { try await sets(of: head, after: known[head.content.client]) }
+        }
+        for result in results {
+            news.sets += result.value ?? []
+            news.warnings += [result.warning].compactMap(\.self)
+        }
+        // So that the next synchronization reads it again.
+        news.heads = zip(news.heads, results).filter { $0.1.value != nil }.map(\.0)
         return news
     }
 
-    private func isNews(_ name: SyncHeadName, _ memory: SynchronizationMemory) throws -> Bool {
-        guard let former = memory.others[name.client.rawValue] else { return true }
-        guard former.number <= name.number, former.sequence <= name.sequence else {
-            throw StoreSyncError(
-                .rolledBack,
-                """
-                Client \(name.client) has published more than \(hierarchy.recentSyncs) on the remote shows now: that is \
-                still arriving, or the storage was put back to an older state. Wait until everything has arrived; if \
-                the error stays, synchronize on that client.
-                """
-            )
+    // MARK: Heads
+
+    /// The newest head of a client that can be read.
+    private struct Search: Sendable {
+        var head: SyncHead?
+        /// Whether a head was replaced since the listing.
+        var isReplaced = false
+        var warnings: [String] = []
+    }
+
+    /// Finds the newest head of a client, unless this device has read it before.
+    ///
+    /// A name alone says nothing: another file may have it.
+    private func newest(among names: [SyncHeadName], _ memory: SynchronizationMemory) async throws -> Search {
+        var search = Search()
+        for name in names.sorted(by: { ($0.number, $0.unique) > ($1.number, $1.unique) }) {
+            let former = memory.others[name.client.rawValue]
+            guard former?.name != name.name else { return search }
+            let result = try await readable { try await head(name) }
+            search.warnings += [result.warning].compactMap(\.self)
+            guard let read = result.value else { continue }
+            guard let head = read else {
+                search.isReplaced = true
+                continue
+            }
+            if let former, former.number > name.number || former.sequence > name.sequence {
+                throw rolledBack(name.client)
+            }
+            search.head = head
+            return search
         }
-        return former.name != name.name
+        return search
+    }
+
+    private func rolledBack(_ client: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .rolledBack,
+            """
+            Client \(client) has published more than \(hierarchy.recentSyncs) on the remote shows now: that is still \
+            arriving, or the storage was put back to an older state. Wait until everything has arrived; if the error \
+            stays, synchronize on that client.
+            """
+        )
+    }
+
+    /// Returns what `body` reads, or a warning if the file isn't authentic, or has not arrived completely.
+    private func readable<Value: Sendable>(
+        _ body: () async throws -> Value
+    ) async throws -> (value: Value?, warning: String?) {
+        do {
+            return (try await body(), nil)
+        } catch let error as StoreSyncError where [.corrupt, .tampered, .orphan, .noUploadedStore].contains(error.code)
+        {
+            return (nil, "Edits of another device wait. \(error.message)")
+        }
     }
 
     /// Reads a head; `nil` if it isn't there any more.
@@ -136,8 +165,8 @@ struct SyncCatalog: Sendable {
             let path = hierarchy.syncSegment(segment, of: client)
             guard let bytes = try await hooks.fetchSyncFile(at: path) else {
                 throw StoreSyncError(
-                    .remoteUnavailable,
-                    "\(path) on the remote has not arrived, but a newer file names it. Try again later."
+                    .noUploadedStore,
+                    "\(path) on the remote has not arrived, but a newer file names it. Synchronize again later."
                 )
             }
             let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin, of: identity)

@@ -7,13 +7,15 @@ import StoreChanges
 struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// The document's origin.
     var origin: UUID
+    /// The client as which this device publishes.
+    var client: String
     /// The number of the last head that this device began to publish.
     var number: UInt64 = 0
     /// The number of the last own set that was published; `nil` before the first head.
     var sequence: UInt64?
     /// How many sets of other devices the last head had seen, and when it was published.
     var acknowledged: Acknowledgement?
-    /// The names of this device's last heads, the newest last.
+    /// The names of this client's last heads, the newest last.
     var heads: [String] = []
     /// This device's files with older change sets.
     var segments: [SyncSegment] = []
@@ -48,18 +50,42 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         var sequence: UInt64
     }
 
-    init(origin: UUID) { self.origin = origin }
+    /// How many names of heads are remembered, to tell them from the heads of a copy of this device.
+    private static let rememberedHeads = 64
+
+    init(origin: UUID, client: RemoteIdentifier) {
+        self.origin = origin
+        self.client = client.rawValue
+    }
 
     /// Notes which heads were read.
-    mutating func note(_ news: SyncCatalog.News, for client: RemoteIdentifier) {
-        for head in news.heads where head.name.client != client {
-            others[head.name.client.rawValue] = Head(
-                name: head.name.name,
-                number: head.name.number,
-                sequence: head.name.sequence
-            )
+    mutating func note(_ news: SyncCatalog.News) {
+        for head in news.heads {
+            if head.name.client.rawValue == client {
+                // A copy of this device published it: the next head has all that it had.
+                note(head.name)
+                acknowledged = nil
+            } else {
+                others[head.name.client.rawValue] = Head(
+                    name: head.name.name,
+                    number: head.name.number,
+                    sequence: head.name.sequence
+                )
+            }
         }
-        number = max(number, news.own.map(\.number).max() ?? 0)
+    }
+
+    /// Notes a head of this client.
+    mutating func note(_ own: SyncHeadName) {
+        heads = (heads + [own.name]).suffix(Self.rememberedHeads)
+        number = max(number, own.number)
+    }
+
+    /// Begins to publish as another client.
+    mutating func become(_ other: RemoteIdentifier) {
+        var next = SynchronizationMemory(origin: origin, client: other)
+        next.others = others
+        self = next
     }
 }
 

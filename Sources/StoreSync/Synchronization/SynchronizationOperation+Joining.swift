@@ -93,7 +93,18 @@ extension SynchronizationOperation {
             ),
             options: SynchronizedStore.Options(observer: state.steps)
         )
-        guard !FileManager.default.fileExists(atPath: replica.url.path) else { return replica }
+        guard !FileManager.default.fileExists(atPath: replica.url.path) else {
+            guard try await context.blocking({ [request] in try LocalStore(request.url).exists }) else {
+                throw StoreSyncError(
+                    .storeNotFound,
+                    """
+                    \(request.url.path) isn't there any more, and may have had edits that aren't published. Put it back; or \
+                    synchronize with another state directory, which creates the store from what is published.
+                    """
+                )
+            }
+            return replica
+        }
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "joining"))
         let baseline = try await baseline(origin, context)
         try await context.blocking { [state] in

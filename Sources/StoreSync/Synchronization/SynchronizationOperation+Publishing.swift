@@ -7,8 +7,6 @@ import ThreadSupport
 extension SynchronizationOperation {
     /// The size up to which the sets after the last segment travel in the head, in bytes.
     private static let maximumTailBytes = 64 << 10
-    /// How many names of heads this device remembers, to tell its own from those of a copy of this device.
-    private static let rememberedHeads = 64
 
     /// What was published.
     struct Published: Sendable {
@@ -25,8 +23,8 @@ extension SynchronizationOperation {
     /// Publishes this device's sets that aren't on the remote yet, and that it takes part.
     ///
     /// - Parameters:
-    ///   - replica: The replica.
-    ///   - own: The heads of this client that the remote has.
+    ///   - replica: The replica, opened as the client that `memory` names.
+    ///   - own: The heads of this client that the remote lists.
     ///   - memory: What this device remembers.
     ///   - context: The operation's context.
     /// - Returns: What was published.
@@ -37,35 +35,31 @@ extension SynchronizationOperation {
         _ memory: SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> Published {
-        let last = memory.segments.last?.last ?? 0
-        let number = memory.number + 1
-        var publication = try await replica.using(context) { try $0.publication(after: last, head: number) }
-        let sequence = publication.sets.last?.header.id.sequence ?? last
-        var published = Published(sequence: sequence, memory: memory)
-        guard isDue(publication, sequence, memory) || own.isEmpty else {
-            await removeFormerHeads(own)
+        let (last, number) = (memory.segments.last?.last ?? 0, memory.number + 1)
+        let present = try await replica.using(context) { try $0.publication(after: last, head: number).head }
+        var published = Published(sequence: present.last?.sequence ?? 0, memory: memory)
+        // A head that was lost on the remote is published again.
+        let isThere = own.contains { $0.name == memory.heads.last }
+        guard !isThere || isDue(present, memory) else {
+            await removeFormerHeads(own, memory)
             return published
         }
         // If this device dies after it forgot what all devices know, it still has to tell them.
         published.memory.acknowledged = nil
         try await remember(published.memory, context)
-        publication = try await replica.using(context) { store in
+        let publication = try await replica.using(context) { store in
             try store.trim()
             return try store.publication(after: last, head: number)
         }
         try await publish(publication, &published, since: replica.origin, context)
-        await removeFormerHeads(own + published.memory.heads.suffix(1).compactMap { SyncHeadName($0) })
+        await removeFormerHeads(own, published.memory)
         return published
     }
 
     /// Whether there is anything that other devices need to know.
-    private func isDue(
-        _ publication: SynchronizedStore.Publication,
-        _ sequence: UInt64,
-        _ memory: SynchronizationMemory
-    ) -> Bool {
-        guard memory.sequence == sequence, let acknowledged = memory.acknowledged else { return true }
-        return acknowledged.isOutdated(by: SynchronizationMemory.Acknowledgement(publication.head))
+    private func isDue(_ head: ClientHead, _ memory: SynchronizationMemory) -> Bool {
+        guard memory.sequence == head.last?.sequence ?? 0, let acknowledged = memory.acknowledged else { return true }
+        return acknowledged.isOutdated(by: SynchronizationMemory.Acknowledgement(head))
     }
 
     private func publish(
@@ -75,9 +69,10 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws {
         var memory = published.memory
-        let (catalog, sequence) = (catalog(since: origin), published.sequence)
-        published.changes = publication.sets.filter { $0.header.id.sequence > memory.sequence ?? 0 }
-            .reduce(0) { $0 + $1.changes.count }
+        let (catalog, client) = (catalog(since: origin), try RemoteIdentifier(memory.client))
+        let sequence = publication.head.last?.sequence ?? 0
+        let new = publication.sets.filter { $0.header.id.sequence > memory.sequence ?? 0 }
+        (published.sequence, published.changes) = (sequence, new.reduce(0) { $0 + $1.changes.count })
         var tail = publication.sets
         if tail.reduce(0, { $0 + $1.encoded.count }) > Self.maximumTailBytes {
             // Written before the head that names it.
@@ -86,8 +81,10 @@ extension SynchronizationOperation {
             memory.segments.append(segment)
             tail = []
         }
-        memory.number = publication.head.number
-        let name = SyncHeadName(client: client, sequence: sequence, number: memory.number)
+        let name = SyncHeadName(client: client, sequence: sequence, number: publication.head.number)
+        // Recorded before it's on the remote, so that this device never mistakes it for another device's.
+        memory.note(name)
+        try await remember(memory, context)
         let head = SyncHead(
             name,
             publication.head,
@@ -95,9 +92,6 @@ extension SynchronizationOperation {
             segments: memory.segments,
             tail: tail
         )
-        // Recorded before it's on the remote, so that this device never mistakes it for another device's.
-        memory.heads = (memory.heads + [name.name]).suffix(Self.rememberedHeads)
-        try await remember(memory, context)
         published.bytes += Int64(try await catalog.create(head))
         memory.sequence = sequence
         memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head)
@@ -105,22 +99,31 @@ extension SynchronizationOperation {
         published.memory = memory
     }
 
-    /// Removes all heads of this device but the newest; a failure leaves them to the next synchronization.
-    private func removeFormerHeads(_ names: [SyncHeadName]) async {
-        let former = names.filter { name in names.contains { $0.number > name.number } }
+    /// Removes this client's former heads; a failure leaves them to the next synchronization.
+    private func removeFormerHeads(_ own: [SyncHeadName], _ memory: SynchronizationMemory) async {
+        let former = own.filter { memory.heads.contains($0.name) && $0.name != memory.heads.last }
         _ = try? await former.concurrentMap { [hooks, hierarchy] in
             try await hooks.removeSyncFile(at: hierarchy.syncHead($0))
         }
     }
 
-    /// Lets this device go on as a new client, because its change sets don't count any more.
+    /// Goes on as the client that this device is registered as by now.
     ///
-    /// Only a registered client synchronizes, so the next synchronization is the first of the new client.
-    func becomeAnotherClient(_ memory: SynchronizationMemory, _ context: OperationContext) async throws {
-        var next = SynchronizationMemory(origin: memory.origin)
-        next.others = memory.others
-        try await remember(next, context)
-        _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
+    /// What it captured as its former client is published before, unless it doesn't count.
+    func goOnAsRegisteredClient(
+        _ replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws {
+        guard memory.client != client.rawValue else { return }
+        let former = replica.opened(as: ClientID(rawValue: memory.client))
+        let counts = try await former.using(context) { try !$0.hasLostIdentity() }
+        if counts, memory.sequence != nil {
+            let own = [memory.heads.last.flatMap { SyncHeadName($0) }].compactMap(\.self)
+            memory = try await publish(from: former, besides: own, memory, context).memory
+        }
+        memory.become(client)
+        try await remember(memory, context)
     }
 
     func catalog(since origin: SyncOrigin) -> SyncCatalog {

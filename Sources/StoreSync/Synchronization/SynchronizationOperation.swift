@@ -67,6 +67,7 @@ public actor SynchronizationOperation: Operation {
         _ context: OperationContext
     ) async throws -> Synchronization {
         var memory = try await memory(since: replica.origin, context)
+        try await goOnAsRegisteredClient(replica, &memory, context)
         if memory.heads.isEmpty {
             // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
             // device hasn't seen.
@@ -75,9 +76,9 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let known = try await replica.using(context) { try $0.knownSets() }
         let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
-        memory.note(news, for: client)
+        memory.note(news)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
-        let merged = try await merge(news, into: replica, memory, context)
+        let merged = try await merge(news, into: replica, context)
         try await remember(memory, context)
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
@@ -90,7 +91,7 @@ public actor SynchronizationOperation: Operation {
             publishedBytes: published.bytes,
             conflicts: merged.conflicts,
             waitingFor: merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) },
-            warnings: document.allWarnings + merged.warnings + warnings
+            warnings: document.allWarnings + news.warnings + merged.warnings + warnings
         )
     }
 
@@ -108,7 +109,6 @@ public actor SynchronizationOperation: Operation {
     private func merge(
         _ news: SyncCatalog.News,
         into replica: SynchronizedReplica,
-        _ memory: SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> Merged {
         do {
@@ -127,7 +127,8 @@ public actor SynchronizationOperation: Operation {
                 )
             }
         } catch let error as StoreSyncError where error.code == .identityTwice {
-            try await becomeAnotherClient(memory, context)
+            // Only a registered client synchronizes, so the next synchronization is the first of the new client.
+            _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
             throw error
         }
     }
@@ -141,7 +142,7 @@ public actor SynchronizationOperation: Operation {
         let memory = try await context.blocking { [state, key, document] in
             try state.synchronization(of: key, document.integrityKey)
         }
-        return memory ?? SynchronizationMemory(origin: origin.identifier)
+        return memory ?? SynchronizationMemory(origin: origin.identifier, client: client)
     }
 
     func remember(_ memory: SynchronizationMemory, _ context: OperationContext) async throws {
@@ -159,6 +160,13 @@ struct SynchronizedReplica: Sendable {
     let url: URL
     let identity: SynchronizedStore.Identity
     let options: SynchronizedStore.Options
+
+    /// The same replica, of which another client captured a part.
+    func opened(as client: ClientID) -> SynchronizedReplica {
+        var identity = identity
+        identity.client = client
+        return SynchronizedReplica(origin: origin, store: store, url: url, identity: identity, options: options)
+    }
 
     /// Runs `body` with the open store.
     func using<Result: Sendable>(
