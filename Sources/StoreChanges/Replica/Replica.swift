@@ -6,7 +6,7 @@ package final class Replica {
     let state: ReplicaState
     let log: ReplicaLog
     let client: ClientID
-    private let document: String
+    let document: String
 
     /// Opens a replica, or creates one in an empty database.
     ///
@@ -56,8 +56,7 @@ package final class Replica {
         let seen = try storeSeen()
         var capture = Capture(of: SQLConnection(store), state, by: client)
         let changes = try capture.run(allowsDeletions: allowsDeletions)
-        let isMigration = try ReplicaFact.migrated.read(db) != nil
-        try ReplicaFact.migrated.write(nil, db)
+        let isMigration = try endsMigration()
         guard !changes.isEmpty else { return nil }
         var header = try nextHeader(seen: seen, at: time)
         header.isMigration = isMigration
@@ -68,6 +67,13 @@ package final class Replica {
         let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes))
         header.seen = try log.integrated().filter { $0.key != client }
         return late.isEmpty ? nil : try add(SyncChangeSet(header, late))
+    }
+
+    /// Whether the schema has changed since the last capture; the next one asks again.
+    func endsMigration() throws -> Bool {
+        let isMigration = try ReplicaFact.migrated.read(db) != nil
+        try ReplicaFact.migrated.write(nil, db)
+        return isMigration
     }
 
     /// Adds a new set of this device, and integrates it.
@@ -172,22 +178,31 @@ package final class Replica {
 
     /// Finds out, by the store's token, what a synchronization that died had done; and that the store is the replica's.
     ///
-    /// - Parameter store: The store, in a transaction; it isn't written.
+    /// - Parameters:
+    ///   - store: The store, in a transaction; it isn't written.
+    ///   - acceptsOther: Whether the store may be another one.
+    /// - Returns: Whether the store is the replica's.
     /// - Throws: ``StoreChangesError`` with `storeReplaced`.
-    package func recover(_ store: Database) throws {
+    @discardableResult
+    package func recover(_ store: Database, acceptsOther: Bool = false) throws -> Bool {
         let token = try StoreToken.read(SQLConnection(store), document: document)?.bytes
-        if let prepared = try ReplicaFact.preparedToken.read(db), prepared == token { return try finish() }
-        guard token == (try ReplicaFact.token.read(db)) else {
+        if let prepared = try ReplicaFact.preparedToken.read(db), prepared == token {
+            try finish()
+            return true
+        }
+        let isOwn = token == (try ReplicaFact.token.read(db))
+        guard isOwn || acceptsOther else {
             throw StoreChangesError(
                 .storeReplaced,
                 """
                 This device last synchronized another store: this one is a copy, a restored backup, or another \
-                store. Put back the store that it synchronized; or move this one away, synchronize at its path with another \
-                state directory, and copy what this one has into that store.
+                store. Put back the store that it synchronized, or say what counts: --take local for the edits of this \
+                one, --take remote for the document, --take both for the rows of both.
                 """
             )
         }
         try ReplicaFact.preparedToken.write(nil, db)
+        return isOwn && token != nil
     }
 
     // MARK: What the store has seen

@@ -251,7 +251,8 @@ struct ReplicaLog {
 
     // MARK: Conflicts
 
-    private func insert(_ conflict: Conflict, _ stamp: Stamp, _ other: ChangeAuthor?) throws {
+    /// Adds an entry to the conflict log.
+    func insert(_ conflict: Conflict, _ stamp: Stamp, _ other: ChangeAuthor?) throws {
         try db.execute(
             """
             INSERT INTO conflicts

@@ -30,11 +30,7 @@ struct ReplicaNumbers {
 
     /// Gives a row a number, which another row loses.
     func setNumber(_ number: Int64, of row: RowReference) throws {
-        let holder = [try tableKey(row.table), .integer(number)]
-        if let loser = try db.first("SELECT name FROM numbers WHERE tbl = ? AND number = ?", holder)?[0] {
-            try db.execute("UPDATE numbers SET number = NULL WHERE tbl = ? AND number = ?", holder)
-            try setNumber(.null, ofRows: loser, in: row.table)
-        }
+        try release(number, in: row.table)
         try db.execute(
             """
             INSERT INTO numbers (tbl, name, number) VALUES (?, ?, ?)
@@ -43,6 +39,14 @@ struct ReplicaNumbers {
             try key(row) + [.integer(number)]
         )
         try setNumber(.integer(number), ofRows: .blob(row.row.encoded), in: row.table)
+    }
+
+    /// Takes a number from the row that has it, if there is one.
+    func release(_ number: Int64, in table: String) throws {
+        let holder = [try tableKey(table), .integer(number)]
+        guard let loser = try db.first("SELECT name FROM numbers WHERE tbl = ? AND number = ?", holder)?[0] else { return }
+        try db.execute("UPDATE numbers SET number = NULL WHERE tbl = ? AND number = ?", holder)
+        try setNumber(.null, ofRows: loser, in: table)
     }
 
     /// Notes a number where the rows are, so that a capture finds both at once.

@@ -38,6 +38,8 @@ public struct Conflict: Hashable, Sendable {
         case schemaChanged
         /// A row of a table without a key was deleted more often than it was there.
         case countBelowZero
+        /// The user gave up the store's values where the document has others.
+        case otherSideTaken
 
         /// What happened, in a few words.
         public var summary: String {
@@ -60,6 +62,7 @@ public struct Conflict: Hashable, Sendable {
             case .migratedValue: "not changed by an update of the app, because another device had changed it"
             case .schemaChanged: "left out, because an update of the app removed its column or table"
             case .countBelowZero: "deleted on two devices"
+            case .otherSideTaken: "given up for the document's value"
             }
         }
     }

@@ -105,10 +105,13 @@ package final class SynchronizedStore {
         self.lock = lock
         defer { lock.unlock() }
         do {
-            store = try DatabaseQueue(path: url.path, configuration: Self.configuration)
+            let store = try DatabaseQueue(path: url.path, configuration: Self.configuration)
+            let token = try store.read { try StoreToken.read(SQLConnection($0), document: identity.document) }
+            self.store = store
             replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
             replica = try replicaDatabase.write { db in
-                try Replica(db, schema, client: identity.client, document: identity.document)
+                try Replica.refuseOtherSchema(schema, ofStoreWith: token, SQLConnection(db))
+                return try Replica(db, schema, client: identity.client, document: identity.document)
             }
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
@@ -138,19 +141,31 @@ package final class SynchronizedStore {
     ///
     /// Blocks.
     ///
-    /// - Parameter allowsDeletions: Whether more than half of a table's rows may be gone.
+    /// - Parameters:
+    ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    ///   - side: What counts if the store isn't the one that was written last.
     /// - Returns: The new set; `nil` if nothing changed.
     /// - Throws: ``StoreChangesError``.
-    package func recordChanges(allowsDeletions: Bool = false) throws -> SyncChangeSet? {
+    package func recordChanges(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> SyncChangeSet? {
         try locked {
             try replicaDatabase.write { _ in
-                try store.read { try replica.recover($0) }
-                guard let status = try changedStatus() else { return nil }
-                let set = try withSnapshot { db, _ in try capture(db, allowsDeletions) }
+                let side = try recover(taking: side)
+                guard let status = try changedStatus(taking: side) else { return nil }
+                let set = try withSnapshot { db, _ in try capture(db, allowsDeletions, taking: side) }
                 try replica.remember(status)
                 return set
             }
         }
+    }
+
+    /// Completes what a synchronization that died had begun.
+    ///
+    /// - Parameter side: What counts if the store isn't the one that was written last.
+    /// - Returns: What counts, if it isn't.
+    /// - Throws: ``StoreChangesError`` with `storeReplaced` if that wasn't said.
+    private func recover(taking side: TakenSide?) throws -> TakenSide? {
+        let isOwn = try store.read { try replica.recover($0, acceptsOther: side != nil) }
+        return isOwn ? nil : side
     }
 
     /// Integrates sets, captures what the user changed, and writes what merging changed into the store.
@@ -164,19 +179,22 @@ package final class SynchronizedStore {
     ///   - sets: Sets of other devices, in any order.
     ///   - news: What the storage says besides sets.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    ///   - side: What counts if the store isn't the one that was written last.
     /// - Returns: What happened.
     /// - Throws: ``StoreChangesError``.
     package func synchronize(
         with sets: [SyncChangeSet],
         news: LogNews = LogNews(),
-        allowsDeletions: Bool = false
+        allowsDeletions: Bool = false,
+        taking side: TakenSide? = nil
     ) throws -> Outcome {
         try locked {
             var outcome = Outcome()
-            try replicaDatabase.write { _ in
-                try store.read { try replica.recover($0) }
+            var side = try replicaDatabase.write { _ in
+                let side = try recover(taking: side)
                 try replica.integrate(sets)
                 try replica.remember(news)
+                return side
             }
             try refuseLostIdentity()
             try replicaDatabase.write { _ in
@@ -188,7 +206,9 @@ package final class SynchronizedStore {
             var duration = Duration.zero
             for _ in 0..<Self.maximumAttempts {
                 let start = clock.now
-                if try attempt(&outcome, allowsDeletions) { return outcome }
+                if try attempt(&outcome, allowsDeletions, taking: side) { return outcome }
+                // From then on the store is the replica's, and differences are edits.
+                side = nil
                 duration = clock.now - start
             }
             if duration < Self.longestWait { try writeWhileNoAppWrites(&outcome, allowsDeletions) }
@@ -228,14 +248,18 @@ package final class SynchronizedStore {
     /// Captures and writes, unless an app writes the same rows between the two.
     ///
     /// The capture of a large store takes long, and an app must not wait for it.
-    private func attempt(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws -> Bool {
+    private func attempt(
+        _ outcome: inout Outcome,
+        _ allowsDeletions: Bool,
+        taking side: TakenSide?
+    ) throws -> Bool {
         var captured: SyncChangeSet?
         let version = try replicaDatabase.write { _ -> Int? in
-            guard let status = try changedStatus() else { return nil }
+            guard let status = try changedStatus(taking: side) else { return nil }
             return try withSnapshot { db, version in
-                captured = try capture(db, allowsDeletions)
+                captured = try capture(db, allowsDeletions, taking: side)
                 try replica.remember(status)
-                guard try captured != nil || replica.needsWrite() else { return nil }
+                guard try captured != nil || side != nil || replica.needsWrite() else { return nil }
                 try replica.prepare(db)
                 return version
             }
@@ -277,9 +301,9 @@ package final class SynchronizedStore {
     }
 
     /// The status of the store's files, if it may have changed since the last capture; `nil` if nothing is to be done.
-    private func changedStatus() throws -> StoreStatus?? {
+    private func changedStatus(taking side: TakenSide?) throws -> StoreStatus?? {
         let (status, now) = (StoreStatus(ofStoreAt: url.path), Int64(now().timeIntervalSince1970))
-        if try replica.isIdle(status) { return .none }
+        if try side == nil && replica.isIdle(status) { return .none }
         return .some(status.isTrusted(at: now) ? status : nil)
     }
 
@@ -307,13 +331,18 @@ package final class SynchronizedStore {
         return try copy.read { try body($0, version) }
     }
 
-    private func capture(_ db: Database, _ allowsDeletions: Bool) throws -> SyncChangeSet? {
+    private func capture(
+        _ db: Database,
+        _ allowsDeletions: Bool,
+        taking side: TakenSide? = nil
+    ) throws -> SyncChangeSet? {
         // In WAL mode only the log changes until the next checkpoint.
         let modified = [url.path, url.path + "-wal"].compactMap { path in
             try? FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
         }.max()
-        let time = min(modified ?? now(), now()).timeIntervalSince1970 * 1000
-        return try replica.capture(db, at: UInt64(max(0, time)), allowsDeletions: allowsDeletions)
+        let time = UInt64(max(0, min(modified ?? now(), now()).timeIntervalSince1970 * 1000))
+        if let side { return try replica.capture(db, taking: side, at: time, allowsDeletions: allowsDeletions) }
+        return try replica.capture(db, at: time, allowsDeletions: allowsDeletions)
     }
 
     func locked<Result>(_ body: () throws -> Result) throws -> Result {

@@ -1,0 +1,91 @@
+import GRDB
+
+/// Stores that aren't the one that the replica wrote last.
+extension Replica {
+    /// Captures such a store; from then on it's the replica's.
+    ///
+    /// - Parameters:
+    ///   - store: The store, in a read transaction.
+    ///   - side: What counts.
+    ///   - time: When the store was last written, in milliseconds since 1970.
+    ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    /// - Returns: The set of what is new in the store; `nil` if nothing is.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    func capture(
+        _ store: Database,
+        taking side: TakenSide,
+        at time: UInt64,
+        allowsDeletions: Bool
+    ) throws -> SyncChangeSet? {
+        let connection = SQLConnection(store)
+        // What the former store lacked says nothing about this one.
+        for table in ["pending", "pending_counts"] { try db.execute("DELETE FROM \(table)") }
+        if side == .both {
+            var rows = EqualRows(in: connection, state)
+            try rows.match()
+        }
+        var capture = Capture(of: connection, state, by: client)
+        let differences = try capture.run(allowsDeletions: allowsDeletions || side != .local)
+        // By now the replica knows all that the store has, and what has to be written into it.
+        try ReplicaFact.token.write(try StoreToken.read(connection, document: document)?.bytes, db)
+        let changes: [Change]
+        switch side {
+        case .remote: changes = []
+        case .local: changes = try differences.filter { try !deletesUnknownRow($0) }
+        case .both:
+            changes = differences.filter { if case .insert = $0.edit { true } else { false } }
+            for change in differences { try logGivenUp(change, at: time) }
+        }
+        let isMigration = try endsMigration()
+        guard !changes.isEmpty else { return nil }
+        // The user has decided knowing both.
+        var header = try nextHeader(seen: try log.integrated(), at: time)
+        header.isMigration = isMigration
+        return try add(SyncChangeSet(header, changes))
+    }
+
+    /// Whether a change deletes a row that another device has inserted, which the store may never have had.
+    private func deletesUnknownRow(_ change: Change) throws -> Bool {
+        guard case .delete = change.edit else { return false }
+        let inserters = try state.row(RowReference(change.table, change.row))?.inserters ?? []
+        return inserters.contains { $0.client != client }
+    }
+
+    /// Puts the store's values of a row into the conflict log, if the document's stay.
+    private func logGivenUp(_ change: Change, at time: UInt64) throws {
+        guard case .update(let cells) = change.edit else { return }
+        let row = RowReference(change.table, change.row)
+        let present = try state.row(row)?.cells ?? [:]
+        let conflict = Conflict(
+            .otherSideTaken,
+            row,
+            lost: cells.mapValues(\.new),
+            kept: present.filter { cells[$0.key] != nil },
+            // No set has this number, so that no undoing removes the entry.
+            by: SetID(client, 0)
+        )
+        try log.insert(conflict, Stamp(rawValue: time), nil)
+    }
+
+    /// Refuses a store that has another schema and isn't the one that the replica wrote last.
+    ///
+    /// It would be mistaken for an update of the app, by which the replica forgets what the schema no longer has.
+    static func refuseOtherSchema(
+        _ schema: StoreSchema,
+        ofStoreWith token: StoreToken?,
+        _ db: SQLConnection
+    ) throws {
+        guard try db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") != nil,
+            let layout = try ReplicaFact.layout.read(db), layout != SchemaDescription(schema).encoded
+        else { return }
+        let tokens = [try ReplicaFact.token.read(db), try ReplicaFact.preparedToken.read(db)]
+        guard !tokens.contains(token?.bytes) else { return }
+        throw StoreChangesError(
+            .storeReplaced,
+            """
+            This device last synchronized another store, and this one has a different schema. Put back the store that was \
+            synchronized; or move this one away, and synchronize at its path with --take remote to create the store again.
+            """
+        )
+    }
+}
