@@ -44,7 +44,10 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         try await Session.run(options.output) { _ in
-            let schema = try StoreSchema(storeAt: URL(filePath: store), rules: try syncRules())
+            let schema = try StoreSchema(
+                storeAt: URL(filePath: store),
+                rules: try rules.map { try SyncRules(readingFileAt: $0) } ?? .none
+            )
             let tables = schema.reports.map { report in
                 Result.Table(
                     table: report.table,
@@ -58,32 +61,8 @@ struct Check: AsyncParsableCommand {
         }
     }
 
-    private func syncRules() throws -> SyncRules {
-        guard let rules else { return .none }
-        do {
-            return try JSONDecoder().decode(SyncRules.self, from: Data(contentsOf: URL(filePath: rules)))
-        } catch let error as DecodingError {
-            throw UsageError("The rules in \(rules) can't be used. \(error.problem)")
-        } catch {
-            throw UsageError("The rules in \(rules) can't be read: \(error.localizedDescription)")
-        }
-    }
-
     private func lines(_ report: TableReport) -> [String] {
         guard let key = report.key else { return ["✗ \(report.table): \(report.reason ?? "")"] }
         return ["✓ \(report.table): \(key)"] + report.questions.map { "    ? \($0)" }
-    }
-}
-
-extension DecodingError {
-    /// What is wrong, as far as it can be told to a person.
-    fileprivate var problem: String {
-        switch self {
-        case .dataCorrupted(let context), .keyNotFound(_, let context), .typeMismatch(_, let context),
-            .valueNotFound(_, let context):
-            let path = context.codingPath.map(\.stringValue).joined(separator: ".")
-            return path.isEmpty ? context.debugDescription : "\(path): \(context.debugDescription)"
-        @unknown default: return "\(self)"
-        }
     }
 }

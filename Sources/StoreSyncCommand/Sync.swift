@@ -23,6 +23,23 @@ struct Sync: AsyncParsableCommand {
     @Flag(help: "Publish the edits even if more than half of a table's rows are gone.")
     var allowDeletions = false
 
+    @Option(
+        help: ArgumentHelp(
+            "What counts if the store is a copy, a backup or another one: local, remote or both.",
+            valueName: "side"
+        ),
+        transform: TakenSide.init(argument:)
+    )
+    var take: TakenSide?
+
+    @Option(
+        help: ArgumentHelp(
+            "What the schema doesn't say, in JSON: for the document's first synchronization.",
+            valueName: "file"
+        )
+    )
+    var rules: String?
+
     @OptionGroup var encryption: EncryptionOptions
     @OptionGroup var options: CommonOptions
 
@@ -54,8 +71,13 @@ struct Sync: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let start = ContinuousClock.now
             let document = try RemoteIdentifier(document)
+            let request = SynchronizationRequest(
+                url: URL(fileURLWithPath: store),
+                allowsDeletions: allowDeletions,
+                takes: take,
+                rules: try rules.map { try SyncRules(readingFileAt: $0) }
+            )
             let session = try await Session(options, encryption: encryption, interruption: interruption)
-            let request = SynchronizationRequest(url: URL(fileURLWithPath: store), allowsDeletions: allowDeletions)
             let handle = session.manager.document(document).synchronize(request)
             let synchronized = try await session.value(of: handle)
             for warning in synchronized.warnings { session.report.warning(warning) }
@@ -99,4 +121,13 @@ struct Sync: AsyncParsableCommand {
     }
 
     private func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }
+}
+
+extension TakenSide {
+    fileprivate init(argument: String) throws {
+        guard let side = TakenSide(rawValue: argument) else {
+            throw ValidationError("It's one of \(TakenSide.allCases.map(\.rawValue).joined(separator: ", ")).")
+        }
+        self = side
+    }
 }

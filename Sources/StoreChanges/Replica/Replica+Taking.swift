@@ -78,8 +78,8 @@ extension Replica {
         guard try db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") != nil,
             let layout = try ReplicaFact.layout.read(db), layout != SchemaDescription(schema).encoded
         else { return }
-        let tokens = [try ReplicaFact.token.read(db), try ReplicaFact.preparedToken.read(db)]
-        guard !tokens.contains(token?.bytes) else { return }
+        let isPrepared = try token != nil && token?.bytes == ReplicaFact.preparedToken.read(db)
+        guard try !isPrepared && token?.bytes != ReplicaFact.token.read(db) else { return }
         throw StoreChangesError(
             .storeReplaced,
             """

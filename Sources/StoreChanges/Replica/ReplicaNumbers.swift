@@ -44,7 +44,9 @@ struct ReplicaNumbers {
     /// Takes a number from the row that has it, if there is one.
     func release(_ number: Int64, in table: String) throws {
         let holder = [try tableKey(table), .integer(number)]
-        guard let loser = try db.first("SELECT name FROM numbers WHERE tbl = ? AND number = ?", holder)?[0] else { return }
+        guard let loser = try db.first("SELECT name FROM numbers WHERE tbl = ? AND number = ?", holder)?[0] else {
+            return
+        }
         try db.execute("UPDATE numbers SET number = NULL WHERE tbl = ? AND number = ?", holder)
         try setNumber(.null, ofRows: loser, in: table)
     }

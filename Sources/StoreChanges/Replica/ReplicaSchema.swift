@@ -82,6 +82,8 @@ enum ReplicaSchema {
 enum ReplicaFact: String {
     /// This device, and the document, by which the replica of a store is found.
     case client, document
+    /// The document's rules, as JSON; nothing if it has none.
+    case rules
     /// The store's token, and the token that the next write gives it.
     case token, preparedToken
     /// The last counter that this device gave to an inserted row.

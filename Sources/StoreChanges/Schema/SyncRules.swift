@@ -1,3 +1,5 @@
+package import Foundation
+
 /// What a document's author says of its tables where their schema doesn't.
 ///
 /// As a file, it's JSON:
@@ -103,5 +105,26 @@ public struct SyncRules: Codable, Hashable, Sendable {
         var intValue: Int? { nil }
         init(stringValue: String) { self.stringValue = stringValue }
         init?(intValue: Int) { nil }
+    }
+}
+
+extension SyncRules {
+    /// The rules as JSON; equal rules have equal bytes.
+    package var encoded: Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        // Strings and lists of them can always be encoded.
+        return (try? encoder.encode(self)) ?? Data()
+    }
+
+    /// Reads rules.
+    ///
+    /// - Throws: ``StoreChangesError`` with `corrupt`.
+    package init(decoding bytes: some Sequence<UInt8>) throws {
+        do {
+            self = try JSONDecoder().decode(SyncRules.self, from: Data(bytes))
+        } catch {
+            throw StoreChangesError(.corrupt, "The document's rules can't be read.", cause: error)
+        }
     }
 }

@@ -21,24 +21,26 @@ extension SynchronizedStore {
     ///   - replicaURL: Where the replica will be; its directory exists.
     ///   - baseline: A copy of the store with which all devices begin.
     ///   - identity: What the replica belongs to.
-    ///   - rules: What the store's schema doesn't say.
+    ///   - isOfOtherStore: Whether the store isn't known to descend from the baseline, so that it isn't captured before
+    ///     the user has said what counts.
     /// - Throws: ``StoreChangesError``.
     package static func createReplica(
         at replicaURL: URL,
         from baseline: URL,
         _ identity: Identity,
-        rules: SyncRules = .none
+        isOfOtherStore: Bool = false
     ) throws {
         let building = replicaURL.appendingPathExtension("building")
         do {
             for suffix in ["", "-journal"] { try? FileManager.default.removeItem(atPath: building.path + suffix) }
-            let schema = try StoreSchema(storeAt: baseline, rules: rules)
+            let schema = try StoreSchema(storeAt: baseline, rules: identity.rules)
             let store = try DatabaseQueue(path: baseline.path, configuration: configuration)
             let database = try DatabaseQueue(path: building.path, configuration: configuration)
             try database.write { db in
                 let replica = try Replica(db, schema, client: identity.client, document: identity.document)
                 try store.read { try replica.begin(with: $0) }
                 try replica.write(identity)
+                if isOfOtherStore { try ReplicaFact.token.write(StoreToken.random().bytes, replica.db) }
             }
             try store.close()
             try database.close()

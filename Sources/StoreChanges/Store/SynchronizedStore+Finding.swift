@@ -50,6 +50,7 @@ extension Replica {
     func write(_ identity: SynchronizedStore.Identity) throws {
         try ReplicaFact.client.write(Array(identity.client.rawValue.utf8), db)
         try ReplicaFact.document.write(Array(identity.document.utf8), db)
+        try ReplicaFact.rules.write(identity.rules == .none ? nil : Array(identity.rules.encoded), db)
     }
 
     /// What a replica belongs to, if a store is the replica's; else `nil`.
@@ -64,6 +65,7 @@ extension Replica {
         let tokens = [try ReplicaFact.token.read(replica), try ReplicaFact.preparedToken.read(replica)]
         guard tokens.contains(token) else { return nil }
         let id = ClientID(rawValue: String(decoding: client, as: UTF8.self))
-        return SynchronizedStore.Identity(document: name, client: id)
+        let rules = try ReplicaFact.rules.read(replica).map { try SyncRules(decoding: $0) }
+        return SynchronizedStore.Identity(document: name, client: id, rules: rules ?? .none)
     }
 }

@@ -20,28 +20,27 @@ package final class SynchronizedStore {
         package var document: String
         /// This device.
         package var client: ClientID
+        /// What the store's schema doesn't say.
+        package var rules: SyncRules
 
-        package init(document: String, client: ClientID) {
+        package init(document: String, client: ClientID, rules: SyncRules = .none) {
             self.document = document
             self.client = client
+            self.rules = rules
         }
     }
 
     /// How a store is synchronized.
     package struct Options: Sendable {
-        /// What the store's schema doesn't say.
-        package var rules: SyncRules
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver
         /// Returns the time.
         package var now: @Sendable () -> Date
 
         package init(
-            rules: SyncRules = .none,
             observer: StepObserver = .none,
             now: @escaping @Sendable () -> Date = { .now }
         ) {
-            self.rules = rules
             self.observer = observer
             self.now = now
         }
@@ -90,7 +89,7 @@ package final class SynchronizedStore {
         copyURL = URL(filePath: replicaURL.path + ".copy")
         observer = options.observer
         now = options.now
-        let schema = try StoreSchema(storeAt: url, rules: options.rules)
+        let schema = try StoreSchema(storeAt: url, rules: identity.rules)
         let lock: OpenFile
         do {
             lock = try OpenFile(path: replicaURL.path + ".lock", O_RDWR | O_CREAT)

@@ -1,5 +1,6 @@
 import Foundation
 import RemoteStorage
+import StoreChanges
 
 /// `SyncChanges/origin.plist`: where the change sets of a document begin, decided once by the device that created it.
 ///
@@ -9,14 +10,14 @@ struct SyncOrigin: Hashable, Sendable {
     var identifier: UUID
     /// The upload of the store with which all devices begin.
     var baseline: UploadName
-    /// The rules about the document's tables, as JSON; `nil` if there are none.
-    var rules: String?
+    /// What the store's schema doesn't say.
+    var rules: SyncRules
 
     private static let formatVersion = 1
     /// The version of the rules by which change sets are merged: all devices need the same one.
     private static let foldVersion = 1
 
-    init(baseline: UploadName, rules: String? = nil) {
+    init(baseline: UploadName, rules: SyncRules = .none) {
         identifier = UUID()
         self.baseline = baseline
         self.rules = rules
@@ -45,7 +46,11 @@ struct SyncOrigin: Hashable, Sendable {
         else { throw .corrupt(path, "a value is missing") }
         self.identifier = identifier
         self.baseline = baseline
-        rules = values["rules"]?.string
+        do {
+            rules = try values["rules"]?.string.map { try SyncRules(decoding: $0.utf8) } ?? .none
+        } catch {
+            throw .corrupt(path, "its rules can't be read")
+        }
     }
 
     var xml: [UInt8] {
@@ -55,7 +60,7 @@ struct SyncOrigin: Hashable, Sendable {
             "identifier": .string(identifier.uuidString),
             "baseline": .string(baseline.identifier),
         ]
-        if let rules { values["rules"] = .string(rules) }
+        if rules != .none { values["rules"] = .string(String(decoding: rules.encoded, as: UTF8.self)) }
         return PropertyListValue.dictionary(values).xml
     }
 }

@@ -16,6 +16,10 @@ public actor SynchronizationOperation: Operation {
     let backend: any RemoteBackend
     let hooks: any SynchronizationHooks
     let state: StateDirectory
+    /// Whether the store was missing, and was downloaded.
+    var isStoreDownloaded = false
+    /// Warnings about stores that were set aside.
+    var asideWarnings: [String] = []
 
     /// Creates an operation.
     ///
@@ -57,13 +61,20 @@ public actor SynchronizationOperation: Operation {
             defer { lock.release() }
             let origin = try await origin(context)
             let replica = try await replica(since: origin, context)
-            return try await exchange(with: replica, context)
+            do {
+                return try await exchange(with: replica, context)
+            } catch let error as StoreSyncError where error.code == .storeReplaced {
+                guard let side = request.takes else { throw error }
+                if side == .remote { try await setStoreAside(context) }
+                return try await exchange(with: replica, taking: side, context)
+            }
         }
     }
 
     /// Fetches, merges, writes and publishes.
     private func exchange(
         with replica: SynchronizedReplica,
+        taking side: TakenSide? = nil,
         _ context: OperationContext
     ) async throws -> Synchronization {
         var memory = try await memory(since: replica.origin, context)
@@ -78,7 +89,7 @@ public actor SynchronizationOperation: Operation {
         let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
         memory.note(news)
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
-        let merged = try await merge(news, into: replica, context)
+        let merged = try await merge(news, into: replica, taking: side, context)
         try await remember(memory, context)
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
@@ -91,7 +102,7 @@ public actor SynchronizationOperation: Operation {
             publishedBytes: published.bytes,
             conflicts: merged.conflicts,
             waitingFor: merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) },
-            warnings: document.allWarnings + news.warnings + merged.warnings + warnings
+            warnings: document.allWarnings + asideWarnings + news.warnings + merged.warnings + warnings
         )
     }
 
@@ -109,6 +120,7 @@ public actor SynchronizationOperation: Operation {
     private func merge(
         _ news: SyncCatalog.News,
         into replica: SynchronizedReplica,
+        taking side: TakenSide?,
         _ context: OperationContext
     ) async throws -> Merged {
         do {
@@ -117,7 +129,8 @@ public actor SynchronizationOperation: Operation {
                 let outcome = try store.synchronize(
                     with: news.sets,
                     news: news.log,
-                    allowsDeletions: request.allowsDeletions
+                    allowsDeletions: request.allowsDeletions,
+                    taking: side
                 )
                 return Merged(
                     applied: outcome.written,

@@ -138,7 +138,7 @@ final class SimulatedDevice {
     @discardableResult
     func capture(at time: UInt64 = 0) throws -> SyncChangeSet? {
         let set = try replicaDatabase.write { _ in
-            try store.read { try replica.recover($0) }
+            _ = try store.read { try replica.recover($0) }
             return try store.read { try replica.capture($0, at: time, allowsDeletions: true) }
         }
         if let set { sets.append(set) }
@@ -148,7 +148,7 @@ final class SimulatedDevice {
     /// Integrates sets of other devices.
     func integrate(_ sets: [SyncChangeSet]) throws {
         try replicaDatabase.write { _ in
-            try store.read { try replica.recover($0) }
+            _ = try store.read { try replica.recover($0) }
             try replica.integrate(sets)
         }
     }

@@ -236,9 +236,13 @@ struct SynchronizationTests {
 
 extension Device {
     func synchronize(allowsDeletions: Bool = false) -> OperationHandle<Synchronization> {
+        synchronize(SynchronizationRequest(url: store, allowsDeletions: allowsDeletions))
+    }
+
+    func synchronize(_ request: SynchronizationRequest) -> OperationHandle<Synchronization> {
         registerDocument().then { [self] registered in
             SynchronizationOperation(
-                SynchronizationRequest(url: store, allowsDeletions: allowsDeletions),
+                request,
                 document: registered,
                 backend: backend,
                 state: state

@@ -1,0 +1,30 @@
+import Foundation
+import StoreChanges
+
+extension SyncRules {
+    /// Reads the file that a user names.
+    ///
+    /// - Throws: ``UsageError`` that says what is wrong with it.
+    init(readingFileAt path: String) throws {
+        do {
+            self = try JSONDecoder().decode(SyncRules.self, from: Data(contentsOf: URL(filePath: path)))
+        } catch let error as DecodingError {
+            throw UsageError("The rules in \(path) can't be used. \(error.problem)")
+        } catch {
+            throw UsageError("The rules in \(path) can't be read: \(error.localizedDescription)")
+        }
+    }
+}
+
+extension DecodingError {
+    /// What is wrong, as far as it can be told to a person.
+    fileprivate var problem: String {
+        switch self {
+        case .dataCorrupted(let context), .keyNotFound(_, let context), .typeMismatch(_, let context),
+            .valueNotFound(_, let context):
+            let path = context.codingPath.map(\.stringValue).joined(separator: ".")
+            return path.isEmpty ? context.debugDescription : "\(path): \(context.debugDescription)"
+        @unknown default: return "\(self)"
+        }
+    }
+}
