@@ -32,6 +32,10 @@ public struct SynchronizationRequest: Sendable {
     public var takes: TakenSide?
     /// What the store's schema doesn't say; only the first synchronization of a document decides it.
     public var rules: SyncRules?
+    /// Whether the replica is built again from what is on the remote, because it's damaged or differs from other devices'.
+    public var rebuildsReplica = false
+    /// Whether nothing is changed or published: the result says what a synchronization would do.
+    public var isPreview = false
 
     /// Creates a request.
     public init(url: URL, allowsDeletions: Bool = false, takes: TakenSide? = nil, rules: SyncRules? = nil) {
