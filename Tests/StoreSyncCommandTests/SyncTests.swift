@@ -146,7 +146,7 @@ extension CommandTests {
                 ["sync", desktop.store.path, "--document", "notes", "--no-encrypt", "--take", "remote"]
                     + desktop.options
             )
-            #expect(text.status == 0 && text.error.contains(".aside-"), "\(text)")
+            #expect(text.status == 0 && text.errorOutput.contains(".aside-"), "\(text)")
             #expect(try titles(desktop) == ["milk", "bread", "eggs"])
         }
 
