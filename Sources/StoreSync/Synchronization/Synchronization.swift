@@ -1,4 +1,5 @@
 public import Foundation
+package import GRDB
 public import RemoteStorage
 public import StoreChanges
 
@@ -28,6 +29,8 @@ public struct SynchronizationRequest: Sendable {
     public var url: URL
     /// Whether more than half of a table's rows may be gone.
     public var allowsDeletions: Bool
+    /// The app's connection to the store, through which the store is written; `nil` for a connection of its own.
+    package var app: (any DatabaseWriter)?
 
     /// Creates a request.
     public init(url: URL, allowsDeletions: Bool = false) {

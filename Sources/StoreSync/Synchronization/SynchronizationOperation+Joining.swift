@@ -91,7 +91,7 @@ extension SynchronizationOperation {
                 document: document.document.rawValue,
                 client: ClientID(rawValue: client.rawValue)
             ),
-            options: SynchronizedStore.Options(observer: state.steps)
+            options: SynchronizedStore.Options(app: request.app, observer: state.steps)
         )
         guard !FileManager.default.fileExists(atPath: replica.url.path) else {
             guard try await context.blocking({ [request] in try LocalStore(request.url).exists }) else {
