@@ -1,5 +1,5 @@
-public import GRDB
 import Foundation
+public import GRDB
 public import StoreSync
 
 extension SynchronizationRequest {

@@ -26,7 +26,7 @@ enum ConnectionKind: CaseIterable {
 @MainActor final class Fixture: ApplicationSyncDelegate {
     let folder = FileManager.default.temporaryDirectory.appending(path: "storesync-grdb-\(UUID().uuidString)")
 
-    private let share: URL
+    let share: URL
 
     init() throws {
         share = folder.appending(path: "share")

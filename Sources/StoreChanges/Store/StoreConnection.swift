@@ -89,6 +89,8 @@ package struct StoreConnection {
     /// The connection that reads tells it, since it sees the app's own commits too.
     ///
     /// - Parameter db: The connection, in a write transaction that hasn't written yet.
+    /// - Returns: The version, which is that of the last capture if nothing was committed since.
+    /// - Throws: `DatabaseError`.
     func version(beforeWriting db: Database) throws -> Int {
         try app == nil ? Self.version(db) : reader.read(Self.version)
     }
@@ -100,6 +102,7 @@ package struct StoreConnection {
     /// - Parameters:
     ///   - foreignKeys: Whether SQLite observes foreign keys.
     ///   - body: Writes, and returns how the transaction ends.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``; the error of `body`, or of an observer of the app.
     func write(foreignKeys: Bool = false, _ body: (Database) throws -> Database.TransactionCompletion) throws {
         try (app ?? reader).writeWithoutTransaction { db in
             try refuseUnsuitable(db)
