@@ -1,4 +1,5 @@
 public import Foundation
+package import GRDB
 public import RemoteStorage
 public import StoreChanges
 
@@ -36,6 +37,8 @@ public struct SynchronizationRequest: Sendable {
     public var rebuildsReplica = false
     /// Whether nothing is changed or published: the result says what a synchronization would do.
     public var isPreview = false
+    /// The app's connection to the store, through which the store is written; `nil` for a connection of its own.
+    package var app: (any DatabaseWriter)?
 
     /// Creates a request.
     public init(url: URL, allowsDeletions: Bool = false, takes: TakenSide? = nil, rules: SyncRules? = nil) {

@@ -106,7 +106,7 @@ extension SynchronizationOperation {
                 client: ClientID(rawValue: client.rawValue),
                 rules: origin.rules
             ),
-            options: SynchronizedStore.Options(observer: state.steps)
+            options: SynchronizedStore.Options(app: request.app, observer: state.steps)
         )
     }
 

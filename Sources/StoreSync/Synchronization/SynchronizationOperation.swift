@@ -49,6 +49,7 @@ public actor SynchronizationOperation: Operation {
     /// Synchronizes the store.
     public func main(_ context: OperationContext) async throws -> Synchronization {
         try await translatingErrors {
+            try request.checkApp()
             guard try await backend.capabilities().contains(.exclusiveCreate) else {
                 throw StoreSyncError(
                     .unsupportedStorage,
