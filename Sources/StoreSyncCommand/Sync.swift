@@ -40,10 +40,13 @@ struct Sync: AsyncParsableCommand {
     )
     var rules: String?
 
+    @Flag(help: "Go on until the command is ended: synchronize whenever the store or the remote changes.")
+    var watch = false
+
     @OptionGroup var encryption: EncryptionOptions
     @OptionGroup var options: CommonOptions
 
-    private struct Result: Encodable {
+    struct Result: Encodable {
         struct Rows: Encodable {
             let inserted: Int
             let updated: Int
@@ -78,32 +81,38 @@ struct Sync: AsyncParsableCommand {
                 rules: try rules.map { try SyncRules(readingFileAt: $0) }
             )
             let session = try await Session(options, encryption: encryption, interruption: interruption)
-            let handle = session.manager.document(document).synchronize(request)
-            let synchronized = try await session.value(of: handle)
+            let manager = session.manager.document(document)
+            if watch { return try await follow(manager.watch(request), session, interruption) }
+            let synchronized = try await session.value(of: manager.synchronize(request))
             for warning in synchronized.warnings { session.report.warning(warning) }
-            session.report.result(
-                Result(
-                    application: session.manager.application.rawValue,
-                    client: synchronized.client.rawValue,
-                    document: document.rawValue,
-                    sequence: synchronized.sequence,
-                    applied: synchronized.applied.mapValues {
-                        Result.Rows(inserted: $0.inserted, updated: $0.updated, deleted: $0.deleted)
-                    },
-                    published: Result.Published(
-                        changes: synchronized.publishedChanges,
-                        bytes: synchronized.publishedBytes
-                    ),
-                    conflicts: synchronized.conflicts,
-                    waitingFor: synchronized.waitingFor.map(\.rawValue),
-                    seconds: (ContinuousClock.now - start) / .seconds(1)
-                ),
-                lines: lines(synchronized, document)
-            )
+            report(synchronized, since: start, to: session)
         }
     }
 
-    private func lines(_ synchronized: Synchronization, _ document: RemoteIdentifier) -> [String] {
+    /// Prints what a synchronization did.
+    func report(_ synchronized: Synchronization, since start: ContinuousClock.Instant, to session: Session) {
+        session.report.result(
+            Result(
+                application: session.manager.application.rawValue,
+                client: synchronized.client.rawValue,
+                document: document,
+                sequence: synchronized.sequence,
+                applied: synchronized.applied.mapValues {
+                    Result.Rows(inserted: $0.inserted, updated: $0.updated, deleted: $0.deleted)
+                },
+                published: Result.Published(
+                    changes: synchronized.publishedChanges,
+                    bytes: synchronized.publishedBytes
+                ),
+                conflicts: synchronized.conflicts,
+                waitingFor: synchronized.waitingFor.map(\.rawValue),
+                seconds: (ContinuousClock.now - start) / .seconds(1)
+            ),
+            lines: watch ? [line(synchronized)] : lines(synchronized)
+        )
+    }
+
+    private func lines(_ synchronized: Synchronization) -> [String] {
         let applied = synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
             "  \(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
         }
@@ -120,7 +129,7 @@ struct Sync: AsyncParsableCommand {
         return lines
     }
 
-    private func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }
+    func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }
 }
 
 extension TakenSide {
