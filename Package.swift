@@ -203,6 +203,7 @@ let package = Package(
         .target(
             name: "FileSupport",
             dependencies: [
+                "ThreadSupport",
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],

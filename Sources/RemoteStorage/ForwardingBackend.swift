@@ -77,4 +77,7 @@ extension ForwardingBackend {
 
     /// Forwards the request.
     public func remove(_ path: RemotePath) async throws { try await base.remove(path) }
+
+    /// Forwards the request.
+    public func changes(in directory: RemotePath) async -> AsyncStream<Void>? { await base.changes(in: directory) }
 }

@@ -170,6 +170,18 @@ public actor LocalFolderBackend: RemoteBackend {
         }
     }
 
+    /// Signals changes that programs of this device make; a share that other devices change has no signals.
+    public func changes(in directory: RemotePath) async -> AsyncStream<Void>? {
+        let path = directory.components.reduce(FilePath(folder.path)) { $0.appending($1) }
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let watch = try? await runBlocking(on: executor) { [folder] in
+            try folder.isOnThisDevice ? FileWatch(directory: path.string) { continuation.yield() } : nil
+        }
+        guard let watch else { return nil }
+        continuation.onTermination = { _ in withExtendedLifetime(watch) {} }
+        return stream
+    }
+
     /// Runs a blocking body, and describes a failed system call as an error of `path`.
     private func perform<Result: Sendable>(
         _ path: RemotePath,

@@ -141,6 +141,15 @@ public protocol RemoteBackend: Actor {
     /// - Parameter path: The item to remove, not the root; a missing item isn't an error.
     /// - Throws: ``RemoteError/Code/invalidPath`` for the root.
     func remove(_ path: RemotePath) async throws
+
+    /// Signals when something in a directory may have changed, if the storage tells its clients.
+    ///
+    /// Signals are hints: changes that follow each other quickly may give one signal, and a signal may have no reason. A client
+    /// lists the directory from time to time in any case. Every backend has this method: by default there are no signals.
+    ///
+    /// - Parameter directory: A directory that needn't exist, and may vanish and come back.
+    /// - Returns: Signals until the reader ends; `nil` if clients have to list the directory to learn of changes.
+    func changes(in directory: RemotePath) async -> AsyncStream<Void>?
 }
 
 extension RemoteBackend {
@@ -154,4 +163,7 @@ extension RemoteBackend {
     ) async throws -> RemoteItem {
         try await write(rest(0).content, to: path, when: condition)
     }
+
+    /// No signals.
+    public func changes(in directory: RemotePath) async -> AsyncStream<Void>? { nil }
 }

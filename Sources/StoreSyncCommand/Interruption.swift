@@ -6,6 +6,8 @@ import ThreadSupport
 /// Cancels all operations on SIGINT or SIGTERM; a second signal ends the process at once.
 final class Interruption: Sendable {
     private let received = Locked<Int32?>(nil)
+    /// The task that a signal cancels, besides all operations.
+    private let task = Locked<Task<Void, any Error>?>(nil)
     // Sendable: created in `init` and never changed; dispatch sources are thread-safe.
     private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
 
@@ -17,7 +19,7 @@ final class Interruption: Sendable {
 
     init(cancelling supervisor: OperationSupervisor) {
         self.supervisor = supervisor
-        let received = received
+        let (received, task) = (received, task)
         sources = [SIGINT, SIGTERM].map { number in
             Foundation.signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
@@ -29,6 +31,7 @@ final class Interruption: Sendable {
                 guard isFirst else { _exit(128 + number) }
                 Terminal.interrupt()
                 supervisor.cancelAll()
+                task.withLock(\.self)?.cancel()
             }
             source.activate()
             return source
@@ -41,5 +44,14 @@ final class Interruption: Sendable {
         // here.
         if signal != nil { supervisor.cancelAll() }
         return try await handle.value
+    }
+
+    /// Runs work in a task that the first signal cancels.
+    func run(_ body: @escaping @Sendable () async throws -> Void) async throws {
+        let task = Task { try await body() }
+        self.task.withLock { $0 = task }
+        // As for `value(of:)`: the signal may have come before the task was stored.
+        if signal != nil { task.cancel() }
+        try await task.value
     }
 }

@@ -26,6 +26,11 @@ struct ProgressBar: Sendable {
         draw("")
     }
 
+    /// Shows a line until something else is drawn; an empty one clears it.
+    func show(_ line: String) {
+        if isShown { draw(line) }
+    }
+
     private func draw(_ line: String) {
         FileHandle.standardError.write(Data("\r\u{1B}[K\(line)".utf8))
     }

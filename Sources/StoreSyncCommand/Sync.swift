@@ -46,10 +46,19 @@ struct Sync: AsyncParsableCommand {
     )
     var rules: String?
 
+    @Flag(help: "Go on until the command is ended: synchronize whenever the store or the remote changes.")
+    var watch = false
+
     @OptionGroup var encryption: EncryptionOptions
     @OptionGroup var options: CommonOptions
 
-    private struct Result: Encodable {
+    func validate() throws {
+        if watch, dryRun {
+            throw ValidationError("--watch and --dry-run contradict each other. Give only one of them.")
+        }
+    }
+
+    struct Result: Encodable {
         struct Rows: Encodable {
             let inserted: Int
             let updated: Int
@@ -87,36 +96,41 @@ struct Sync: AsyncParsableCommand {
             let session = try await Session(options, encryption: encryption, interruption: interruption)
             let manager = session.manager.document(document)
             if dryRun { try manager.refuseEarlyPreview() }
-            let handle = manager.synchronize(request)
-            let synchronized = try await session.value(of: handle)
+            if watch { return try await follow(manager.watch(request), session, interruption) }
+            let synchronized = try await session.value(of: manager.synchronize(request))
             for warning in synchronized.warnings { session.report.warning(warning) }
-            session.report.result(
-                Result(
-                    application: session.manager.application.rawValue,
-                    client: synchronized.client.rawValue,
-                    document: document.rawValue,
-                    sequence: synchronized.sequence,
-                    applied: synchronized.applied.mapValues {
-                        Result.Rows(inserted: $0.inserted, updated: $0.updated, deleted: $0.deleted)
-                    },
-                    published: Result.Published(
-                        changes: synchronized.publishedChanges,
-                        bytes: synchronized.publishedBytes
-                    ),
-                    conflicts: synchronized.conflicts,
-                    waitingFor: synchronized.waitingFor.map(\.rawValue),
-                    seconds: (ContinuousClock.now - start) / .seconds(1)
-                ),
-                lines: lines(synchronized, document)
-            )
+            report(synchronized, since: start, to: session)
         }
     }
 
-    private func lines(_ synchronized: Synchronization, _ document: RemoteIdentifier) -> [String] {
+    /// Prints what a synchronization did.
+    func report(_ synchronized: Synchronization, since start: ContinuousClock.Instant, to session: Session) {
+        session.report.result(
+            Result(
+                application: session.manager.application.rawValue,
+                client: synchronized.client.rawValue,
+                document: document,
+                sequence: synchronized.sequence,
+                applied: synchronized.applied.mapValues {
+                    Result.Rows(inserted: $0.inserted, updated: $0.updated, deleted: $0.deleted)
+                },
+                published: Result.Published(
+                    changes: synchronized.publishedChanges,
+                    bytes: synchronized.publishedBytes
+                ),
+                conflicts: synchronized.conflicts,
+                waitingFor: synchronized.waitingFor.map(\.rawValue),
+                seconds: (ContinuousClock.now - start) / .seconds(1)
+            ),
+            lines: watch ? [line(synchronized)] : lines(synchronized)
+        )
+    }
+
+    private func lines(_ synchronized: Synchronization) -> [String] {
         let applied = synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
             "  \(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
         }
-        var lines = [heading(synchronized, document)] + applied
+        var lines = [heading(synchronized)] + applied
         if synchronized.conflicts > 0 {
             lines.append(
                 "Merging overwrote or left out \(edits(synchronized.conflicts)): storesync conflicts lists them."
@@ -129,13 +143,13 @@ struct Sync: AsyncParsableCommand {
         return lines
     }
 
-    private func heading(_ synchronized: Synchronization, _ document: RemoteIdentifier) -> String {
+    private func heading(_ synchronized: Synchronization) -> String {
         let edits = edits(synchronized.publishedChanges)
         return dryRun
             ? "Would synchronize \(document), and publish \(edits)." : "Synchronized \(document): published \(edits)."
     }
 
-    private func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }
+    func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }
 }
 
 extension TakenSide {

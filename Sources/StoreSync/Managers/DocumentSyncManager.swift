@@ -12,7 +12,7 @@ public struct DocumentSyncManager: Sendable {
     public let description: String?
     /// The values that are saved with the document when it's created, and that lists of documents return.
     public let userInfo: [String: PropertyListValue]
-    private let manager: ApplicationSyncManager
+    let manager: ApplicationSyncManager
 
     init(
         _ document: RemoteIdentifier,

@@ -1,0 +1,104 @@
+#if os(Linux)
+import Dispatch
+import Glibc
+import SystemPackage
+import ThreadSupport
+
+/// Reports what changes in a watched scene, by inotify.
+final class FileEvents: Sendable {
+    private let scene: WatchedScene
+    private let descriptor: Int32
+    // Sendable: created in `init` and never changed; dispatch sources are thread-safe.
+    private nonisolated(unsafe) let source: any DispatchSourceRead
+    /// The indices of the directories, by their watches. Several paths may lead to one directory.
+    private let indices = Locked<[Int32: Set<Int>]>([:])
+
+    /// Starts to watch.
+    ///
+    /// - Parameters:
+    ///   - scene: What is watched.
+    ///   - report: Called on one thread at a time, also if nothing of the scene may have changed.
+    /// - Throws: The error of inotify.
+    init(
+        _ scene: WatchedScene,
+        _ report: @escaping @Sendable (FileEvents, FileChanges) -> Void
+    ) throws(Errno) {
+        let descriptor = try retrying { inotify_init1(Int32(IN_CLOEXEC) | Int32(IN_NONBLOCK)) }
+        (self.scene, self.descriptor) = (scene, descriptor)
+        source = DispatchSource.makeReadSource(
+            fileDescriptor: descriptor,
+            queue: DispatchQueue(label: "swift-store-sync.watch")
+        )
+        source.setCancelHandler { close(descriptor) }
+        source.setEventHandler { [weak self] in
+            guard let self else { return }
+            report(self, changes())
+        }
+        source.activate()
+        watch()
+    }
+
+    deinit { source.cancel() }
+
+    /// Watches what the paths stand for by now.
+    func watch() {
+        var added: [Int32: Set<Int>] = [:]
+        for (index, path) in scene.directories.enumerated() {
+            let isLast = index == scene.directories.count - 1
+            // A directory that can't be watched is watched by the name in its parent.
+            let mask = Self.names | UInt32(IN_ONLYDIR) | (isLast ? content : 0)
+            let watch = inotify_add_watch(descriptor, path, mask)
+            if watch >= 0 { added[watch, default: []].insert(index) }
+        }
+        let former = indices.withLock { indices in
+            defer { indices = added }
+            return indices
+        }
+        for watch in former.keys where added[watch] == nil { inotify_rm_watch(descriptor, watch) }
+    }
+
+    private static let names = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
+    /// SQLite keeps its files open. A file that another program adds counts when it is complete.
+    private var content: UInt32 { scene.database == nil ? UInt32(IN_CLOSE_WRITE) : UInt32(IN_MODIFY) }
+
+    /// Reads all events that wait.
+    private func changes() -> FileChanges {
+        var changes: FileChanges = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 14)
+        while true {
+            let count = read(descriptor, &buffer, buffer.count)
+            guard count > 0 else { return changes }
+            buffer[..<count].withUnsafeBytes { bytes in
+                var rest = bytes[...]
+                while rest.count >= Self.headerBytes {
+                    let event = UnsafeRawBufferPointer(rebasing: rest).loadUnaligned(as: inotify_event.self)
+                    let name = rest.dropFirst(Self.headerBytes).prefix(Int(event.len)).prefix { $0 != 0 }
+                    changes.formUnion(change(event, String(decoding: name, as: UTF8.self)))
+                    rest = rest.dropFirst(Self.headerBytes + Int(event.len))
+                }
+            }
+        }
+    }
+
+    private static let headerBytes = MemoryLayout<inotify_event>.size
+
+    private func change(_ event: inotify_event, _ name: String) -> FileChanges {
+        // Events were lost.
+        guard event.mask & UInt32(IN_Q_OVERFLOW) == 0 else { return [.content, .path] }
+        let indices = indices.withLock { $0[event.wd] ?? [] }
+        var changes: FileChanges = []
+        for index in indices {
+            if index < scene.directories.count - 1 {
+                if event.mask & Self.names != 0, scene.names[index] == name { changes.insert(.path) }
+            } else if scene.database != nil {
+                // Whether a file that comes or goes counts depends on its content.
+                let isWrite = event.mask & UInt32(IN_MODIFY | IN_MOVED_TO) != 0
+                if isWrite, scene.files.contains(name) { changes.insert(.content) }
+            } else if !name.isEmpty, !name.hasPrefix(".") {
+                changes.insert(.content)
+            }
+        }
+        return changes
+    }
+}
+#endif

@@ -1,0 +1,148 @@
+import Operations
+import RemoteStorage
+
+/// One iteration of a watch: does what its schedule says.
+final class WatchRun {
+    private let environment: WatchEnvironment
+    private let policy: WatchPolicy
+    private let signals = WatchSignals()
+    private var schedule: WatchSchedule?
+    /// The synchronization that runs.
+    private var handle: OperationHandle<Synchronization>?
+    /// This device's client, once it's known.
+    private var client: RemoteIdentifier?
+    /// The heads that the last listing had, the one before the last synchronization for news at the latest.
+    private var heads: [String]?
+    private var storeWatch: (any Sendable)?
+    private var remoteReader: Task<Void, Never>?
+    private var hasEnded = false
+
+    init(_ environment: WatchEnvironment, _ policy: WatchPolicy) {
+        (self.environment, self.policy) = (environment, policy)
+    }
+
+    deinit {
+        handle?.cancel()
+        remoteReader?.cancel()
+    }
+
+    /// Returns the next event; `nil` at the end.
+    func next() async throws -> StoreWatch.Event? {
+        guard !hasEnded else { return nil }
+        do {
+            if let event = try await event() { return event }
+        } catch {
+            hasEnded = true
+            throw error
+        }
+        hasEnded = true
+        return nil
+    }
+
+    private func event() async throws -> StoreWatch.Event? {
+        if let handle { return try await end(of: handle) }
+        var schedule = await startedSchedule()
+        defer { self.schedule = schedule }
+        while !Task.isCancelled {
+            for (source, changes) in signals.take() { schedule.noticed(changes, of: source) }
+            switch schedule.step(at: environment.now()) {
+            case .synchronize:
+                schedule.began()
+                let handle = environment.synchronize()
+                self.handle = handle
+                return .began(handle)
+            case .look:
+                do {
+                    let isNews = try await look()
+                    schedule.looked(isNews: isNews, at: environment.now(), random: environment.random())
+                } catch is CancellationError {
+                    return nil
+                } catch {
+                    return try failed(error, &schedule)
+                }
+            case .wait(let deadline, let isInterruptible):
+                try? await wait(until: deadline, isInterruptible: isInterruptible)
+            }
+        }
+        return nil
+    }
+
+    /// Starts to watch the store and the remote, before the first synchronization.
+    private func startedSchedule() async -> WatchSchedule {
+        if let schedule { return schedule }
+        let (signals, environment) = (signals, environment)
+        storeWatch = await environment.watchStore { signals.post(.store, at: environment.now()) }
+        let remoteChanges = await environment.remoteChanges()
+        if let remoteChanges {
+            remoteReader = Task {
+                for await _ in remoteChanges { signals.post(.remote, at: environment.now()) }
+            }
+        }
+        var watched: Set<WatchSchedule.Source> = []
+        if storeWatch != nil { watched.insert(.store) }
+        if remoteChanges != nil { watched.insert(.remote) }
+        return WatchSchedule(policy, watched: watched, at: environment.now())
+    }
+
+    private func end(of handle: OperationHandle<Synchronization>) async throws -> StoreWatch.Event? {
+        let result = await withTaskCancellationHandler {
+            await handle.resultAtEnd
+        } onCancel: {
+            handle.cancel()
+        }
+        self.handle = nil
+        guard var schedule else { return nil }
+        defer { self.schedule = schedule }
+        switch result {
+        case .success(let synchronized):
+            client = synchronized.client
+            schedule.synchronized(
+                isActive: !synchronized.applied.isEmpty || synchronized.publishedBytes > 0,
+                isComplete: synchronized.waitingFor.isEmpty && synchronized.warnings.isEmpty,
+                at: environment.now(),
+                random: environment.random()
+            )
+            return .synchronized(synchronized)
+        case .failure(let error):
+            return try failed(error, &schedule)
+        }
+    }
+
+    private func failed(_ error: any Error, _ schedule: inout WatchSchedule) throws -> StoreWatch.Event {
+        // After `identityTwice`, this device goes on as another client.
+        guard let error = error as? StoreSyncError, error.code.isTemporary || error.code == .identityTwice else {
+            throw error
+        }
+        let isOfStore = [.busy, .storeChanged].contains(error.code)
+        let delay = schedule.failed(
+            isOfStore ? .store : .remote,
+            at: environment.now(),
+            random: environment.random()
+        )
+        return .failed(error, retryIn: delay)
+    }
+
+    /// Returns whether the heads of other devices have changed since the last listing.
+    private func look() async throws -> Bool {
+        let former = heads
+        let names = try await environment.heads()
+        heads = names
+        return former.map(others) != others(names)
+    }
+
+    private func others(_ names: [String]) -> Set<SyncHeadName> {
+        Set(names.compactMap { SyncHeadName($0) }.filter { $0.client != client })
+    }
+
+    private func wait(until deadline: Duration, isInterruptible: Bool) async throws {
+        let (signals, sleep) = (signals, environment.sleep)
+        let delay = deadline - environment.now()
+        guard isInterruptible else { return try await sleep(delay) }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await sleep(delay) }
+            group.addTask { try await signals.wait() }
+            try await group.next()
+            group.cancelAll()
+        }
+    }
+}

@@ -1,0 +1,41 @@
+import Foundation
+
+/// The service manager that has started this process, if there is one: systemd, by the protocol of `sd_notify(3)`.
+struct ServiceManager: Sendable {
+    private let socketPath: String?
+
+    init(_ environment: [String: String] = ProcessInfo.processInfo.environment) {
+        socketPath = environment["NOTIFY_SOCKET"].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// Tells it this process's state.
+    ///
+    /// A failure changes nothing here: the service manager notices by itself that it wasn't told.
+    func notify(_ state: String) {
+        #if os(Linux)
+        guard let socketPath else { return }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        // The name of an abstract socket begins with a zero byte, for which the variable has an @.
+        let name = socketPath.utf8.enumerated().map { $0 == 0 && $1 == UInt8(ascii: "@") ? 0 : $1 }
+        let offset = MemoryLayout<sockaddr_un>.size - MemoryLayout.size(ofValue: address.sun_path)
+        guard name.count < MemoryLayout.size(ofValue: address.sun_path) else { return }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        _ = withUnsafeBytes(of: address) { address in
+            address.withMemoryRebound(to: sockaddr.self) { address in
+                sendto(
+                    descriptor,
+                    state,
+                    state.utf8.count,
+                    Int32(MSG_NOSIGNAL),
+                    address.baseAddress,
+                    socklen_t(offset + name.count)
+                )
+            }
+        }
+        #endif
+    }
+}

@@ -1,0 +1,65 @@
+import Foundation
+import Operations
+import StoreChanges
+import StoreSync
+
+/// `storesync sync --watch`.
+extension Sync {
+    /// Synchronizes whenever something changes, until a signal or an error ends it.
+    func follow(_ watch: StoreWatch, _ session: Session, _ interruption: Interruption) async throws {
+        let service = ServiceManager()
+        defer { service.notify("STOPPING=1") }
+        // The session keeps the delegate that the manager asks.
+        try await interruption.run { try await follow(watch, session, service) }
+        withExtendedLifetime(session) {}
+    }
+
+    private func follow(_ watch: StoreWatch, _ session: Session, _ service: ServiceManager) async throws {
+        let (report, progressBar) = (session.report, session.progressBar)
+        let name = URL(fileURLWithPath: store).lastPathComponent
+        var start = ContinuousClock.now
+        var warnings: [String] = []
+        var isReady = false
+        defer { progressBar.show("") }
+        for try await event in watch {
+            switch event {
+            case .began(let handle):
+                start = .now
+                await progressBar.follow(handle.events)
+            case .synchronized(let synchronized):
+                progressBar.show("")
+                // What stays as it is needn't be repeated after every synchronization.
+                for warning in synchronized.warnings where !warnings.contains(warning) { report.warning(warning) }
+                warnings = synchronized.warnings
+                if report.isJSON || isWorthALine(synchronized) { self.report(synchronized, since: start, to: session) }
+                if !isReady { service.notify("READY=1") }
+                isReady = true
+                progressBar.show("\(name) is up to date since \(Self.time()). Watching for changes.")
+            case .failed(let error, let delay):
+                progressBar.show("")
+                let seconds = Int((delay / .seconds(1)).rounded(.up))
+                report.warning("\(error.message) [\(error.code)] Retrying within \(seconds) s.")
+                progressBar.show("\(name) waits for a retry since \(Self.time()).")
+            }
+        }
+    }
+
+    private static func time() -> String { Date.now.formatted(date: .omitted, time: .standard) }
+
+    private func isWorthALine(_ synchronized: Synchronization) -> Bool {
+        !synchronized.applied.isEmpty || synchronized.publishedChanges > 0 || synchronized.conflicts > 0
+    }
+
+    /// What a synchronization did, in one line.
+    func line(_ synchronized: Synchronization) -> String {
+        var parts: [String] = []
+        if synchronized.publishedChanges > 0 { parts.append("published \(edits(synchronized.publishedChanges))") }
+        parts += synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
+            "\(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
+        }
+        if synchronized.conflicts > 0 {
+            parts.append("\(edits(synchronized.conflicts)) overwritten or left out: see storesync conflicts")
+        }
+        return "\(Self.time()) \(parts.joined(separator: "; "))"
+    }
+}
