@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Operations
+import StoreChanges
 import StoreSync
 import StoreSyncGRDB
 import Testing
@@ -105,6 +106,21 @@ import ThreadSupport
         _ = try await pair.phone.notes.synchronize(pair.app).value
         #expect(events.transactions == [["insert 2"]])
         #expect(try await pair.rows() == ["milk:", "bread:"])
+    }
+
+    @Test("An observer may start a synchronization when it's told of the changes of one")
+    func synchronizationInObserver() async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(.pool)
+        let second = Locked<OperationHandle<Synchronization>?>(nil)
+        try await pair.app.writeWithoutTransaction { [pair] db in
+            db.afterNextTransaction { _ in second.withLock { $0 = pair.phone.notes.synchronize(pair.app) } }
+        }
+        try pair.laptop.execute("INSERT INTO note VALUES (2, 'bread', '')")
+        try await pair.laptop.synchronize()
+        let first = try await pair.phone.notes.synchronize(pair.app).value
+        #expect(first.applied["note"]?.inserted == 1)
+        #expect(try await second.withLock(\.self)?.value.applied == [:])
     }
 
     @Test("An app that writes to a queue during synchronizations never finds its database locked")

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Operations
 import RemoteStorage
+import StoreChanges
 import StoreSync
 import StoreSyncGRDB
 import SyncCryptography
