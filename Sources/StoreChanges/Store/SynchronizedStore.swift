@@ -163,7 +163,7 @@ package final class SynchronizedStore {
     ///
     /// - Parameters:
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
-    ///   - side: What counts if the store isn't the one that was written last.
+    ///   - side: What counts if another store was written last.
     /// - Returns: The new set; `nil` if nothing changed.
     /// - Throws: ``StoreChangesError``.
     package func recordChanges(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> SyncChangeSet? {
@@ -180,7 +180,7 @@ package final class SynchronizedStore {
 
     /// Completes what a synchronization that died had begun.
     ///
-    /// - Parameter side: What counts if the store isn't the one that was written last.
+    /// - Parameter side: What counts if another store was written last.
     /// - Returns: What counts, if it isn't.
     /// - Throws: ``StoreChangesError`` with `storeReplaced` if that wasn't said.
     private func recover(taking side: TakenSide?) throws -> TakenSide? {
@@ -199,7 +199,7 @@ package final class SynchronizedStore {
     ///   - sets: Sets of other devices, in any order.
     ///   - news: What the storage says besides sets.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
-    ///   - side: What counts if the store isn't the one that was written last.
+    ///   - side: What counts if another store was written last.
     /// - Returns: What happened.
     /// - Throws: ``StoreChangesError``.
     package func synchronize(

@@ -29,7 +29,7 @@ public struct SynchronizationRequest: Sendable {
     public var url: URL
     /// Whether more than half of a table's rows may be gone.
     public var allowsDeletions: Bool
-    /// What counts if the store isn't the one that was synchronized last; without it, such a store is an error.
+    /// What counts if another store was synchronized last; without it, such a store is an error.
     public var takes: TakenSide?
     /// What the store's schema doesn't say; only the first synchronization of a document decides it.
     public var rules: SyncRules?
