@@ -77,7 +77,7 @@ package struct StoreConnection {
         try Self.hold(holdsApp ? app : nil) { try reader.read(body) }
     }
 
-    /// Changes whenever another connection commits than the reader.
+    /// Changes whenever a connection other than the reading one commits.
     static func version(_ db: Database) throws -> Int {
         // A transaction sees the version of its snapshot once it has read something.
         _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema")
