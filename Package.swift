@@ -241,7 +241,9 @@ let package = Package(
         .testTarget(name: "DocumentationTests", swiftSettings: settings),
         .testTarget(
             name: "FileSupportTests",
-            dependencies: ["FileSupport", .product(name: "SystemPackage", package: "swift-system")],
+            dependencies: [
+                "FileSupport", "ThreadSupport", .product(name: "SystemPackage", package: "swift-system"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(name: "ByteCodingTests", dependencies: ["ByteCoding"], swiftSettings: settings),

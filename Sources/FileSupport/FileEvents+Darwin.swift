@@ -26,6 +26,7 @@ final class FileEvents: Sendable {
     /// - Parameters:
     ///   - scene: What is watched.
     ///   - report: Called on one thread at a time, also if nothing of the scene may have changed.
+    /// - Throws: Nothing: what can't be opened is watched by the name in its directory.
     init(
         _ scene: WatchedScene,
         _ report: @escaping @Sendable (FileEvents, FileChanges) -> Void
@@ -57,7 +58,11 @@ final class FileEvents: Sendable {
     ) -> Source? {
         let descriptor = open(path, O_EVTONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
-        let source = DispatchSource.makeFileSystemObjectSource(fileDescriptor: descriptor, eventMask: mask, queue: queue)
+        let source = DispatchSource.makeFileSystemObjectSource(
+            fileDescriptor: descriptor,
+            eventMask: mask,
+            queue: queue
+        )
         source.setCancelHandler { close(descriptor) }
         source.setEventHandler { [weak self] in
             guard let self else { return }

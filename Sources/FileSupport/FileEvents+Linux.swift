@@ -10,7 +10,7 @@ final class FileEvents: Sendable {
     private let descriptor: Int32
     // Sendable: created in `init` and never changed; dispatch sources are thread-safe.
     private nonisolated(unsafe) let source: any DispatchSourceRead
-    /// The indices of the directories, by their watches. Several paths may lead to one directory.
+    /// The indices of the directories, by their watches: several paths may lead to one directory.
     private let indices = Locked<[Int32: Set<Int>]>([:])
 
     /// Starts to watch.
@@ -58,7 +58,7 @@ final class FileEvents: Sendable {
     }
 
     private static let names = UInt32(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO)
-    /// SQLite keeps its files open. A file that another program adds counts when it is complete.
+    /// SQLite keeps its files open, and a file that another program adds counts when it is complete.
     private var content: UInt32 { scene.database == nil ? UInt32(IN_CLOSE_WRITE) : UInt32(IN_MODIFY) }
 
     /// Reads all events that wait.

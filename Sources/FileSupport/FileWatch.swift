@@ -8,8 +8,9 @@ import Darwin
 import Glibc
 #endif
 
-/// Notices changes of names in a directory, or of an SQLite database in it. The directory may not exist yet, or vanish and
-/// come back.
+/// Notices changes of names in a directory, or of an SQLite database in it.
+///
+/// The directory may not exist yet, or vanish and come back.
 ///
 /// A file system reports changes made on this device. What other machines change on a network's file system is not noticed.
 /// The watch ends when its last reference is released.

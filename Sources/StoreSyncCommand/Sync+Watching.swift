@@ -31,7 +31,11 @@ extension Sync {
                 // What stays as it is needn't be repeated after every synchronization.
                 for warning in synchronized.warnings where !warnings.contains(warning) { report.warning(warning) }
                 warnings = synchronized.warnings
-                if report.isJSON || isWorthALine(synchronized) { self.report(synchronized, since: start, to: session) }
+                if report.isJSON {
+                    self.report(synchronized, since: start, to: session)
+                } else if isWorthALine(synchronized) {
+                    report.step(line(synchronized))
+                }
                 if !isReady { service.notify("READY=1") }
                 isReady = true
                 progressBar.show("\(name) is up to date since \(Self.time()). Watching for changes.")
@@ -51,7 +55,7 @@ extension Sync {
     }
 
     /// What a synchronization did, in one line.
-    func line(_ synchronized: Synchronization) -> String {
+    private func line(_ synchronized: Synchronization) -> String {
         var parts: [String] = []
         if synchronized.publishedChanges > 0 { parts.append("published \(edits(synchronized.publishedChanges))") }
         parts += synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in

@@ -122,7 +122,7 @@ struct Sync: AsyncParsableCommand {
                 waitingFor: synchronized.waitingFor.map(\.rawValue),
                 seconds: (ContinuousClock.now - start) / .seconds(1)
             ),
-            lines: watch ? [line(synchronized)] : lines(synchronized)
+            lines: lines(synchronized)
         )
     }
 

@@ -33,12 +33,19 @@ final class ChildProcess: Sendable {
 
     /// The text of one stream so far.
     private final class Collected: Sendable {
-        private let data = Mutex(Data())
+        private let state = Mutex((data: Data(), rest: Data()))
 
-        var text: String { data.withLock { String(decoding: $0, as: UTF8.self) } }
+        var text: String { state.withLock { String(decoding: $0.data, as: UTF8.self) } }
 
-        func append(_ chunk: Data) {
-            data.withLock { $0 += chunk }
+        /// Adds a chunk, and returns the lines that it completes.
+        @discardableResult
+        func append(_ chunk: Data) -> [String] {
+            state.withLock { state in
+                state.data += chunk
+                var lines = (state.rest + chunk).split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+                state.rest = Data(lines.removeLast())
+                return lines.map { String(decoding: $0, as: UTF8.self) }
+            }
         }
     }
 
@@ -67,6 +74,7 @@ final class ChildProcess: Sendable {
     private let output = Collected()
     private let errorOutput = Collected()
     private let input: FileHandle
+    private let lines: (stream: AsyncStream<String>, continuation: AsyncStream<String>.Continuation)
 
     /// Starts a process.
     ///
@@ -87,6 +95,7 @@ final class ChildProcess: Sendable {
         process.executableURL = executable
         process.arguments = arguments
         process.environment = environment
+        lines = AsyncStream.makeStream(of: String.self)
         let standardOutput = Pipe()
         process.standardOutput = standardOutput
         let errors: FileHandle
@@ -111,7 +120,11 @@ final class ChildProcess: Sendable {
             throw error
         }
         try terminal?.close()
-        collect(standardOutput.fileHandleForReading) { [output] in output.append($0) }
+        collect(standardOutput.fileHandleForReading) { [output, lines] chunk in
+            for line in output.append(chunk) { lines.continuation.yield(line) }
+        } atEnd: { [lines] in
+            lines.continuation.finish()
+        }
         let script = Script(reactions)
         collect(errors) { [errorOutput, weak self] chunk in
             errorOutput.append(chunk)
@@ -119,14 +132,20 @@ final class ChildProcess: Sendable {
         }
     }
 
-    private func collect(_ handle: FileHandle, _ body: @escaping @Sendable (Data) -> Void) {
+    deinit { signal(SIGKILL) }
+
+    private func collect(
+        _ handle: FileHandle,
+        _ body: @escaping @Sendable (Data) -> Void,
+        atEnd: @escaping @Sendable () -> Void = {}
+    ) {
         DispatchQueue.global().async(group: ended) {
             var buffer = [UInt8](repeating: 0, count: 1 << 16)
             while true {
                 let count = read(handle.fileDescriptor, &buffer, buffer.count)
                 if count < 0, errno == EINTR { continue }
                 // Reading from a terminal fails once the last process has closed it.
-                guard count > 0 else { return }
+                guard count > 0 else { return atEnd() }
                 body(Data(buffer[..<count]))
             }
         }
@@ -159,6 +178,14 @@ final class ChildProcess: Sendable {
 
     /// The standard output so far.
     var outputSoFar: String { output.text }
+
+    /// Waits for a line on the standard output, after those that were waited for before.
+    ///
+    /// - Returns: The line; `nil` if the process ends without one.
+    func line(where condition: (String) throws -> Bool = { _ in true }) async rethrows -> String? {
+        for await line in lines.stream where try condition(line) { return line }
+        return nil
+    }
 
     /// Types something, or writes it to its standard input.
     func send(_ text: String) {

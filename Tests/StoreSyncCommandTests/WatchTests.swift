@@ -1,0 +1,216 @@
+import Foundation
+import GRDB
+import Testing
+import ThreadSupport
+
+extension CommandTests {
+    @Suite("sync --watch goes on until it's ended")
+    struct WatchTests {
+        private func execute(_ sql: String, _ device: Device) throws {
+            let queue = try DatabaseQueue(path: device.store.path)
+            defer { try? queue.close() }
+            try queue.write { try $0.execute(sql: sql) }
+        }
+
+        private func titles(_ device: Device) throws -> Set<String> {
+            let queue = try DatabaseQueue(path: device.store.path)
+            defer { try? queue.close() }
+            return try queue.read { try Set(String.fetchAll($0, sql: "SELECT title FROM note")) }
+        }
+
+        /// A device whose store uses a write-ahead log.
+        private func laptop(_ fixture: Fixture) throws -> Device {
+            let laptop = try fixture.device("laptop")
+            try execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT NOT NULL)", laptop)
+            let queue = try DatabaseQueue(path: laptop.store.path)
+            try queue.inDatabase { try $0.execute(sql: "PRAGMA journal_mode = wal") }
+            try queue.close()
+            return laptop
+        }
+
+        private func watch(
+            _ device: Device,
+            _ arguments: [String] = ["--json"],
+            environment: [String: String] = [:],
+            onTerminal: Bool = false,
+            reactions: [ChildProcess.Reaction] = []
+        ) throws -> ChildProcess {
+            try device.fixture.start(
+                ["sync", device.store.path, "--document", "notes", "--no-encrypt", "--watch"] + device.options
+                    + arguments,
+                environment: environment,
+                onTerminal: onTerminal,
+                reactions: reactions
+            )
+        }
+
+        /// Waits for the line of a synchronization that changed the store.
+        private func arrival(_ child: ChildProcess) async throws {
+            _ = try #require(try await child.line { try JSON(line: $0)["applied"]?.keys.isEmpty == false })
+        }
+
+        /// Waits for the line of a synchronization that did nothing: nothing follows until something changes.
+        private func quiet(_ child: ChildProcess) async throws {
+            _ = try #require(
+                try await child.line { line in
+                    let object = try JSON(line: line)
+                    return object["applied"]?.keys == [] && object["published"]?["bytes"] == .number(0)
+                }
+            )
+        }
+
+        @Test("Edits of two devices reach each other at once, one object a line for each synchronization")
+        func twoDevices() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try laptop(fixture), try fixture.device("desktop"))
+            let onLaptop = try watch(laptop)
+            _ = try #require(await onLaptop.line())
+            let onDesktop = try watch(desktop)
+            _ = try #require(await onDesktop.line())
+            for round in 1...3 {
+                try execute("INSERT INTO note (title) VALUES ('of the laptop \(round)')", laptop)
+                try await arrival(onDesktop)
+                try execute("INSERT INTO note (title) VALUES ('of the desktop \(round)')", desktop)
+                try await arrival(onLaptop)
+            }
+            #expect(try titles(laptop).count == 6)
+            #expect(try titles(desktop) == titles(laptop))
+            for child in [onLaptop, onDesktop] { child.signal(SIGTERM) }
+            for child in [onLaptop, onDesktop] {
+                let result = await child.finish()
+                // A synchronization may be in progress.
+                #expect([0, 143].contains(result.status), "\(result)")
+                let objects = try result.output.split(separator: "\n").map { try JSON(line: String($0)) }
+                let synchronizations = objects.filter { $0["command"]?.string == "sync" }
+                #expect(synchronizations.count >= objects.count - (result.status == 0 ? 0 : 1))
+                // Two for each edit, and some in the beginning: no ping-pong.
+                #expect(synchronizations.count < 24, "\(result)")
+            }
+            let sync = ["sync", laptop.store.path, "--document", "notes", "--no-encrypt", "--json"]
+            #expect(try await fixture.run(sync + laptop.options).status == 0)
+        }
+
+        @Test("A signal while nothing is synchronized ends it with 0", arguments: InterruptionTests.signals)
+        func signals(signal: Int32) async throws {
+            let fixture = try Fixture()
+            let child = try watch(try laptop(fixture))
+            try await quiet(child)
+            child.signal(signal)
+            let result = await child.finish()
+            #expect(result.status == 0 && result.signal == nil, "\(result)")
+            #expect(!result.output.contains("error"))
+        }
+
+        @Test("It survives a storage folder that goes and comes back, and tells that on standard error")
+        func awayAndBack() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try laptop(fixture), try fixture.device("desktop"))
+            let away = fixture.folder.appending(path: "away")
+            let isBack = Locked(false)
+            let back = ChildProcess.Reaction(text: "[remoteUnavailable]") { _ in
+                isBack.withLock { $0 = true }
+                try? FileManager.default.moveItem(at: away, to: fixture.share)
+            }
+            let onLaptop = try watch(laptop, reactions: [back])
+            try await quiet(onLaptop)
+            let onDesktop = try watch(desktop)
+            try await quiet(onDesktop)
+            try FileManager.default.moveItem(at: fixture.share, to: away)
+            try execute("INSERT INTO note (title) VALUES ('written meanwhile')", laptop)
+            try await arrival(onDesktop)
+            #expect(isBack.withLock { $0 })
+            #expect(try titles(desktop) == ["written meanwhile"])
+            for child in [onLaptop, onDesktop] {
+                child.signal(SIGTERM)
+                let result = await child.finish()
+                #expect(result.output.split(separator: "\n").dropLast().allSatisfy { !$0.contains("error") })
+            }
+        }
+
+        @Test("An error that stays ends it with the error's object and status")
+        func fatalError() async throws {
+            let fixture = try Fixture()
+            let laptop = try laptop(fixture)
+            let child = try watch(laptop)
+            try await quiet(child)
+            let copy = try Data(contentsOf: laptop.store)
+            try execute("INSERT INTO note (title) VALUES ('milk')", laptop)
+            try await quiet(child)
+            try copy.write(to: laptop.store, options: .atomic)
+            let result = await child.finish()
+            #expect(result.status == 65, "\(result)")
+            let last = try JSON(line: result.output.split(separator: "\n").last.map(String.init) ?? "")
+            #expect(last["error"]?["code"]?.string == "storeReplaced")
+        }
+
+        @Test("Without --json, a synchronization that does something is one line; a terminal shows the state")
+        func text() async throws {
+            let fixture = try Fixture()
+            let laptop = try laptop(fixture)
+            let ready = ChildProcess.Reaction(text: "Watching for changes.") { _ in
+                let queue = try? DatabaseQueue(path: laptop.store.path)
+                try? queue?.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
+            }
+            let child = try watch(laptop, [], onTerminal: true, reactions: [ready])
+            let line = try #require(await child.line())
+            #expect(line.hasSuffix("published 1 edit"), "\(line)")
+            child.signal(SIGTERM)
+            let result = await child.finish()
+            #expect([0, 143].contains(result.status))
+            #expect(result.output.split(separator: "\n").count == 1, "\(result)")
+        }
+
+        #if os(Linux)
+        @Test("It tells systemd when it's ready and when it stops", arguments: ["", "@"])
+        func notification(prefix: String) async throws {
+            let fixture = try Fixture()
+            let name = prefix + fixture.folder.appending(path: "notify").path
+            let socket = try NotificationSocket(name)
+            let child = try watch(try laptop(fixture), environment: ["NOTIFY_SOCKET": name])
+            #expect(try await runBlocking { try socket.receive() } == "READY=1")
+            try await quiet(child)
+            child.signal(SIGTERM)
+            #expect(try await runBlocking { try socket.receive() } == "STOPPING=1")
+            #expect(await child.finish().status == 0)
+        }
+        #endif
+    }
+}
+
+extension JSON {
+    fileprivate init(line: String) throws {
+        self = try JSONDecoder().decode(JSON.self, from: Data(line.utf8))
+    }
+}
+
+#if os(Linux)
+/// The socket on which systemd listens.
+private final class NotificationSocket: Sendable {
+    private let descriptor: Int32
+
+    /// Creates it under a path, or under an abstract name, which begins with an @.
+    init(_ name: String) throws {
+        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = name.utf8.map { $0 == UInt8(ascii: "@") ? 0 : $0 }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        let result = withUnsafeBytes(of: address) { address in
+            address.withMemoryRebound(to: sockaddr.self) {
+                bind(descriptor, $0.baseAddress, socklen_t(MemoryLayout<sa_family_t>.size + bytes.count))
+            }
+        }
+        guard descriptor >= 0, result == 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Waits for a message.
+    func receive() throws -> String {
+        var buffer = [UInt8](repeating: 0, count: 1 << 12)
+        let count = recv(descriptor, &buffer, buffer.count, 0)
+        guard count >= 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
+        return String(decoding: buffer[..<count], as: UTF8.self)
+    }
+}
+#endif

@@ -1,0 +1,270 @@
+import FileSupport
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import StoreChanges
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+/// A synchronization that takes a second, and ends as the test says.
+private actor StubSynchronization: Operation {
+    private let clock: SimulatedClock
+    private let outcome: Result<Synchronization, StoreSyncError>
+
+    init(_ outcome: Result<Synchronization, StoreSyncError>, _ clock: SimulatedClock) {
+        (self.outcome, self.clock) = (outcome, clock)
+    }
+
+    func main(_ context: OperationContext) async throws -> Synchronization {
+        try await clock.sleep(for: .seconds(1))
+        return try outcome.get()
+    }
+}
+
+/// A watch in a simulation, in which the test plays the store, the remote and the synchronizations.
+private final class WatchScene: Sendable {
+    struct State {
+        var outcomes: [Result<Synchronization, StoreSyncError>] = []
+        var heads: [String] = []
+        var onChange: (@Sendable () -> Void)?
+        /// When synchronizations and listings began, in whole seconds.
+        var synchronizations: [Int] = []
+        var listings: [Int] = []
+        /// What the watch has told.
+        var events: [String] = []
+    }
+
+    let simulation: Simulation
+    let state = Locked(State())
+    private let supervisor: OperationSupervisor
+
+    init(_ simulation: Simulation) {
+        self.simulation = simulation
+        supervisor = OperationSupervisor(OperationSupervisor.Configuration(simulation: simulation))
+    }
+
+    static func synchronization(changes: Int = 0, waitingFor: [RemoteIdentifier] = []) throws -> Synchronization {
+        Synchronization(
+            client: try RemoteIdentifier("me"),
+            sequence: 0,
+            applied: [:],
+            publishedChanges: changes,
+            publishedBytes: Int64(changes),
+            conflicts: 0,
+            waitingFor: waitingFor,
+            warnings: []
+        )
+    }
+
+    /// Starts to watch, in a task that returns how the watch ended.
+    func start() throws -> Task<Void, any Error> {
+        let idle = try Self.synchronization()
+        let clock = simulation.clock
+        let environment = WatchEnvironment(
+            now: { [supervisor] in supervisor.now },
+            sleep: { try await clock.sleep(for: $0) },
+            random: { 0 },
+            synchronize: { [state, supervisor] in
+                let outcome = state.withLock { state in
+                    state.synchronizations.append(Int(supervisor.now / .seconds(1)))
+                    return state.outcomes.isEmpty ? .success(idle) : state.outcomes.removeFirst()
+                }
+                return supervisor.add(StubSynchronization(outcome, clock))
+            },
+            heads: { [state, supervisor] in
+                state.withLock { state in
+                    state.listings.append(Int(supervisor.now / .seconds(1)))
+                    return state.heads
+                }
+            },
+            watchStore: { [state] onChange in
+                state.withLock { $0.onChange = onChange }
+                return true
+            },
+            remoteChanges: { nil }
+        )
+        let watch = StoreWatch(environment: environment, policy: WatchPolicy())
+        return Task { [state] in
+            for try await event in watch {
+                let text =
+                    switch event {
+                    case .began: "began"
+                    case .synchronized: "synchronized"
+                    case .failed(let error, let delay): "\(error.code) \(Int(delay / .seconds(1)))"
+                    }
+                state.withLock { $0.events.append(text) }
+            }
+        }
+    }
+
+    func changeStore() { state.withLock { $0.onChange }?() }
+
+    func pass(_ seconds: Int) async throws { try await simulation.clock.sleep(for: .seconds(seconds)) }
+
+    var synchronizations: [Int] { state.withLock(\.synchronizations) }
+    var events: [String] { state.withLock(\.events) }
+}
+
+@Suite("Watching a store", .timeLimit(.minutes(10)))
+struct StoreWatchTests {
+    private static let seeds: Range<UInt64> = 0..<20
+
+    @Test("Changes during a synchronization lead to exactly one more, and what changes nothing leads to none")
+    func coalescing() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let task = try scene.start()
+            try await scene.pass(10)
+            try #require(scene.synchronizations == [0])
+            for _ in 0..<5 { scene.changeStore() }
+            try await simulation.clock.sleep(for: .milliseconds(700))
+            for _ in 0..<5 { scene.changeStore() }
+            try await scene.pass(1800)
+            try #require(scene.synchronizations == [0, 10, 11])
+            task.cancel()
+            try await task.value
+        }
+    }
+
+    @Test("News of other devices lead to a synchronization, and this device's own heads don't")
+    func heads() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let other = SyncHeadName(client: try RemoteIdentifier("other"), sequence: 1, number: 2)
+            let own = SyncHeadName(client: try RemoteIdentifier("me"), sequence: 1, number: 2)
+            let task = try scene.start()
+            try await scene.pass(10)
+            scene.state.withLock { $0.heads = [own.name, "garbage"] }
+            try await scene.pass(1000)
+            try #require(scene.synchronizations == [0])
+            let count = scene.state.withLock(\.listings).count
+            try #require(count > 15 && count < 30)
+            scene.state.withLock { $0.heads = [own.name, other.name] }
+            try await scene.pass(61)
+            try #require(scene.synchronizations.count == 2)
+            task.cancel()
+            try await task.value
+        }
+    }
+
+    @Test("A temporary failure is told and retried, and any other ends the watch with its error")
+    func failures() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let unavailable = StoreSyncError(.remoteUnavailable, "The test's remote is away.")
+            let busy = StoreSyncError(.busy, "The test's store is busy.")
+            let replaced = StoreSyncError(.storeReplaced, "The test's store was replaced.")
+            scene.state.withLock { $0.outcomes = [.failure(unavailable), .failure(busy)] }
+            let task = try scene.start()
+            try await scene.pass(100)
+            try #require(
+                scene.events == ["began", "remoteUnavailable 1", "began", "busy 2", "began", "synchronized"]
+            )
+            try #require(scene.synchronizations == [0, 2, 5])
+            scene.state.withLock { $0.outcomes = [.failure(replaced)] }
+            scene.changeStore()
+            let error = await #expect(throws: StoreSyncError.self) { try await task.value }
+            try #require(error?.code == .storeReplaced)
+        }
+    }
+
+    @Test("Edits that wait for files that are arriving are tried again")
+    func incompleteness() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let waiting = try WatchScene.synchronization(waitingFor: [RemoteIdentifier("other")])
+            scene.state.withLock { $0.outcomes = [.success(waiting), .success(waiting)] }
+            let task = try scene.start()
+            try await scene.pass(1000)
+            try #require(scene.synchronizations == [0, 2, 5])
+            task.cancel()
+            try await task.value
+        }
+    }
+
+    @Test("A watch that is cancelled ends; during a synchronization, it cancels that and throws")
+    func cancellation() async throws {
+        try await Simulation.explore(seeds: Self.seeds) { simulation in
+            let scene = WatchScene(simulation)
+            let waiting = try scene.start()
+            try await scene.pass(10)
+            waiting.cancel()
+            try await waiting.value
+            let synchronizing = try scene.start()
+            try await simulation.clock.sleep(for: .milliseconds(500))
+            synchronizing.cancel()
+            await #expect(throws: CancellationError.self) { try await synchronizing.value }
+            try #require(scene.events == ["began", "synchronized", "began"])
+        }
+    }
+
+    @Test(
+        "A synchronization that changes nothing isn't noticed as a change of the store",
+        arguments: ["wal", "delete", "truncate", "persist"]
+    )
+    func noEcho(journalMode: String) async throws {
+        let fixture = try Fixture()
+        let device = try fixture.device("a")
+        try device.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try Store.setJournalMode(journalMode, of: device.store)
+        _ = try await device.synchronize().value
+        let (reports, continuation) = AsyncStream.makeStream(of: Bool.self)
+        let isExpected = Locked(false)
+        let watch = try FileWatch(
+            directory: device.store.deletingLastPathComponent().path,
+            database: device.store.lastPathComponent
+        ) { continuation.yield(isExpected.withLock(\.self)) }
+        _ = try await device.synchronize().value
+        _ = try await device.synchronize().value
+        isExpected.withLock { $0 = true }
+        try device.execute("INSERT INTO note (title) VALUES ('milk')")
+        var iterator = reports.makeAsyncIterator()
+        #expect(await iterator.next() == true)
+        withExtendedLifetime(watch) {}
+    }
+
+    @Test("Two devices that watch a folder get each other's edits, and then both are quiet")
+    func twoDevices() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        // Not through the manager's operations: the devices of the fixture register in their own way.
+        let (results, continuation) = AsyncStream.makeStream(of: (String, Synchronization).self)
+        let tasks = [a, b].map { device in
+            Task {
+                let environment = WatchEnvironment(
+                    store: device.store,
+                    document: ApplicationHierarchy(device.application).document(device.document),
+                    backend: device.backend,
+                    supervisor: device.supervisor
+                ) { device.synchronize() }
+                for try await event in StoreWatch(environment: environment, policy: WatchPolicy()) {
+                    if case .synchronized(let result) = event { continuation.yield((device.name, result)) }
+                }
+            }
+        }
+        var iterator = results.makeAsyncIterator()
+        var started: Set<String> = []
+        while started.count < 2, let (name, _) = await iterator.next() { started.insert(name) }
+        var counts: [Int] = []
+        for (author, reader) in [(a, b), (b, a), (a, b)] {
+            try author.execute("INSERT INTO note (title) VALUES ('of \(author.name)')")
+            counts.append(0)
+            while let (name, result) = await iterator.next() {
+                counts[counts.count - 1] += 1
+                if name == reader.name, !result.applied.isEmpty { break }
+            }
+        }
+        for task in tasks { task.cancel() }
+        for task in tasks { _ = await task.result }
+        #expect(try a.query("SELECT title FROM note ORDER BY title") == ["of a", "of a", "of b"])
+        #expect(try b.query("SELECT title FROM note ORDER BY title") == ["of a", "of a", "of b"])
+        // The author's synchronization, the reader's, and a further one of each after the former edit.
+        #expect(counts.allSatisfy { $0 <= 8 }, "\(counts)")
+    }
+}
