@@ -46,7 +46,12 @@ struct Sync: AsyncParsableCommand {
     )
     var rules: String?
 
-    @Flag(help: "Go on until the command is ended: synchronize whenever the store or the remote changes.")
+    @Flag(
+        help: """
+            Go on until the command is ended: synchronize whenever the store or the remote changes. With --json, each \
+            synchronization is one object on one line.
+            """
+    )
     var watch = false
 
     @OptionGroup var encryption: EncryptionOptions

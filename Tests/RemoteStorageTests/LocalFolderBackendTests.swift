@@ -19,6 +19,30 @@ struct LocalFolderBackendTests {
         }
     }
 
+    @Test("signals changes in a directory that doesn't exist yet, also to a backend that forwards")
+    func changes() async throws {
+        try await withTemporaryFolder { folder in
+            let backend = LocalFolderBackend(root: folder)
+            let directory = try RemotePath("one/two")
+            guard try await backend.capabilities().contains(.localSpeed) else { return }
+            var changes = try #require(await Forwarder(base: backend).changes(in: directory)).makeAsyncIterator()
+            try await backend.write([1], to: directory.appending("file"), when: .always)
+            var names: [String]?
+            while names != ["file"], await changes.next() != nil {
+                names = try await backend.list(directory)?.map(\.name)
+            }
+            #expect(names == ["file"])
+        }
+        let none = await InMemoryBackend().changes(in: .root)
+        #expect(none == nil)
+    }
+
+    private actor Forwarder: ForwardingBackend {
+        nonisolated let base: any RemoteBackend
+
+        init(base: any RemoteBackend) { self.base = base }
+    }
+
     @Test("that is a file is an error")
     func rootIsAFile() async throws {
         try await withTemporaryFolder { folder in

@@ -179,7 +179,7 @@ final class ChildProcess: Sendable {
     /// The standard output so far.
     var outputSoFar: String { output.text }
 
-    /// Waits for a line on the standard output, after those that were waited for before.
+    /// Waits for a line on the standard output, after the last line that was waited for.
     ///
     /// - Returns: The line; `nil` if the process ends without one.
     func line(where condition: (String) throws -> Bool = { _ in true }) async rethrows -> String? {

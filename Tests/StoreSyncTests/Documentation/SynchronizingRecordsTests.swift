@@ -26,6 +26,21 @@ extension NotesSync {
 }
 // DOC: end
 
+// DOC: watching
+extension NotesSync {
+    /// Synchronizes whenever the store or the remote changes, until the task is cancelled.
+    func keepUpToDate(_ show: (Synchronization) -> Void) async throws {
+        for try await event in notes.watch(SynchronizationRequest(url: store)) {
+            switch event {
+            case .began(let synchronization): print("\(synchronization.name) began")
+            case .synchronized(let result): show(result)
+            case .failed(let error, let delay): print("\(error.message) The next attempt is within \(delay).")
+            }
+        }
+    }
+}
+// DOC: end
+
 @Suite("Synchronizing records")
 struct SynchronizingRecordsTests {
     @Test("The examples of the article merge the edits of two devices, and restore what was overwritten")
@@ -62,6 +77,32 @@ struct SynchronizingRecordsTests {
         try await desktop.restore(conflicts[0])
         _ = try await laptop.mergeRecords()
         #expect(try titles(in: laptop.store) == ["oat milk 0", "bread 0", "tea 0"])
+    }
+
+    @Test("The example that watches brings an edit to another device that watches")
+    @MainActor func watching() async throws {
+        let fixture = try Fixture()
+        let (results, continuation) = AsyncStream.makeStream(of: (String, Synchronization).self)
+        var iterator = results.makeAsyncIterator()
+        var tasks: [Task<Void, any Error>] = []
+        defer { for task in tasks { task.cancel() } }
+        var stores: [URL] = []
+        for name in ["laptop", "desktop"] {
+            let home = fixture.folder.appending(path: name, directoryHint: .isDirectory)
+            try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
+            let device = try NotesSync(device: name, home: home, share: fixture.share, password: "correct horse")
+            stores.append(device.store)
+            if name == "laptop" {
+                try execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER)", in: device.store)
+            }
+            tasks.append(Task { try await device.keepUpToDate { continuation.yield((name, $0)) } })
+            while let (device, _) = await iterator.next(isolation: MainActor.shared), device != name {}
+        }
+        try execute("INSERT INTO note VALUES (1, 'milk', 0)", in: stores[0])
+        while let (name, result) = await iterator.next(isolation: MainActor.shared) {
+            if name == "desktop", !result.applied.isEmpty { break }
+        }
+        #expect(try titles(in: stores[1]) == ["milk 0"])
     }
 
     private func execute(_ sql: String, in store: URL) throws {
