@@ -59,8 +59,7 @@ extension SynchronizedStore {
                 // What an app wrote meanwhile is captured by the former replica first.
             } while try former?.recordChanges(allowsDeletions: true) != nil
             former = nil
-            try FileManager.default.removeItem(at: replicaURL)
-            try FileManager.default.moveItem(at: rebuilt, to: replicaURL)
+            try install(rebuilt, at: replicaURL)
             try remove(rebuilt)
         } catch let error as CocoaError {
             throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be replaced.", cause: error)

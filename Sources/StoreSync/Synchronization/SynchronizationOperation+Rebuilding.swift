@@ -40,13 +40,14 @@ extension SynchronizationOperation {
         else {
             throw StoreSyncError.nothingToPreview(document.document)
         }
+        // Opening the replica completes what a process that died had written to it.
+        let known = try await replica.using(context) { try $0.knownSets() }
         let copy = replica.copied(to: folder)
         try await context.blocking { [request] in
             _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy.store)
             try FileManager.default.copyItem(at: replica.url, to: copy.url)
         }
         let memory = try await memory(since: origin, context)
-        let known = try await copy.using(context) { try $0.knownSets() }
         let news = try await catalog(since: origin).news(for: client, besides: known, memory)
         let merged = try await merge(news, into: copy, taking: request.takes, context)
         let unpublished = try await copy.using(context) { try $0.publication(after: memory.sequence ?? 0, head: 0) }
