@@ -81,19 +81,24 @@ struct Demo: AsyncParsableCommand {
         )
         try setup.compare()
         report.step("5. Both stores were read and compared: every row is the same.")
+        let devices = [(laptop, setup.laptopStore), (desktop, setup.desktopStore)]
+        for device in devices { try await synchronize(device, interruption) }
         try setup.edit("title = 'Shopping'", at: setup.laptopStore)
         try setup.edit("body = 'Milk and bread'", at: setup.desktopStore)
         report.step("6. Both edited the same note at once: the laptop its title, the desktop its body.")
-        for (device, store) in [
-            (laptop, setup.laptopStore), (desktop, setup.desktopStore), (laptop, setup.laptopStore),
-        ] {
-            let request = SynchronizationRequest(url: store)
-            _ = try await interruption.value(of: device.document.synchronize(request))
-        }
+        for device in devices + devices.prefix(1) { try await synchronize(device, interruption) }
         try setup.compare(title: "Shopping", body: "Milk and bread")
         report.step("7. Each synchronized its edit, record by record: both stores have both.")
         withExtendedLifetime((laptop, desktop)) {}
         return upload
+    }
+
+    private func synchronize(
+        _ device: (device: DemoSetup.Device, store: URL),
+        _ interruption: Interruption
+    ) async throws {
+        let request = SynchronizationRequest(url: device.store)
+        _ = try await interruption.value(of: device.device.document.synchronize(request))
     }
 }
 
