@@ -93,7 +93,7 @@ final class FileEvents: Sendable {
             if index < scene.directories.count - 1 {
                 if event.mask & Self.names != 0, scene.names[index] == name { changes.insert(.path) }
             } else if scene.database != nil {
-                let isWrite = event.mask & UInt32(IN_MODIFY | IN_MOVED_TO) != 0
+                let isWrite = event.mask & UInt32(IN_MODIFY) != 0
                 if scene.files.contains(name) { changes.insert(isWrite ? .content : .names) }
             } else if !name.isEmpty, !name.hasPrefix(".") {
                 changes.insert(.content)
