@@ -22,6 +22,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .executable(name: "storesync", targets: ["StoreSyncCommand"]),
+        .library(name: "StoreSyncGRDB", targets: ["StoreSyncGRDB"]),
         .library(name: "StoreSync", targets: ["StoreSync"]),
         .library(name: "StoreChanges", targets: ["StoreChanges"]),
         .library(name: "SyncCryptography", targets: ["SyncCryptography"]),
@@ -66,6 +67,15 @@ let package = Package(
                 .target(name: "RemoteStorageWebDAV", condition: .when(traits: ["WebDAV"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings
+        ),
+        // Synchronizes through the database connection of an app that uses GRDB.
+        .target(
+            name: "StoreSyncGRDB",
+            dependencies: [
+                "StoreSync", "Operations",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings
@@ -365,6 +375,15 @@ let package = Package(
             ],
             // Tests read them from the source directory.
             exclude: ["Resources"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "StoreSyncGRDBTests",
+            dependencies: [
+                "StoreSyncGRDB", "StoreSync", "StoreChanges", "RemoteStorage", "Operations", "FileSupport",
+                "ThreadSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

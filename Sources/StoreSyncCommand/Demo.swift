@@ -9,7 +9,8 @@ import SyncCryptography
 /// `storesync demo`: shows the whole job between two devices, which are two folders.
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Shows the whole job in a temporary folder: one device pushes a store, another pulls it."
+        abstract:
+            "Shows the whole job in a temporary folder: one device pushes a store, another pulls it, and both edit it."
     )
 
     @Flag(help: "Keep all files for inspection.")
@@ -24,6 +25,8 @@ struct Demo: AsyncParsableCommand {
         let rows: Int
         let encrypted: Bool
         let equal: Bool
+        /// Whether edits that both devices made at once are in both stores.
+        let merged: Bool
         let seconds: Double
         let kept: String?
     }
@@ -36,14 +39,15 @@ struct Demo: AsyncParsableCommand {
                 .appending(path: "storesync-demo-\(UUID().uuidString)", directoryHint: .isDirectory)
             let setup = try DemoSetup(folder)
             defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
-            let (upload, equal) = try await show(setup, interruption, report)
+            let upload = try await show(setup, interruption, report)
             report.result(
                 Result(
                     generation: upload.generation,
                     bytes: upload.bytes,
                     rows: DemoSetup.rows,
                     encrypted: upload.isEncrypted,
-                    equal: equal,
+                    equal: true,
+                    merged: true,
                     seconds: (ContinuousClock.now - start) / .seconds(1),
                     kept: keep ? folder.path : nil
                 ),
@@ -57,7 +61,7 @@ struct Demo: AsyncParsableCommand {
         _ setup: DemoSetup,
         _ interruption: Interruption,
         _ report: Report
-    ) async throws -> (upload: WholeStoreUpload, equal: Bool) {
+    ) async throws -> WholeStoreUpload {
         report.step("1. A shared folder, and two devices: a laptop and a desktop.")
         let laptop = try await setup.device("laptop", interruption.supervisor)
         let desktop = try await setup.device("desktop", interruption.supervisor)
@@ -75,13 +79,21 @@ struct Demo: AsyncParsableCommand {
         report.step(
             "4. The desktop gave the password and pulled it: generation \(download.generation), opened and verified, \(download.bytes.byteCount)."
         )
-        let equal = try setup.storesAreEqual()
-        guard equal else {
-            throw StoreSyncError(.corrupt, "The two stores differ. That must not happen: please report it.")
-        }
+        try setup.compare()
         report.step("5. Both stores were read and compared: every row is the same.")
+        try setup.edit("title = 'Shopping'", at: setup.laptopStore)
+        try setup.edit("body = 'Milk and bread'", at: setup.desktopStore)
+        report.step("6. Both edited the same note at once: the laptop its title, the desktop its body.")
+        for (device, store) in [
+            (laptop, setup.laptopStore), (desktop, setup.desktopStore), (laptop, setup.laptopStore),
+        ] {
+            let request = SynchronizationRequest(url: store)
+            _ = try await interruption.value(of: device.document.synchronize(request))
+        }
+        try setup.compare(title: "Shopping", body: "Milk and bread")
+        report.step("7. Each synchronized its edit, record by record: both stores have both.")
         withExtendedLifetime((laptop, desktop)) {}
-        return (upload, equal)
+        return upload
     }
 }
 
@@ -134,14 +146,22 @@ private struct DemoSetup: Sendable {
             for number in 1...Self.rows {
                 try db.execute(
                     sql: "INSERT INTO note (title, body) VALUES (?, ?)",
-                    arguments: ["Note \(number)", String(repeating: "Lorem ipsum \(number). ", count: 8)]
+                    arguments: ["Note \(number)", Self.text(number)]
                 )
             }
         }
         return pool
     }
 
-    func storesAreEqual() throws -> Bool {
+    /// Edits the first note.
+    func edit(_ assignment: String, at store: URL) throws {
+        let queue = try DatabaseQueue(path: store.path)
+        defer { try? queue.close() }
+        try queue.write { try $0.execute(sql: "UPDATE note SET \(assignment) WHERE id = 1") }
+    }
+
+    /// Checks that both stores have the same notes, and what the first one says.
+    func compare(title: String = "Note 1", body: String = text(1)) throws {
         let rows = try [laptopStore, desktopStore].map { url in
             let queue = try DatabaseQueue(path: url.path)
             defer { try? queue.close() }
@@ -150,6 +170,9 @@ private struct DemoSetup: Sendable {
                 return try Row.fetchAll(db, sql: "SELECT * FROM note ORDER BY id")
             }
         }
-        return rows[0].count == Self.rows && rows[0] == rows[1]
+        guard rows[0].count == Self.rows, rows[0] == rows[1], rows[0][0]["title"] == title, rows[0][0]["body"] == body
+        else { throw StoreSyncError(.corrupt, "The two stores differ. That must not happen: please report it.") }
     }
+
+    static func text(_ number: Int) -> String { String(repeating: "Lorem ipsum \(number). ", count: 8) }
 }

@@ -23,6 +23,12 @@ struct Sync: AsyncParsableCommand {
     @Flag(help: "Publish the edits even if more than half of a table's rows are gone.")
     var allowDeletions = false
 
+    @Flag(help: "Change and publish nothing; say what a synchronization would do.")
+    var dryRun = false
+
+    @Flag(help: "Build this device's record of the document again, if it's damaged or differs from other devices'.")
+    var rebuild = false
+
     @Option(
         help: ArgumentHelp(
             "What counts if the store is a copy, a backup or another one: local, remote or both.",
@@ -50,6 +56,12 @@ struct Sync: AsyncParsableCommand {
 
     @OptionGroup var encryption: EncryptionOptions
     @OptionGroup var options: CommonOptions
+
+    func validate() throws {
+        if watch, dryRun {
+            throw ValidationError("--watch and --dry-run contradict each other. Give only one of them.")
+        }
+    }
 
     struct Result: Encodable {
         struct Rows: Encodable {
@@ -79,14 +91,16 @@ struct Sync: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let start = ContinuousClock.now
             let document = try RemoteIdentifier(document)
-            let request = SynchronizationRequest(
+            var request = SynchronizationRequest(
                 url: URL(fileURLWithPath: store),
                 allowsDeletions: allowDeletions,
                 takes: take,
                 rules: try rules.map { try SyncRules(readingFileAt: $0) }
             )
+            (request.isPreview, request.rebuildsReplica) = (dryRun, rebuild)
             let session = try await Session(options, encryption: encryption, interruption: interruption)
             let manager = session.manager.document(document)
+            if dryRun { try manager.refuseEarlyPreview() }
             if watch { return try await follow(manager.watch(request), session, interruption) }
             let synchronized = try await session.value(of: manager.synchronize(request))
             for warning in synchronized.warnings { session.report.warning(warning) }
@@ -121,7 +135,7 @@ struct Sync: AsyncParsableCommand {
         let applied = synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
             "  \(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"
         }
-        var lines = ["Synchronized \(document): published \(edits(synchronized.publishedChanges))."] + applied
+        var lines = [heading(synchronized)] + applied
         if synchronized.conflicts > 0 {
             lines.append(
                 "Merging overwrote or left out \(edits(synchronized.conflicts)): storesync conflicts lists them."
@@ -132,6 +146,12 @@ struct Sync: AsyncParsableCommand {
             lines.append("Edits of \(clients) wait until other edits have arrived, or until the app is updated.")
         }
         return lines
+    }
+
+    private func heading(_ synchronized: Synchronization) -> String {
+        let edits = edits(synchronized.publishedChanges)
+        return dryRun
+            ? "Would synchronize \(document), and publish \(edits)." : "Synchronized \(document): published \(edits)."
     }
 
     func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }

@@ -1,7 +1,8 @@
 // swift-tools-version: 6.3
 
 // A package that uses swift-store-sync as an app does: only its products, without `@testable`. It composes a pipeline of the
-// managers' operations and its own ones, and tests its own operation with the suites that swift-store-sync ships.
+// managers' operations and its own ones, and tests its own operation with the suites that swift-store-sync ships. The
+// command `notes` is an app with GRDB.
 
 import PackageDescription
 
@@ -18,7 +19,10 @@ let package = Package(
     name: "diary",
     platforms: [.macOS(.v15)],
     // Without the traits for servers, no SwiftNIO is built.
-    dependencies: [.package(name: "swift-store-sync", path: "../..", traits: [])],
+    dependencies: [
+        .package(name: "swift-store-sync", path: "../..", traits: []),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    ],
     targets: [
         .target(
             name: "Diary",
@@ -27,6 +31,21 @@ let package = Package(
                 .product(name: "RemoteStorage", package: "swift-store-sync"),
                 .product(name: "StoreSync", package: "swift-store-sync"),
             ],
+            swiftSettings: settings
+        ),
+        // An app with GRDB, on two devices.
+        .executableTarget(
+            name: "notes",
+            dependencies: [
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Operations", package: "swift-store-sync"),
+                .product(name: "RemoteStorage", package: "swift-store-sync"),
+                .product(name: "StoreChanges", package: "swift-store-sync"),
+                .product(name: "StoreSync", package: "swift-store-sync"),
+                .product(name: "StoreSyncGRDB", package: "swift-store-sync"),
+                .product(name: "SyncCryptography", package: "swift-store-sync"),
+            ],
+            path: "Sources/Notes",
             swiftSettings: settings
         ),
         .testTarget(

@@ -24,6 +24,7 @@ struct DocumentationTests {
         Module("RemoteStorageWebDAV", "RemoteStorageWebDAVTests"),
         Module("StoreChanges", "StoreChangesTests"),
         Module("StoreSync", "StoreSyncTests"),
+        Module("StoreSyncGRDB", "StoreSyncGRDBTests"),
     ]
 
     private let root = URL(filePath: #filePath)
@@ -51,14 +52,23 @@ struct DocumentationTests {
         for example in compiled { #expect(blocks.contains(example), "no article contains it:\n\(example)") }
     }
 
-    @Test("its landing page names every public type", arguments: modules)
+    @Test(
+        "its landing page names every public type, or every member that it adds to types of another module",
+        arguments: modules
+    )
     func everythingIsNamed(module: Module) throws {
         let declaration = try Regex("(?m)^public (?:actor|class|enum|protocol|struct|typealias) ([A-Za-z0-9]+)")
         let names = try texts(in: "Sources/\(module.name)", ".swift")
             .flatMap { text in text.matches(of: declaration).compactMap { $0[1].substring.map(String.init) } }
         let page = try texts(in: "Sources/\(module.name)/\(module.name).docc", "\(module.name).md").joined()
-        #expect(!names.isEmpty)
         for name in names { #expect(page.contains("- ``\(name)``\n"), "\(name)") }
+        guard names.isEmpty else { return }
+        // A module without types extends those of another module.
+        let member = try Regex("(?m)^    public (?:func )?([A-Za-z]+)\\(")
+        let members = try texts(in: "Sources/\(module.name)", ".swift")
+            .flatMap { text in text.matches(of: member).compactMap { $0[1].substring.map(String.init) } }
+        #expect(!members.isEmpty)
+        for name in members { #expect(page.contains("/\(name)("), "\(name)") }
     }
 
     /// The lines between two marks, without their common indentation.

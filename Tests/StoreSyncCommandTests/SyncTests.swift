@@ -123,5 +123,67 @@ extension CommandTests {
             #expect(allowed["published"]?["changes"] == .number(192))
             try expectFailure(try await fixture.run(["sync", "missing.sqlite", "--json"]), 64, "usage")
         }
+
+        @Test("sync takes the side that is named, and refuses other names")
+        func taking() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            let stranger = try fixture.device("stranger")
+            try execute(
+                "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER NOT NULL DEFAULT 0)",
+                stranger
+            )
+            try execute("INSERT INTO note (title) VALUES ('eggs'), ('milk')", stranger)
+            try expectFailure(try await sync(stranger, "--take", "neither"), 64, "usage")
+            #expect(try await sync(stranger, "--take", "both").status == 0)
+            #expect(try titles(stranger) == ["milk", "bread", "eggs"])
+            #expect(try await sync(laptop).status == 0)
+            #expect(try titles(laptop) == ["milk", "bread", "eggs"])
+            let backup = try Data(contentsOf: desktop.store)
+            #expect(try await sync(desktop).status == 0)
+            try backup.write(to: desktop.store)
+            let text = try await fixture.run(
+                ["sync", desktop.store.path, "--document", "notes", "--no-encrypt", "--take", "remote"]
+                    + desktop.options
+            )
+            #expect(text.status == 0 && text.errorOutput.contains(".aside-"), "\(text)")
+            #expect(try titles(desktop) == ["milk", "bread", "eggs"])
+        }
+
+        @Test("sync --dry-run changes nothing, not even on a device that isn't registered; --rebuild keeps everything")
+        func previewAndRebuilding() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            let stranger = try fixture.device("stranger")
+            try execute(Self.schema, stranger)
+            let former = try await laptop.run("list", "clients").json()
+            try expectFailure(try await sync(stranger, "--dry-run"), 66, "noUploadedStore")
+            #expect(try await laptop.run("list", "clients").json() == former)
+            try execute("UPDATE note SET title = 'oat milk' WHERE id = 1", laptop)
+            let preview = try await sync(laptop, "--dry-run").json()
+            #expect(preview["published"]?["changes"] == .number(1))
+            #expect(try await sync(desktop).json()["applied"] == .object([:]))
+            #expect(try await sync(laptop, "--rebuild").json()["published"]?["changes"] == .number(1))
+            #expect(try await sync(desktop).status == 0)
+            #expect(try titles(desktop) == ["oat milk", "bread"])
+        }
+
+        @Test("sync --rules leaves out tables, and a misspelt rule is named")
+        func rules() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try execute(Self.schema, laptop)
+            try execute("CREATE TABLE cache (id INTEGER PRIMARY KEY)", laptop)
+            let file = fixture.folder.appending(path: "rules.json")
+            try Data(#"{"excludeTables": ["cache"]}"#.utf8).write(to: file)
+            try expectFailure(try await sync(laptop, "--rules", file.path), 64, "usage")
+            try Data(#"{"excludedTables": ["cache"]}"#.utf8).write(to: file)
+            #expect(try await sync(laptop, "--rules", file.path).status == 0)
+            #expect(try await sync(desktop).status == 0)
+            try execute("INSERT INTO cache VALUES (1); INSERT INTO note (title) VALUES ('tea')", laptop)
+            #expect(try await sync(laptop).json()["published"]?["changes"] == .number(1))
+            #expect(try await sync(desktop).status == 0)
+            #expect(try titles(desktop) == ["milk", "bread", "tea"])
+        }
     }
 }

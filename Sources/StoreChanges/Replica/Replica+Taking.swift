@@ -1,6 +1,6 @@
 import GRDB
 
-/// Stores that aren't the one that the replica wrote last.
+/// Stores in the place of the store that the replica wrote last.
 extension Replica {
     /// Captures such a store; from then on it's the replica's.
     ///
@@ -67,7 +67,7 @@ extension Replica {
         try log.insert(conflict, Stamp(rawValue: time), nil)
     }
 
-    /// Refuses a store that has another schema and isn't the one that the replica wrote last.
+    /// Refuses a store that has another schema and isn't the store that the replica wrote last.
     ///
     /// It would be mistaken for an update of the app, by which the replica forgets what the schema no longer has.
     static func refuseOtherSchema(

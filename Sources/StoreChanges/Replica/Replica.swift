@@ -160,7 +160,7 @@ package final class Replica {
     /// - Returns: How many rows changed, by table.
     /// - Throws: `DatabaseError`.
     package func write(to store: Database) throws -> [String: ChangeCounts] {
-        let connection = SQLConnection(store)
+        let connection = SQLConnection(store, isObserved: true)
         let counts = try StoreWriter(to: connection, state).write()
         if let token = try ReplicaFact.preparedToken.read(db) {
             try StoreToken(bytes: token).write(connection, document: document)
@@ -273,7 +273,7 @@ package final class Replica {
                 "There is no conflict \(number) that lost anything. storesync conflicts lists them."
             )
         }
-        let table = try StoreTable(entry.row.table, in: SQLConnection(store), state)
+        let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
         if try table.row(entry.row) != nil, !state.schema.isCounted(entry.row) {
             try table.update(entry.row, entry.lost.filter { !state.schema.isKey($0.key, of: entry.row.table) })
         } else {

@@ -8,9 +8,19 @@ import GRDBSQLite
 final class SQLConnection {
     private let handle: OpaquePointer?
     private var statements: [String: SQLStatement] = [:]
+    /// The connection, if its observers are told what is written.
+    private let observed: Database?
+    private var observedStatements: [String: SQLStatement] = [:]
 
     /// Uses a connection that lives longer than this object.
-    init(_ db: Database) { handle = db.sqliteConnection }
+    ///
+    /// - Parameters:
+    ///   - db: The connection.
+    ///   - isObserved: Whether GRDB's observers of the connection are told what ``execute(_:_:)`` writes.
+    init(_ db: Database, isObserved: Bool = false) {
+        handle = db.sqliteConnection
+        observed = isObserved ? db : nil
+    }
 
     /// Returns a statement, prepared once.
     func prepare(_ sql: String) throws -> SQLStatement {
@@ -25,7 +35,12 @@ final class SQLConnection {
 
     /// Executes a statement that returns no rows.
     func execute(_ sql: String, _ values: [StoredValue] = []) throws {
-        try prepare(sql).execute(values)
+        guard let observed else { return try prepare(sql).execute(values) }
+        let statement = try observedStatements[sql] ?? SQLStatement(observed, sql)
+        // GRDB doesn't use a statement again that failed.
+        observedStatements[sql] = nil
+        try statement.execute(values)
+        observedStatements[sql] = statement
     }
 
     /// Returns the first row's values; `nil` if there is none.
@@ -53,10 +68,25 @@ final class SQLConnection {
         while try statement.step() { try body(statement.row) }
     }
 
-    /// Sets whether statements run the triggers of the schema.
-    func setTriggers(enabled isEnabled: Bool) throws {
-        let code = setTriggersEnabled(handle, isEnabled ? 1 : 0)
-        guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+    /// What a connection does besides executing statements.
+    enum Setting {
+        /// Statements run the triggers of the schema.
+        case triggers
+        /// Statements observe foreign keys.
+        case foreignKeys
+    }
+
+    /// Changes a setting, and returns what it was.
+    func set(_ setting: Setting, enabled isEnabled: Bool) throws -> Bool {
+        let code =
+            switch setting {
+            case .triggers: SQLITE_DBCONFIG_ENABLE_TRIGGER
+            case .foreignKeys: SQLITE_DBCONFIG_ENABLE_FKEY
+            }
+        var former: CInt = 0
+        let result = changeSetting(handle, code, isEnabled ? 1 : 0, &former)
+        guard result == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: result)) }
+        return former != 0
     }
 }
 

@@ -11,13 +11,26 @@ import Glibc
 final class SQLStatement {
     private let connection: OpaquePointer?
     private var statement: OpaquePointer?
+    /// The statement as GRDB executes it, for its observers.
+    private var observed: Statement?
 
     init(_ connection: OpaquePointer?, _ sql: String) throws {
         self.connection = connection
         try check(sqlite3_prepare_v2(connection, sql, -1, &statement, nil))
     }
 
-    deinit { sqlite3_finalize(statement) }
+    /// Prepares a statement that GRDB executes, so that the connection's observers are told what it writes.
+    init(_ db: Database, _ sql: String) throws {
+        connection = db.sqliteConnection
+        let observed = try db.makeStatement(sql: sql)
+        self.observed = observed
+        statement = observed.sqliteStatement
+    }
+
+    deinit {
+        // GRDB finalizes its own.
+        if observed == nil { sqlite3_finalize(statement) }
+    }
 
     private func check(_ code: CInt) throws {
         guard code == SQLITE_OK else { throw error(code) }
@@ -72,7 +85,10 @@ final class SQLStatement {
 
     /// Executes the statement, which returns no rows.
     func execute(_ values: [StoredValue]) throws {
+        // GRDB leaves alone what is bound after this.
+        observed?.setUncheckedArguments([])
         try bind(values)
+        if let observed { return try observed.execute() }
         defer { reset() }
         while try step() {}
     }

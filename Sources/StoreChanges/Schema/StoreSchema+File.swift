@@ -18,9 +18,7 @@ extension StoreSchema {
     ///   - rules: What the schema doesn't say.
     /// - Throws: ``StoreChangesError``.
     public init(storeAt url: URL, rules: SyncRules = .none) throws {
-        guard FileManager.default.fileExists(atPath: url.path) else {
-            throw StoreChangesError(.storeNotFound, "There is no file at \(url.path). Check the path of the store.")
-        }
+        try Self.requireStore(at: url)
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(5)
@@ -30,6 +28,13 @@ extension StoreSchema {
             }
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
+        }
+    }
+
+    /// Checks that there is a file.
+    static func requireStore(at url: URL) throws {
+        guard FileManager.default.fileExists(atPath: url.path) else {
+            throw StoreChangesError(.storeNotFound, "There is no file at \(url.path). Check the path of the store.")
         }
     }
 }
@@ -42,6 +47,18 @@ extension StoreChangesError {
             switch error.resultCode.primaryResultCode {
             case .SQLITE_BUSY, .SQLITE_LOCKED:
                 StoreChangesError(.busy, "\(store) is being written by another program. Try again.", cause: error)
+            case .SQLITE_INTERRUPT, .SQLITE_ABORT:
+                StoreChangesError(
+                    .busy,
+                    "The app interrupted what was written to \(store), or suspended its database. Try again.",
+                    cause: error
+                )
+            case .SQLITE_MISUSE:
+                StoreChangesError(
+                    .cannotWrite,
+                    "The app has closed its connection to \(store). Open it again, then try again.",
+                    cause: error
+                )
             case .SQLITE_NOTADB:
                 StoreChangesError(
                     .storeNotFound,

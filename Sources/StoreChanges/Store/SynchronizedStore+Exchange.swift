@@ -44,13 +44,22 @@ extension SynchronizedStore {
             }
             try store.close()
             try database.close()
-            try FileManager.default.moveItem(at: building, to: replicaURL)
-            // The store's token says that there is a replica, so the replica's name is on the disk before the token is.
-            try OpenFile(path: replicaURL.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY).synchronize()
+            try install(building, at: replicaURL)
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: baseline)
+        }
+    }
+
+    /// Gives a replica that is complete its place, from which it replaces a former one.
+    static func install(_ replica: URL, at url: URL) throws {
+        do {
+            // SQLite would apply the journal of a damaged replica to this one.
+            if unlink(url.path + "-journal") != 0, errno != ENOENT { throw Errno(rawValue: errno) }
+            guard rename(replica.path, url.path) == 0 else { throw Errno(rawValue: errno) }
+            // The store's token says that there is a replica, so the replica's name is on the disk before the token is.
+            try OpenFile(path: url.deletingLastPathComponent().path, O_RDONLY | O_DIRECTORY).synchronize()
         } catch let error as Errno {
-            throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be written: \(error).", cause: error)
+            throw StoreChangesError(.cannotWrite, "\(url.path) can't be written: \(error).", cause: error)
         }
     }
 

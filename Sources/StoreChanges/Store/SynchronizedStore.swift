@@ -1,6 +1,6 @@
 package import FileSupport
 package import Foundation
-import GRDB
+package import GRDB
 import SystemPackage
 
 #if canImport(Darwin)
@@ -32,15 +32,19 @@ package final class SynchronizedStore {
 
     /// How a store is synchronized.
     package struct Options: Sendable {
+        /// The app's connection, through which the store is written; `nil` for a connection of its own.
+        package var app: (any DatabaseWriter)?
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver
         /// Returns the time.
         package var now: @Sendable () -> Date
 
         package init(
+            app: (any DatabaseWriter)? = nil,
             observer: StepObserver = .none,
             now: @escaping @Sendable () -> Date = { .now }
         ) {
+            self.app = app
             self.observer = observer
             self.now = now
         }
@@ -58,7 +62,7 @@ package final class SynchronizedStore {
 
     private let url: URL
     private let copyURL: URL
-    private let store: DatabaseQueue
+    private let store: StoreConnection
     let replicaDatabase: DatabaseQueue
     let replica: Replica
     private let lock: OpenFile
@@ -89,7 +93,16 @@ package final class SynchronizedStore {
         copyURL = URL(filePath: replicaURL.path + ".copy")
         observer = options.observer
         now = options.now
-        let schema = try StoreSchema(storeAt: url, rules: identity.rules)
+        let (schema, token): (StoreSchema, StoreToken?)
+        do {
+            store = try StoreConnection(storeAt: url, through: options.app)
+            (schema, token) = try store.read { store in
+                let schema = try StoreSchema(store, rules: identity.rules)
+                return (schema, try StoreToken.read(SQLConnection(store), document: identity.document))
+            }
+        } catch let error as DatabaseError {
+            throw StoreChangesError(error, storeAt: url)
+        }
         let lock: OpenFile
         do {
             lock = try OpenFile(path: replicaURL.path + ".lock", O_RDWR | O_CREAT)
@@ -104,13 +117,21 @@ package final class SynchronizedStore {
         self.lock = lock
         defer { lock.unlock() }
         do {
-            let store = try DatabaseQueue(path: url.path, configuration: Self.configuration)
-            let token = try store.read { try StoreToken.read(SQLConnection($0), document: identity.document) }
-            self.store = store
-            replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
-            replica = try replicaDatabase.write { db in
-                try Replica.refuseOtherSchema(schema, ofStoreWith: token, SQLConnection(db))
-                return try Replica(db, schema, client: identity.client, document: identity.document)
+            do {
+                replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
+                replica = try replicaDatabase.write { db in
+                    try Replica.refuseOtherSchema(schema, ofStoreWith: token, SQLConnection(db))
+                    return try Replica(db, schema, client: identity.client, document: identity.document)
+                }
+            } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode) {
+                throw StoreChangesError(
+                    .corrupt,
+                    """
+                    \(replicaURL.path), this device's record of \(identity.document), is damaged. Synchronize with \
+                    --rebuild to build it again.
+                    """,
+                    cause: error
+                )
             }
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
@@ -142,7 +163,7 @@ package final class SynchronizedStore {
     ///
     /// - Parameters:
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
-    ///   - side: What counts if the store isn't the one that was written last.
+    ///   - side: What counts if another store was written last.
     /// - Returns: The new set; `nil` if nothing changed.
     /// - Throws: ``StoreChangesError``.
     package func recordChanges(allowsDeletions: Bool = false, taking side: TakenSide? = nil) throws -> SyncChangeSet? {
@@ -159,7 +180,7 @@ package final class SynchronizedStore {
 
     /// Completes what a synchronization that died had begun.
     ///
-    /// - Parameter side: What counts if the store isn't the one that was written last.
+    /// - Parameter side: What counts if another store was written last.
     /// - Returns: What counts, if it isn't.
     /// - Throws: ``StoreChangesError`` with `storeReplaced` if that wasn't said.
     private func recover(taking side: TakenSide?) throws -> TakenSide? {
@@ -178,7 +199,7 @@ package final class SynchronizedStore {
     ///   - sets: Sets of other devices, in any order.
     ///   - news: What the storage says besides sets.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
-    ///   - side: What counts if the store isn't the one that was written last.
+    ///   - side: What counts if another store was written last.
     /// - Returns: What happened.
     /// - Throws: ``StoreChangesError``.
     package func synchronize(
@@ -217,16 +238,15 @@ package final class SynchronizedStore {
 
     /// Captures and writes in one transaction, for an app that writes all the time.
     private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
-        try store.writeWithoutTransaction { db in
-            try db.inTransaction(.immediate) {
-                if let captured = try replicaDatabase.write({ _ in try capture(db, allowsDeletions) }) {
-                    outcome.captured.append(captured)
-                }
-                try replicaDatabase.write { _ in try replica.prepare(db) }
-                try observer.reached("captured")
-                outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
-                return .commit
+        try store.write { db in
+            try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
+            if let captured = try replicaDatabase.write({ _ in try capture(db, allowsDeletions) }) {
+                outcome.captured.append(captured)
             }
+            try replicaDatabase.write { _ in try replica.prepare(db) }
+            try observer.reached("captured")
+            outcome.written = try replicaDatabase.read { _ in try replica.write(to: db) }
+            return .commit
         }
         try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
@@ -276,27 +296,19 @@ package final class SynchronizedStore {
 
     /// Writes what was prepared; `nil` if that would overwrite what an app wrote since the capture.
     private func write(unlessChangedSince version: Int) throws -> [String: ChangeCounts]? {
-        try store.writeWithoutTransaction { db in
-            var written: [String: ChangeCounts]?
-            try db.inTransaction(.immediate) {
-                let isChanged = try Self.version(db) != version
-                guard try !isChanged || replica.canWrite(to: db) else { return .rollback }
-                do {
-                    written = try replica.write(to: db)
-                } catch let error as DatabaseError where isChanged && error.resultCode == .SQLITE_CONSTRAINT {
-                    return .rollback
-                }
-                return .commit
+        var written: [String: ChangeCounts]?
+        try store.write { db in
+            try replica.refuseOtherStore(db)
+            let isChanged = try store.version(beforeWriting: db) != version
+            guard try !isChanged || replica.canWrite(to: db) else { return .rollback }
+            do {
+                written = try replica.write(to: db)
+            } catch let error as DatabaseError where isChanged && error.resultCode == .SQLITE_CONSTRAINT {
+                return .rollback
             }
-            return written
+            return .commit
         }
-    }
-
-    /// Changes whenever another connection commits.
-    private static func version(_ db: Database) throws -> Int {
-        // A transaction sees the version of its snapshot once it has read something.
-        _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema")
-        return try Int.fetchOne(db, sql: "PRAGMA data_version") ?? 0
+        return written
     }
 
     /// The status of the store's files, if it may have changed since the last capture; `nil` if nothing is to be done.
@@ -313,7 +325,7 @@ package final class SynchronizedStore {
     private func withSnapshot<Result>(_ body: (Database, Int) throws -> Result) throws -> Result {
         let mode = try store.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
         guard mode != "wal" else {
-            return try store.read { try body($0, try Self.version($0)) }
+            return try store.read { try body($0, try StoreConnection.version($0)) }
         }
         try? FileManager.default.removeItem(at: copyURL)
         defer { try? FileManager.default.removeItem(at: copyURL) }
@@ -323,7 +335,7 @@ package final class SynchronizedStore {
         }
         let copy = try DatabaseQueue(path: copyURL.path, configuration: configuration)
         let version = try store.read { source in
-            let version = try Self.version(source)
+            let version = try StoreConnection.version(source)
             try copy.writeWithoutTransaction { try source.backup(to: $0) }
             return version
         }
@@ -379,24 +391,21 @@ package final class SynchronizedStore {
     package func restore(_ number: Int64) throws {
         try locked {
             try replicaDatabase.read { _ in
-                try store.writeWithoutTransaction { db in
-                    try db.execute(sql: "PRAGMA foreign_keys = ON")
-                    defer { try? db.execute(sql: "PRAGMA foreign_keys = OFF") }
-                    do {
-                        try db.inTransaction(.immediate) {
-                            try replica.restore(number, in: db)
-                            return .commit
-                        }
-                    } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-                        throw StoreChangesError(
-                            .cannotRestore,
-                            """
-                            Conflict \(number) can't be restored as it is: \(error.message ?? "a constraint refuses it"). \
-                            Change what is in its way, then restore it again.
-                            """,
-                            cause: error
-                        )
+                do {
+                    try store.write(foreignKeys: true) { db in
+                        try replica.refuseOtherStore(db)
+                        try replica.restore(number, in: db)
+                        return .commit
                     }
+                } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                    throw StoreChangesError(
+                        .cannotRestore,
+                        """
+                        Conflict \(number) can't be restored as it is: \(error.message ?? "a constraint refuses it"). \
+                        Change what is in its way, then restore it again.
+                        """,
+                        cause: error
+                    )
                 }
             }
         }

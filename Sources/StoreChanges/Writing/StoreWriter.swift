@@ -92,8 +92,8 @@ final class StoreWriter {
             if !(try attempt { try writeCount(row) }) { waitingCounts.append(row) }
         }
         if try attempt({ try writeTogether(waiting) }) { waiting = [] }
-        try store.setTriggers(enabled: false)
-        defer { try? store.setTriggers(enabled: true) }
+        let runsTriggers = try store.set(.triggers, enabled: false)
+        defer { _ = try? store.set(.triggers, enabled: runsTriggers) }
         try writeTogether(waiting)
         for row in waitingCounts { try writeCount(row) }
         var changed = Set(waiting.map(\.row.table)).union(waitingCounts.map(\.table))
@@ -150,7 +150,12 @@ final class StoreWriter {
     /// The tables of which more may have changed than was written: every table that a trigger names in its body, and every
     /// table with `ON CONFLICT REPLACE`, which deletes rows without an error.
     private func tablesToPutRight() throws -> [String] {
-        let triggers = try store.all("SELECT sql FROM sqlite_schema WHERE type = 'trigger'")
+        let triggers = try store.all(
+            """
+            SELECT sql FROM sqlite_schema WHERE type = 'trigger'
+            UNION ALL SELECT sql FROM sqlite_temp_schema WHERE type = 'trigger'
+            """
+        )
         var named: Set<String> = []
         for trigger in triggers.compactMap({ $0.text(0) }) {
             let body = SQLTokens(trigger).tokens.drop { !$0.isKeyword("BEGIN") }

@@ -260,12 +260,23 @@ public struct DocumentSyncManager: Sendable {
         let (backend, state) = (manager.backend, manager.state)
         let registration = register(
             description: description ?? request.url.lastPathComponent,
+            mayCreate: !request.isPreview,
             after: dependencies,
             options: manager.options(ofStepBefore: options, of: document)
         )
         return registration.then(options: self.options(options, using: request.url, isPush: true)) { registered in
             SynchronizationOperation(request, document: registered, backend: backend, state: state)
         }
+    }
+
+    /// Refuses a preview on a device that hasn't synchronized the document yet: it would have to register first.
+    ///
+    /// - Throws: ``StoreSyncError``.
+    package func refuseEarlyPreview() throws {
+        let key = manager.documentKey(document)
+        guard let integrityKey = try manager.state.integrityKey(for: key),
+            try manager.state.synchronization(of: key, integrityKey) != nil
+        else { throw StoreSyncError.nothingToPreview(document) }
     }
 
     /// What merging overwrote or left out in a store of the document.

@@ -1,4 +1,5 @@
 public import Foundation
+package import GRDB
 public import StoreChanges
 import ThreadSupport
 
@@ -27,6 +28,8 @@ public struct ConflictLog: Sendable {
 
     private let url: URL
     private let state: StateDirectory
+    /// The app's connection to the store, through which the store is written; `nil` for a connection of its own.
+    package var app: (any DatabaseWriter)?
 
     /// Opens the log of a store.
     ///
@@ -69,13 +72,17 @@ public struct ConflictLog: Sendable {
     ) async throws -> Result {
         try await runBlocking(on: nil) {
             do {
+                if let app { try StoreConnection.check(app) }
                 guard let replica = try SynchronizedStore.replica(ofStoreAt: url, among: state.replicas()) else {
                     throw StoreSyncError(
                         .storeNotFound,
                         "\(url.path) was never synchronized on this device. Synchronize it first, or name its state directory."
                     )
                 }
-                return try body(SynchronizedStore(storeAt: url, replicaAt: replica.url, replica.identity))
+                let options = SynchronizedStore.Options(app: app)
+                return try body(
+                    SynchronizedStore(storeAt: url, replicaAt: replica.url, replica.identity, options: options)
+                )
             } catch let error as StoreChangesError {
                 throw StoreSyncError(error)
             }

@@ -1,4 +1,5 @@
 public import Foundation
+package import GRDB
 public import RemoteStorage
 public import StoreChanges
 
@@ -28,10 +29,16 @@ public struct SynchronizationRequest: Sendable {
     public var url: URL
     /// Whether more than half of a table's rows may be gone.
     public var allowsDeletions: Bool
-    /// What counts if the store isn't the one that was synchronized last; without it, such a store is an error.
+    /// What counts if another store was synchronized last; without it, such a store is an error.
     public var takes: TakenSide?
     /// What the store's schema doesn't say; only the first synchronization of a document decides it.
     public var rules: SyncRules?
+    /// Whether the replica is built again from what is on the remote, because it's damaged or differs from other devices'.
+    public var rebuildsReplica = false
+    /// Whether nothing is changed or published: the result says what a synchronization would do.
+    public var isPreview = false
+    /// The app's connection to the store, through which the store is written; `nil` for a connection of its own.
+    package var app: (any DatabaseWriter)?
 
     /// Creates a request.
     public init(url: URL, allowsDeletions: Bool = false, takes: TakenSide? = nil, rules: SyncRules? = nil) {

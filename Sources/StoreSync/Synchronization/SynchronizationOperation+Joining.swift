@@ -58,7 +58,7 @@ extension SynchronizationOperation {
         return origin
     }
 
-    private func fetchOrigin() async throws -> SyncOrigin? {
+    func fetchOrigin() async throws -> SyncOrigin? {
         guard let bytes = try await hooks.fetchSyncOrigin(hierarchy) else { return nil }
         let opened = try seal.open(bytes, as: .syncOrigin(document.identity), at: hierarchy.syncOrigin)
         return try SyncOrigin(opened, at: hierarchy.syncOrigin)
@@ -95,9 +95,9 @@ extension SynchronizationOperation {
 
     // MARK: The replica
 
-    /// Returns the store's replica, which is created if this device synchronizes the document for the first time.
-    func replica(since origin: SyncOrigin, _ context: OperationContext) async throws -> SynchronizedReplica {
-        let replica = SynchronizedReplica(
+    /// Where the store's replica is, or will be.
+    func replica(since origin: SyncOrigin) -> SynchronizedReplica {
+        SynchronizedReplica(
             origin: origin,
             store: request.url,
             url: state.replica(of: key, since: origin.identifier),
@@ -106,8 +106,13 @@ extension SynchronizationOperation {
                 client: ClientID(rawValue: client.rawValue),
                 rules: origin.rules
             ),
-            options: SynchronizedStore.Options(observer: state.steps)
+            options: SynchronizedStore.Options(app: request.app, observer: state.steps)
         )
+    }
+
+    /// Returns the store's replica, which is created if this device synchronizes the document for the first time.
+    func replica(since origin: SyncOrigin, _ context: OperationContext) async throws -> SynchronizedReplica {
+        let replica = replica(since: origin)
         guard !FileManager.default.fileExists(atPath: replica.url.path) else {
             if try await !storeExists(context) { try await createMissingStore(origin, context) }
             return replica
@@ -181,9 +186,15 @@ extension SynchronizationOperation {
         }
         guard !isBaseline else { return (copy, false) }
         try await context.blocking { try FileManager.default.removeItem(at: copy) }
+        return (try await baselineCopy(origin, context), !isRelated)
+    }
+
+    /// Downloads the store with which all devices begin.
+    func baselineCopy(_ origin: SyncOrigin, _ context: OperationContext) async throws -> URL {
+        let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
         try await download(origin.baseline, to: copy, context)
         try await context.blocking { [state, key] in try state.forgetStore(at: LocalStore(copy).path, document: key) }
-        return (copy, !isRelated)
+        return copy
     }
 
     private func storeDescends(from baseline: UploadName, _ context: OperationContext) async throws -> Bool {

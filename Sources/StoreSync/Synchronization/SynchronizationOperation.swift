@@ -49,6 +49,7 @@ public actor SynchronizationOperation: Operation {
     /// Synchronizes the store.
     public func main(_ context: OperationContext) async throws -> Synchronization {
         try await translatingErrors {
+            try request.checkApp()
             guard try await backend.capabilities().contains(.exclusiveCreate) else {
                 throw StoreSyncError(
                     .unsupportedStorage,
@@ -59,8 +60,10 @@ public actor SynchronizationOperation: Operation {
                 try state.lock(.synchronization(key), .exclusive, by: context.name)
             }
             defer { lock.release() }
+            if request.isPreview { return try await preview(context) }
             let origin = try await origin(context)
             let replica = try await replica(since: origin, context)
+            if request.rebuildsReplica { try await rebuild(replica, context) }
             do {
                 return try await exchange(with: replica, context)
             } catch let error as StoreSyncError where error.code == .storeReplaced {
@@ -94,20 +97,36 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
         let warnings = await document.recordSync(of: client, backend.recentSyncHooks)
-        return Synchronization(
-            client: client,
+        return synchronization(
+            merged,
             sequence: published.sequence,
+            changes: published.changes,
+            bytes: published.bytes,
+            warnings: news.warnings + warnings
+        )
+    }
+
+    func synchronization(
+        _ merged: Merged,
+        sequence: UInt64,
+        changes: Int,
+        bytes: Int64,
+        warnings: [String]
+    ) -> Synchronization {
+        Synchronization(
+            client: client,
+            sequence: sequence,
             applied: merged.applied,
-            publishedChanges: published.changes,
-            publishedBytes: published.bytes,
+            publishedChanges: changes,
+            publishedBytes: bytes,
             conflicts: merged.conflicts,
             waitingFor: merged.waiting.compactMap { try? RemoteIdentifier($0.rawValue) },
-            warnings: document.allWarnings + asideWarnings + news.warnings + merged.warnings + warnings
+            warnings: document.allWarnings + asideWarnings + merged.warnings + warnings
         )
     }
 
     /// What merging did.
-    private struct Merged: Sendable {
+    struct Merged: Sendable {
         var applied: [String: ChangeCounts]
         /// How many entries the conflict log has gained.
         var conflicts: Int
@@ -117,7 +136,7 @@ public actor SynchronizationOperation: Operation {
     }
 
     /// Merges news with what the user changed, and writes the result into the store.
-    private func merge(
+    func merge(
         _ news: SyncCatalog.News,
         into replica: SynchronizedReplica,
         taking side: TakenSide?,
@@ -151,7 +170,7 @@ public actor SynchronizationOperation: Operation {
 
     // MARK: Memory
 
-    private func memory(since origin: SyncOrigin, _ context: OperationContext) async throws -> SynchronizationMemory {
+    func memory(since origin: SyncOrigin, _ context: OperationContext) async throws -> SynchronizationMemory {
         let memory = try await context.blocking { [state, key, document] in
             try state.synchronization(of: key, document.integrityKey)
         }

@@ -1,0 +1,161 @@
+import Foundation
+package import GRDB
+
+/// How a store is read and written: with a connection of its own, or also with an app's.
+///
+/// With a write-ahead log, reading needs only the own connection, and the app isn't held up. What is written goes through
+/// the app's connection, so that the app's observers are told.
+package struct StoreConnection {
+    private let reader: DatabaseQueue
+    private let app: (any DatabaseWriter)?
+    /// Whether the app's connection waits while the store is read.
+    private let holdsApp: Bool
+
+    /// Opens a store.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - url: The store.
+    ///   - app: The connection through which it's written; `nil` for the own one.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    init(storeAt url: URL, through app: (any DatabaseWriter)?) throws {
+        self.app = app
+        // Opening a store that doesn't exist would create it.
+        try StoreSchema.requireStore(at: url)
+        guard let app else {
+            reader = try DatabaseQueue(path: url.path, configuration: SynchronizedStore.configuration)
+            holdsApp = false
+            return
+        }
+        try Self.check(app)
+        // The app's functions and collations are known here too.
+        var configuration = app.configuration
+        configuration.foreignKeysEnabled = false
+        configuration.busyMode = .timeout(5)
+        // What is read while the app's connection waits doesn't wait for the app's queues.
+        configuration.targetQueue = nil
+        configuration.writeTargetQueue = nil
+        // With a rollback journal, a reader makes a write fail that doesn't wait.
+        holdsApp = try app.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") } != "wal"
+        reader = try Self.hold(holdsApp ? app : nil) {
+            try DatabaseQueue(path: url.path, configuration: configuration)
+        }
+    }
+
+    /// Checks that a store can be written through an app's connection.
+    ///
+    /// - Throws: ``StoreChangesError``.
+    package static func check(_ app: any DatabaseWriter) throws {
+        var isDirectory: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: app.path, isDirectory: &isDirectory), !isDirectory.boolValue else {
+            throw StoreChangesError(
+                .storeNotFound,
+                """
+                The app's database has no file at its path “\(app.path)”. A database in memory can't be synchronized, nor a \
+                file that was removed. Open a database in a file, with its path.
+                """
+            )
+        }
+        guard !app.configuration.readonly else {
+            throw StoreChangesError(
+                .cannotWrite,
+                "The app's connection to \(app.path) only reads. Synchronize with a connection that can write."
+            )
+        }
+    }
+
+    private static func hold<Result>(_ app: (any DatabaseWriter)?, _ body: () throws -> Result) throws -> Result {
+        guard let app else { return try body() }
+        return try app.writeWithoutTransaction { _ in try body() }
+    }
+
+    // MARK: Reading
+
+    /// Reads the store in a transaction.
+    func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        try Self.hold(holdsApp ? app : nil) { try reader.read(body) }
+    }
+
+    /// Changes whenever a connection other than the reading one commits.
+    static func version(_ db: Database) throws -> Int {
+        // A transaction sees the version of its snapshot once it has read something.
+        _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema")
+        return try Int.fetchOne(db, sql: "PRAGMA data_version") ?? 0
+    }
+
+    /// The version of the store that a connection is about to write.
+    ///
+    /// The connection that reads tells it, since it sees the app's own commits too.
+    ///
+    /// - Parameter db: The connection, in a write transaction that hasn't written yet.
+    /// - Returns: The version, which is that of the last capture if nothing was committed since.
+    /// - Throws: `DatabaseError`.
+    func version(beforeWriting db: Database) throws -> Int {
+        try app == nil ? Self.version(db) : reader.read(Self.version)
+    }
+
+    // MARK: Writing
+
+    /// Writes to the store in one transaction, which is on the disk afterwards.
+    ///
+    /// - Parameters:
+    ///   - foreignKeys: Whether SQLite observes foreign keys.
+    ///   - body: Writes, and returns how the transaction ends.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``; the error of `body`, or of an observer of the app.
+    func write(foreignKeys: Bool = false, _ body: (Database) throws -> Database.TransactionCompletion) throws {
+        try (app ?? reader).writeWithoutTransaction { db in
+            try refuseUnsuitable(db)
+            let connection = SQLConnection(db)
+            let formerForeignKeys = try connection.set(.foreignKeys, enabled: foreignKeys)
+            defer { _ = try? connection.set(.foreignKeys, enabled: formerForeignKeys) }
+            let synchronous = try connection.first("PRAGMA synchronous")?.integer(0) ?? 0
+            try connection.execute("PRAGMA synchronous = \(max(synchronous, Self.full))")
+            defer { try? connection.execute("PRAGMA synchronous = \(synchronous)") }
+            try db.inTransaction(.immediate) { try body(db) }
+        }
+    }
+
+    /// SQLite's number of `FULL`.
+    private static let full: Int64 = 2
+
+    private func refuseUnsuitable(_ db: Database) throws {
+        guard app != nil else { return }
+        guard !db.isInsideTransaction else {
+            throw StoreChangesError(.busy, "The app has a transaction in progress, and will end it later. Try again.")
+        }
+        let temporary = try SQLConnection(db).first(
+            """
+            SELECT name FROM sqlite_temp_schema WHERE type IN ('table', 'view')
+            AND lower(name) IN (SELECT lower(name) FROM main.sqlite_schema)
+            """
+        )
+        guard let name = temporary?.text(0) else { return }
+        throw StoreChangesError(
+            .cannotWrite,
+            """
+            The app's connection has a temporary table \(name), which hides the store's table of that name. Drop or rename \
+            it, then synchronize again.
+            """
+        )
+    }
+}
+
+extension Replica {
+    /// Checks that an app's connection is to the store, which may have been replaced at its path.
+    ///
+    /// - Parameter store: The connection, in a transaction.
+    /// - Throws: ``StoreChangesError`` with `storeReplaced`.
+    func refuseOtherStore(_ store: Database) throws {
+        let token = try StoreToken.read(SQLConnection(store), document: document)?.bytes
+        guard try token != ReplicaFact.token.read(db) else { return }
+        if let token, try token == ReplicaFact.preparedToken.read(db) { return }
+        throw StoreChangesError(
+            .storeReplaced,
+            """
+            The file at the store's path was replaced after the app opened it. Close the app's connection and open it again, \
+            then synchronize again.
+            """
+        )
+    }
+}

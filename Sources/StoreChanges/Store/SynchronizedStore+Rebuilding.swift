@@ -1,0 +1,107 @@
+package import Foundation
+import GRDB
+
+/// Building a replica again, from the store with which all devices begin and from all change sets.
+extension SynchronizedStore {
+    /// What a replica is built from.
+    package struct Sources: Sendable {
+        /// A copy of the store with which all devices begin.
+        package var baseline: URL
+        /// All sets on the storage.
+        package var sets: [SyncChangeSet]
+        /// What the storage says besides sets.
+        package var news: LogNews
+
+        package init(baseline: URL, sets: [SyncChangeSet], news: LogNews) {
+            self.baseline = baseline
+            self.sets = sets
+            self.news = news
+        }
+    }
+
+    /// Builds the replica of a store again; the next synchronization writes into the store what differs.
+    ///
+    /// The former replica gives the sets that aren't published, and the numbers of rows. If it can't be read, the rows of
+    /// the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former replica
+    /// stays.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - replicaURL: The replica.
+    ///   - store: The store.
+    ///   - sources: What the replica is built from.
+    ///   - identity: What the replica belongs to.
+    ///   - options: How the store is synchronized.
+    /// - Throws: ``StoreChangesError``.
+    package static func rebuildReplica(
+        at replicaURL: URL,
+        ofStoreAt store: URL,
+        from sources: Sources,
+        _ identity: Identity,
+        options: Options
+    ) throws {
+        let rebuilt = replicaURL.appendingPathExtension("rebuilt")
+        var former: SynchronizedStore?
+        do {
+            former = try SynchronizedStore(storeAt: store, replicaAt: replicaURL, identity, options: options)
+            _ = try former?.recordChanges(allowsDeletions: true)
+        } catch let error as StoreChangesError where error.code == .corrupt {
+            former = nil
+        }
+        do {
+            repeat {
+                try remove(rebuilt)
+                try createReplica(at: rebuilt, from: sources.baseline, identity, isOfOtherStore: true)
+                let building = try SynchronizedStore(storeAt: store, replicaAt: rebuilt, identity, options: options)
+                try building.integrate(sources, former)
+                _ = try building.recordChanges(taking: former == nil ? .both : .remote)
+                // What an app wrote meanwhile is captured by the former replica first.
+            } while try former?.recordChanges(allowsDeletions: true) != nil
+            former = nil
+            try install(rebuilt, at: replicaURL)
+            try remove(rebuilt)
+        } catch let error as CocoaError {
+            throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be replaced.", cause: error)
+        }
+    }
+
+    private static func remove(_ replica: URL) throws {
+        for suffix in ["", "-journal", ".lock", ".copy"]
+        where FileManager.default.fileExists(atPath: replica.path + suffix) {
+            try FileManager.default.removeItem(atPath: replica.path + suffix)
+        }
+    }
+
+    private func integrate(_ sources: Sources, _ former: SynchronizedStore?) throws {
+        let own = try former?.publication(after: 0, head: 0).sets ?? []
+        try locked {
+            try replicaDatabase.write { _ in
+                try former?.replicaDatabase.read { _ in
+                    if let former = former?.replica { try replica.takeNumbers(of: former) }
+                }
+                try replica.integrate(sources.sets + own)
+                try replica.remember(sources.news)
+            }
+        }
+    }
+}
+
+extension Replica {
+    /// Takes from a former replica what change sets don't have: which rows have which numbers in the store, and what the
+    /// user gave up.
+    fileprivate func takeNumbers(of former: Replica) throws {
+        try ReplicaFact.counter.writeNumber(try ReplicaFact.counter.readNumber(former.db), db)
+        let numbers = ReplicaNumbers(state)
+        try former.db.forEach("SELECT tbl, name, number, wish FROM numbers") { values in
+            let table = former.state.tableName(values.integer(0))
+            guard state.schema.tables[table] != nil else { return }
+            let row = RowReference(table, try RowName(decoding: values.bytes(1) ?? []))
+            if let number = values.integer(2) { try numbers.setNumber(number, of: row) }
+            if let wish = values.integer(3) { try numbers.setWish(wish, of: row) }
+        }
+        for entry in try former.conflicts() where entry.conflict.rule == .otherSideTaken {
+            try log.insert(entry.conflict, entry.author.time, nil)
+        }
+    }
+}

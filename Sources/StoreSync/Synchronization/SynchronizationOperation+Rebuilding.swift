@@ -1,0 +1,88 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+
+extension SynchronizationOperation {
+    /// Builds the replica again from what is on the remote, and keeps the edits that aren't published.
+    func rebuild(_ replica: SynchronizedReplica, _ context: OperationContext) async throws {
+        context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "rebuilding"))
+        let nothing = SynchronizationMemory(origin: replica.origin.identifier, client: client)
+        let news = try await catalog(since: replica.origin).news(for: client, besides: [:], nothing)
+        if let warning = news.warnings.first {
+            throw StoreSyncError(
+                .remoteUnavailable,
+                "The replica can't be rebuilt yet, because not everything on the remote can be read. \(warning)"
+            )
+        }
+        let baseline = try await baselineCopy(replica.origin, context)
+        try await context.blocking { [memory = try await memory(since: replica.origin, context)] in
+            do {
+                try SynchronizedStore.rebuildReplica(
+                    at: replica.url,
+                    ofStoreAt: replica.store,
+                    from: SynchronizedStore.Sources(baseline: baseline, sets: news.sets, news: news.log),
+                    // What a former client of this device captured is still published as its.
+                    replica.opened(as: ClientID(rawValue: memory.client)).identity,
+                    options: replica.options
+                )
+            } catch let error as StoreChangesError {
+                throw StoreSyncError(error)
+            }
+        }
+    }
+
+    /// Finds out what a synchronization would do, on copies of the store and its replica.
+    func preview(_ context: OperationContext) async throws -> Synchronization {
+        let folder = try await context.temporaryDirectory()
+        guard let origin = try await fetchOrigin(),
+            case let replica = replica(since: origin), FileManager.default.fileExists(atPath: replica.url.path)
+        else {
+            throw StoreSyncError.nothingToPreview(document.document)
+        }
+        // Opening the replica completes what a process that died had written to it.
+        let known = try await replica.using(context) { try $0.knownSets() }
+        let copy = replica.copied(to: folder)
+        try await context.blocking { [request] in
+            _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy.store)
+            try FileManager.default.copyItem(at: replica.url, to: copy.url)
+        }
+        let memory = try await memory(since: origin, context)
+        let news = try await catalog(since: origin).news(for: client, besides: known, memory)
+        let merged = try await merge(news, into: copy, taking: request.takes, context)
+        let unpublished = try await copy.using(context) { try $0.publication(after: memory.sequence ?? 0, head: 0) }
+        return synchronization(
+            merged,
+            sequence: unpublished.head.last?.sequence ?? 0,
+            changes: unpublished.sets.reduce(0) { $0 + $1.changes.count },
+            bytes: Int64(unpublished.sets.reduce(0) { $0 + $1.encoded.count }),
+            warnings: news.warnings
+        )
+    }
+}
+
+extension SynchronizedReplica {
+    /// The same replica, of a copy of the store.
+    fileprivate func copied(to folder: URL) -> SynchronizedReplica {
+        SynchronizedReplica(
+            origin: origin,
+            store: folder.appending(path: "store.sqlite"),
+            url: folder.appending(path: "replica.sqlite"),
+            identity: identity,
+            options: SynchronizedStore.Options()
+        )
+    }
+}
+
+extension StoreSyncError {
+    /// The error of a preview on a device that hasn't synchronized a document yet.
+    static func nothingToPreview(_ document: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .noUploadedStore,
+            """
+            This device hasn't synchronized \(document) yet, so there is nothing to compare with. storesync check says \
+            which tables will synchronize.
+            """
+        )
+    }
+}

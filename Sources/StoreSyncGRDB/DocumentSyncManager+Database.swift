@@ -1,0 +1,49 @@
+import Foundation
+public import GRDB
+public import Operations
+public import StoreSync
+
+extension DocumentSyncManager {
+    /// Synchronizes an app's database record by record, through the app's connection.
+    ///
+    /// The app's value observations and transaction observers are notified of what other devices have edited, in one
+    /// transaction. The app may read and write meanwhile. What it writes isn't overwritten: it's merged, too.
+    ///
+    /// ```swift
+    /// let database = try DatabasePool(path: url.path)
+    /// let result = try await notes.synchronize(database).value
+    /// ```
+    ///
+    /// A transaction observer that throws in `databaseWillCommit()` fails the synchronization with its error, and the
+    /// database stays as it is; the next synchronization writes what this one could not.
+    ///
+    /// - Parameters:
+    ///   - database: A `DatabaseQueue` or a `DatabasePool` with a database in a file.
+    ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest, as for `synchronize(_:after:options:)` with a request.
+    /// - Returns: The synchronization's handle. It fails with a `StoreSyncError`: `storeNotFound` for a database in
+    ///   memory, `cannotWrite` for a connection that only reads.
+    @discardableResult
+    public func synchronize(
+        _ database: any DatabaseWriter,
+        allowsDeletions: Bool = false,
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<Synchronization> {
+        let request = SynchronizationRequest(database, allowsDeletions: allowsDeletions)
+        return synchronize(request, after: dependencies, options: options)
+    }
+
+    /// What merging overwrote or left out in an app's database.
+    ///
+    /// What the log restores is written through the app's connection, so that the app's observations are notified.
+    ///
+    /// - Parameter database: The app's connection.
+    /// - Returns: The log, which is read when its methods are called.
+    public func conflicts(in database: any DatabaseWriter) -> ConflictLog {
+        var log = conflicts(ofStoreAt: URL(filePath: database.path, directoryHint: .notDirectory))
+        log.app = database
+        return log
+    }
+}

@@ -1,0 +1,201 @@
+import Foundation
+import GRDB
+import Operations
+import StoreChanges
+import StoreSync
+import StoreSyncGRDB
+import Testing
+import ThreadSupport
+
+@Suite("Writing through an app's connection", .timeLimit(.minutes(60)))
+@MainActor struct ConnectionTests {
+    @Test(
+        "The connection's settings are afterwards as before, and a synchronization is on the disk when it ends",
+        arguments: ConnectionKind.allCases,
+        [true, false]
+    )
+    func settings(kind: ConnectionKind, foreignKeys: Bool) async throws {
+        let fixture = try Fixture()
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = foreignKeys
+        let pair = try await fixture.pair(kind, configuration)
+        let events = RecordedEvents()
+        pair.app.add(transactionObserver: events)
+        for (index, synchronous) in [0, 1, 2, 3].enumerated() {
+            try await pair.app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = \(synchronous)") }
+            try pair.laptop.execute("INSERT INTO note (title, body) VALUES ('\(index)', '')")
+            try await pair.laptop.synchronize()
+            _ = try await pair.phone.notes.synchronize(pair.app).value
+            #expect(events.settings == [0, max(synchronous, 2)])
+            let settings = try await pair.app.writeWithoutTransaction { db in
+                try ["foreign_keys", "synchronous"].map { try Int.fetchOne(db, sql: "PRAGMA \($0)") ?? -1 }
+            }
+            #expect(settings == [foreignKeys ? 1 : 0, synchronous])
+        }
+        #expect(events.transactions.count == 4)
+    }
+
+    @Test(
+        "What the app writes between capture and write isn't overwritten",
+        arguments: ConnectionKind.allCases,
+        [1, 2]
+    )
+    func editMeanwhile(kind: ConnectionKind, count: Int) async throws {
+        let fixture = try Fixture()
+        let (app, edits) = (Locked<(any DatabaseWriter)?>(nil), Locked(0))
+        let pair = try await fixture.pair(kind) { step in
+            guard step == "captured", let app = app.withLock(\.self) else { return }
+            let edit = edits.withLock { edits in
+                edits += 1
+                return edits
+            }
+            guard edit <= count else { return }
+            try app.write { try $0.execute(sql: "UPDATE note SET body = ?", arguments: ["edit \(edit)"]) }
+        }
+        try pair.laptop.execute("UPDATE note SET title = 'oat milk'")
+        try await pair.laptop.synchronize()
+        app.withLock { $0 = pair.app }
+        _ = try await pair.phone.notes.synchronize(pair.app).value
+        app.withLock { $0 = nil }
+        #expect(try await pair.rows() == ["oat milk:edit \(count)"])
+        try await pair.converge()
+        #expect(try pair.laptop.rows() == ["oat milk:edit \(count)"])
+        #expect(try await pair.phone.notes.conflicts(in: pair.app).entries().isEmpty)
+    }
+
+    private struct Death: Error {}
+
+    @Test(
+        "A synchronization that dies before or after the store changes is completed",
+        arguments: ConnectionKind.allCases,
+        ["captured", "written"]
+    )
+    func death(kind: ConnectionKind, step: String) async throws {
+        let fixture = try Fixture()
+        let dies = Locked(false)
+        let pair = try await fixture.pair(kind) { if $0 == step, dies.withLock(\.self) { throw Death() } }
+        try pair.laptop.execute("INSERT INTO note VALUES (2, 'bread', '')")
+        try await pair.laptop.synchronize()
+        try await pair.app.write { try $0.execute(sql: "INSERT INTO note VALUES (2, 'tea', '')") }
+        dies.withLock { $0 = true }
+        await #expect(throws: Death.self) { try await pair.phone.notes.synchronize(pair.app).value }
+        dies.withLock { $0 = false }
+        #expect(try await pair.rows() == (step == "captured" ? ["milk:", "tea:"] : ["milk:", "tea:", "bread:"]))
+        try await pair.converge()
+        #expect(try await pair.rows() == ["milk:", "tea:", "bread:"])
+        #expect(try pair.laptop.rows() == ["milk:", "tea:", "bread:"])
+        #expect(try await pair.phone.notes.synchronize(pair.app).value.publishedChanges == 0)
+    }
+
+    @Test(
+        "A transaction observer that throws fails the synchronization, and the next one completes it",
+        arguments: ConnectionKind.allCases
+    )
+    func refusal(kind: ConnectionKind) async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(kind)
+        let events = RecordedEvents()
+        pair.app.add(transactionObserver: events)
+        try pair.laptop.execute("INSERT INTO note VALUES (2, 'bread', '')")
+        try await pair.laptop.synchronize()
+        events.refuse(true)
+        await #expect(throws: RecordedEvents.Refusal()) { try await pair.phone.notes.synchronize(pair.app).value }
+        #expect(try await pair.rows() == ["milk:"])
+        events.refuse(false)
+        #expect(events.transactions.isEmpty)
+        _ = try await pair.phone.notes.synchronize(pair.app).value
+        #expect(events.transactions == [["insert 2"]])
+        #expect(try await pair.rows() == ["milk:", "bread:"])
+    }
+
+    @Test("An observer may start a synchronization when it's told of the changes of one")
+    func synchronizationInObserver() async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(.pool)
+        let second = Locked<OperationHandle<Synchronization>?>(nil)
+        try await pair.app.writeWithoutTransaction { [pair] db in
+            db.afterNextTransaction { _ in second.withLock { $0 = pair.phone.notes.synchronize(pair.app) } }
+        }
+        try pair.laptop.execute("INSERT INTO note VALUES (2, 'bread', '')")
+        try await pair.laptop.synchronize()
+        let first = try await pair.phone.notes.synchronize(pair.app).value
+        #expect(first.applied["note"]?.inserted == 1)
+        #expect(try await second.withLock(\.self)?.value.applied == [:])
+    }
+
+    @Test("An app that writes to a queue during synchronizations never finds its database locked")
+    func concurrentWrites() async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(.queue)
+        async let writing: Void = Self.write(100, to: pair.app)
+        for index in 0..<5 {
+            try pair.laptop.execute("INSERT INTO note (title, body) VALUES ('laptop', '\(index)')")
+            try await pair.laptop.synchronize()
+            _ = try await pair.phone.notes.synchronize(pair.app).value
+        }
+        try await writing
+        try await pair.converge()
+        #expect(try await pair.rows().count == 106)
+        #expect(try await pair.rows() == pair.laptop.rows())
+    }
+
+    private nonisolated static func write(_ count: Int, to app: any DatabaseWriter) async throws {
+        for index in 0..<count {
+            try await app.write {
+                try $0.execute(sql: "INSERT INTO note (title, body) VALUES ('phone', ?)", arguments: ["\(index)"])
+            }
+        }
+    }
+
+    private func refusal(of database: any DatabaseWriter, on device: Device) async -> StoreSyncError.Code? {
+        let error = await #expect(throws: StoreSyncError.self) { try await device.notes.synchronize(database).value }
+        return error?.code
+    }
+
+    @Test("A database in memory, a connection that only reads, and a closed one are refused")
+    func unsuitable() async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(.pool)
+        #expect(await refusal(of: try DatabaseQueue(), on: pair.phone) == .storeNotFound)
+        #expect(await refusal(of: try DatabaseQueue(named: "notes"), on: pair.phone) == .storeNotFound)
+        await #expect(throws: StoreSyncError.self) {
+            try await pair.phone.notes.conflicts(in: DatabaseQueue()).entries()
+        }
+        var configuration = Configuration()
+        configuration.readonly = true
+        let reader = try DatabaseQueue(path: pair.phone.store.path, configuration: configuration)
+        #expect(await refusal(of: reader, on: pair.phone) == .cannotWrite)
+        try pair.app.close()
+        #expect(await refusal(of: pair.app, on: pair.phone) == .cannotWrite)
+    }
+
+    @Test("A temporary table of the app that hides a table of the store is refused")
+    func temporaryTable() async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(.pool)
+        try await pair.app.writeWithoutTransaction { try $0.execute(sql: "CREATE TEMP TABLE Note (id)") }
+        try pair.laptop.execute("INSERT INTO note VALUES (2, 'bread', '')")
+        try await pair.laptop.synchronize()
+        #expect(await refusal(of: pair.app, on: pair.phone) == .cannotWrite)
+        try await pair.app.writeWithoutTransaction { try $0.execute(sql: "DROP TABLE temp.Note") }
+        _ = try await pair.phone.notes.synchronize(pair.app).value
+        #expect(try await pair.rows() == ["milk:", "bread:"])
+    }
+
+    @Test("Nothing is written to a file that was replaced after the app opened it")
+    func replacedFile() async throws {
+        let fixture = try Fixture()
+        let pair = try await fixture.pair(.queue)
+        let (store, former) = (pair.phone.store, fixture.folder.appending(path: "former"))
+        try FileManager.default.moveItem(at: store, to: former)
+        try FileManager.default.copyItem(at: former, to: store)
+        for title in ["bread", "tea"] {
+            try pair.laptop.execute("INSERT INTO note (title, body) VALUES ('\(title)', '')")
+            try await pair.laptop.synchronize()
+            if title == "bread" { try await pair.phone.synchronize() }
+        }
+        #expect(await refusal(of: pair.app, on: pair.phone) == .storeReplaced)
+        #expect(try await pair.rows() == ["milk:"])
+        #expect(try pair.phone.rows() == ["milk:", "bread:"])
+    }
+}

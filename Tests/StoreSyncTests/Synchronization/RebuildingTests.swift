@@ -1,0 +1,102 @@
+import Foundation
+import Operations
+import StoreChanges
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Building a device's replica again, and previews", .timeLimit(.minutes(10)))
+struct RebuildingTests {
+    /// Two devices; the second has other numbers than the first, and an edit that it captured and didn't publish.
+    private func devices(_ fixture: Fixture) async throws -> (Device, Device) {
+        let dies = Locked(false)
+        let a = try fixture.device("a")
+        let b = try fixture.device("b") { step in
+            if step == "captured", dies.withLock(\.self) { throw CancellationError() }
+        }
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, done INTEGER NOT NULL DEFAULT 0)")
+        _ = try await a.synchronize().value
+        _ = try await b.synchronize().value
+        try a.execute("INSERT INTO note (title) VALUES ('a1'), ('a2'), ('a3')")
+        try b.execute("INSERT INTO note (title) VALUES ('b1'), ('b2')")
+        for device in [a, b, a, b] { _ = try await device.synchronize().value }
+        try b.execute("UPDATE note SET done = 1 WHERE title = 'a2'; INSERT INTO note (title) VALUES ('captured')")
+        dies.withLock { $0 = true }
+        await #expect(throws: CancellationError.self) { try await b.synchronize().value }
+        dies.withLock { $0 = false }
+        try b.execute("DELETE FROM note WHERE title = 'a3'; INSERT INTO note (title) VALUES ('new')")
+        return (a, b)
+    }
+
+    private func rows(_ device: Device) throws -> [String] {
+        try device.query("SELECT id || ' ' || title || ' ' || done FROM note ORDER BY id")
+    }
+
+    private func titles(_ device: Device) throws -> [String] {
+        try device.query("SELECT title || ' ' || done FROM note ORDER BY 1")
+    }
+
+    private func rebuild(_ device: Device) async throws -> Synchronization {
+        var request = SynchronizationRequest(url: device.store)
+        request.rebuildsReplica = true
+        return try await device.synchronize(request).value
+    }
+
+    @Test("A replica that is built again keeps numbers, and edits that aren't published")
+    func rebuilding() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = try await devices(fixture)
+        let former = try rows(b)
+        let result = try await rebuild(b)
+        #expect(result.conflicts == 0 && result.applied.isEmpty)
+        #expect(try rows(b) == former)
+        _ = try await a.synchronize().value
+        #expect(try titles(a) == ["a1 0", "a2 1", "b1 0", "b2 0", "captured 0", "new 0"])
+        #expect(try titles(b) == titles(a))
+        try b.execute("UPDATE note SET done = 2 WHERE title = 'a1'")
+        #expect(try await b.synchronize().value.publishedChanges == 1)
+        #expect(try await rebuild(a).applied.isEmpty == false)
+        #expect(try titles(b) == titles(a))
+        #expect(try await a.synchronize().value.publishedChanges == 0)
+    }
+
+    @Test("A replica that is damaged is named, and built again without losing a row")
+    func damaged() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices(fixture)
+        let replica = try #require(b.state.replicas().first)
+        try Data(repeating: 7, count: 8192).write(to: replica)
+        let request = SynchronizationRequest(url: b.store)
+        let error = await #expect(throws: StoreSyncError.self) { try await b.synchronize(request).value }
+        #expect(error?.code == .corrupt && error?.message.contains("--rebuild") == true, "\(error as Any)")
+        _ = try await rebuild(b)
+        _ = try await a.synchronize().value
+        #expect(try titles(a) == titles(b))
+        // The document's value stays, the store's is logged; a row that the store lacked came back.
+        #expect(try titles(a) == ["a1 0", "a2 0", "a2 1", "a3 0", "b1 0", "b2 0", "captured 0", "new 0"])
+        #expect(try await b.synchronize().value.publishedChanges == 0)
+    }
+
+    @Test("A preview says what a synchronization would do, and changes nothing")
+    func preview() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = try await devices(fixture)
+        var request = SynchronizationRequest(url: a.store)
+        request.isPreview = true
+        try a.execute("UPDATE note SET title = 'of a' WHERE title = 'a1'")
+        _ = try await b.synchronize().value
+        let (files, store) = (try fixture.files(), try Data(contentsOf: a.store))
+        let preview = try await a.synchronize(request).value
+        #expect(preview.publishedChanges == 1)
+        let counts = try #require(preview.applied["note"])
+        #expect(counts.inserted == 2 && counts.updated == 1 && counts.deleted == 1)
+        #expect(try fixture.files() == files)
+        #expect(try Data(contentsOf: a.store) == store)
+        let result = try await a.synchronize().value
+        #expect(result.applied == preview.applied && result.publishedChanges == preview.publishedChanges)
+        let c = try fixture.device("c")
+        request.url = c.store
+        #expect(await code { try await c.synchronize(request).value } == .noUploadedStore)
+    }
+}
