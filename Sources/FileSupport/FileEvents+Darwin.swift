@@ -25,7 +25,7 @@ final class FileEvents: Sendable {
     ///
     /// - Parameters:
     ///   - scene: What is watched.
-    ///   - report: Called on one thread at a time, also if nothing of the scene may have changed.
+    ///   - report: Called on one thread at a time.
     /// - Throws: Nothing: what can't be opened is watched by the name in its directory.
     init(
         _ scene: WatchedScene,
@@ -42,7 +42,7 @@ final class FileEvents: Sendable {
             // An event of a directory has no name. So only what the paths stand for counts, and files may be new.
             source(path, [.write, .delete, .rename, .revoke]) { events in
                 if index == last { events.watch() }
-                events.report(events, index == last && events.scene.database == nil ? .content : [])
+                events.report(events, index == last && events.scene.database == nil ? .content : .names)
             }
         }
         // Never the database itself: closing it would release the locks that this process has on it. Its logs have none.

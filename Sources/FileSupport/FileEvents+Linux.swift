@@ -17,7 +17,7 @@ final class FileEvents: Sendable {
     ///
     /// - Parameters:
     ///   - scene: What is watched.
-    ///   - report: Called on one thread at a time, also if nothing of the scene may have changed.
+    ///   - report: Called on one thread at a time.
     /// - Throws: The error of inotify.
     init(
         _ scene: WatchedScene,
@@ -32,7 +32,9 @@ final class FileEvents: Sendable {
         source.setCancelHandler { close(descriptor) }
         source.setEventHandler { [weak self] in
             guard let self else { return }
-            report(self, changes())
+            let changes = changes()
+            // In the directories above, other programs may be busy.
+            if !changes.isEmpty { report(self, changes) }
         }
         source.activate()
         watch()
@@ -91,9 +93,8 @@ final class FileEvents: Sendable {
             if index < scene.directories.count - 1 {
                 if event.mask & Self.names != 0, scene.names[index] == name { changes.insert(.path) }
             } else if scene.database != nil {
-                // Whether a file that comes or goes counts depends on its content.
-                let isWrite = event.mask & UInt32(IN_MODIFY | IN_MOVED_TO) != 0
-                if isWrite, scene.files.contains(name) { changes.insert(.content) }
+                let isWrite = event.mask & UInt32(IN_MODIFY) != 0
+                if scene.files.contains(name) { changes.insert(isWrite ? .content : .names) }
             } else if !name.isEmpty, !name.hasPrefix(".") {
                 changes.insert(.content)
             }

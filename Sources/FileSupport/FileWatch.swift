@@ -40,7 +40,7 @@ package final class FileWatch: Sendable {
                 return former != now
             }
             if isOther || changes.contains(.path) { events.watch() }
-            if isOther || !changes.isEmpty { onChange() }
+            if isOther || !changes.isDisjoint(with: [.content, .path]) { onChange() }
         }
     }
 }
@@ -116,4 +116,6 @@ struct FileChanges: OptionSet {
     static let content = FileChanges(rawValue: 1 << 0)
     /// One of the directories on the path was created, renamed or removed.
     static let path = FileChanges(rawValue: 1 << 1)
+    /// Something came or went, which counts if the files or directories are others than before.
+    static let names = FileChanges(rawValue: 1 << 2)
 }

@@ -32,7 +32,8 @@ struct ProgressBar: Sendable {
     }
 
     private func draw(_ line: String) {
-        FileHandle.standardError.write(Data("\r\u{1B}[K\(line)".utf8))
+        // The terminal may be closed while the command goes on.
+        try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(line)".utf8))
     }
 
     static func line(_ progress: OperationProgress, seconds: Double) -> String {

@@ -57,6 +57,7 @@ struct Report: Sendable {
     }
 
     static func standardError(_ line: String) {
-        FileHandle.standardError.write(Data((line + "\n").utf8))
+        // The terminal may be closed while the command goes on.
+        try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
     }
 }
