@@ -34,7 +34,9 @@ struct EqualRows {
     ///
     /// Numbers without a counterpart belong to no row afterwards.
     mutating func match() throws {
-        let names = state.schema.tables.keys.filter { state.schema.numberedTable($0) == $0 }
+        let names = state.schema.tables.keys.filter {
+            state.schema.hasIntegerKey($0) && state.schema.numberedTable($0) == $0
+        }
         let sorted = names.sorted { $0.precedes($1) }
         for name in sorted { tables[name] = try read(name) }
         // A row that refers to another one is found after that one.

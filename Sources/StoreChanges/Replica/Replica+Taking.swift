@@ -1,8 +1,8 @@
 import GRDB
 
-/// Stores in the place of the store that the replica wrote last.
+/// Taking a store that isn't the replica's: a copy, a restored backup, or a different store.
 extension Replica {
-    /// Captures such a store; from then on it's the replica's.
+    /// Captures a store that isn't the replica's; from then on it is.
     ///
     /// - Parameters:
     ///   - store: The store, in a read transaction.
@@ -84,7 +84,8 @@ extension Replica {
             .storeReplaced,
             """
             This device last synchronized another store, and this one has a different schema. Put back the store that was \
-            synchronized; or move this one away, and synchronize at its path with --take remote to create the store again.
+            synchronized; or move this one away, and synchronize at its path with --take remote to create the store again. \
+            If that fails because the app was updated since, let the app update the store that was synchronized.
             """
         )
     }

@@ -183,7 +183,6 @@ package final class Replica {
     ///   - acceptsOther: Whether the store may be another one.
     /// - Returns: Whether the store is the replica's.
     /// - Throws: ``StoreChangesError`` with `storeReplaced`.
-    @discardableResult
     package func recover(_ store: Database, acceptsOther: Bool = false) throws -> Bool {
         let token = try StoreToken.read(SQLConnection(store), document: document)?.bytes
         if let prepared = try ReplicaFact.preparedToken.read(db), prepared == token {

@@ -117,22 +117,22 @@ package final class SynchronizedStore {
         self.lock = lock
         defer { lock.unlock() }
         do {
-            do {
-                replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
-                replica = try replicaDatabase.write { db in
-                    try Replica.refuseOtherSchema(schema, ofStoreWith: token, SQLConnection(db))
-                    return try Replica(db, schema, client: identity.client, document: identity.document)
-                }
-            } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode) {
-                throw StoreChangesError(
-                    .corrupt,
-                    """
-                    \(replicaURL.path), this device's record of \(identity.document), is damaged. Synchronize with \
-                    --rebuild to build it again.
-                    """,
-                    cause: error
-                )
+            replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
+            replica = try replicaDatabase.write { db in
+                try Replica.refuseOtherSchema(schema, ofStoreWith: token, SQLConnection(db))
+                return try Replica(db, schema, client: identity.client, document: identity.document)
             }
+        } catch let error as DatabaseError
+            where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode.primaryResultCode)
+        {
+            throw StoreChangesError(
+                .corrupt,
+                """
+                \(replicaURL.path), this device's record of \(identity.document), is damaged. Synchronize with \
+                --rebuild to build it again.
+                """,
+                cause: error
+            )
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
         }

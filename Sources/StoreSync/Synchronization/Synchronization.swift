@@ -36,6 +36,9 @@ public struct SynchronizationRequest: Sendable {
     /// Whether the replica is built again from what is on the remote, because it's damaged or differs from other devices'.
     public var rebuildsReplica = false
     /// Whether nothing is changed or published: the result says what a synchronization would do.
+    ///
+    /// Only a device that has synchronized the document before can tell. A manager still registers a device that isn't
+    /// registered, and then fails with ``StoreSyncError/Code/noUploadedStore``.
     public var isPreview = false
     /// The app's connection to the store, through which the store is written; `nil` for a connection of its own.
     package var app: (any DatabaseWriter)?

@@ -202,8 +202,10 @@ extension SynchronizationOperation {
     }
 
     /// Keeps a copy of a store that is about to be overwritten, unless it was just downloaded.
+    ///
+    /// A retry keeps the first copy.
     func setStoreAside(_ context: OperationContext) async throws {
-        guard !isStoreDownloaded else { return }
+        guard !isStoreDownloaded, asideWarnings.isEmpty else { return }
         let time = Date.now.formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
         let aside = URL(filePath: request.url.path + ".aside-\(time)")
         try await context.blocking { [request] in _ = try StoreSnapshot.take(of: LocalStore(request.url), at: aside) }

@@ -12,7 +12,8 @@ struct TakenSideTests {
         CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT, parent INTEGER REFERENCES folder);
         CREATE TABLE note (id INTEGER PRIMARY KEY, folder INTEGER REFERENCES folder, title TEXT);
         CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT);
-        CREATE TABLE word (text TEXT)
+        CREATE TABLE word (text TEXT);
+        CREATE TABLE place (shelf INTEGER, slot INTEGER, name TEXT, PRIMARY KEY (shelf, slot))
         """
 
     /// Every row of a device, without the numbers.
@@ -22,7 +23,8 @@ struct TakenSideTests {
             SELECT 'note ' || n.title || ' in ' || ifnull(f.name, '-') || ' in ' || ifnull(p.name, '-') FROM note n
             LEFT JOIN folder f ON f.id = n.folder LEFT JOIN folder p ON p.id = f.parent
             UNION ALL SELECT 'folder ' || name FROM folder
-            UNION ALL SELECT key || ' = ' || value FROM setting UNION ALL SELECT text FROM word ORDER BY 1
+            UNION ALL SELECT key || ' = ' || value FROM setting UNION ALL SELECT text FROM word
+            UNION ALL SELECT 'place ' || shelf || ' ' || slot || ' ' || name FROM place ORDER BY 1
             """
         )
     }
@@ -36,7 +38,8 @@ struct TakenSideTests {
             INSERT INTO folder VALUES (1, 'home', NULL), (2, 'garden', 1);
             INSERT INTO note VALUES (1, 2, 'roses'), (2, 1, 'roof');
             INSERT INTO setting VALUES ('font', 'serif'), ('size', '12');
-            INSERT INTO word VALUES ('moin')
+            INSERT INTO word VALUES ('moin');
+            INSERT INTO place VALUES (1, 1, 'books'), (1, 2, 'games')
             """
         )
         try await synchronize(a, b)
@@ -127,7 +130,8 @@ struct TakenSideTests {
             INSERT INTO folder VALUES (1, 'cellar', 2), (2, 'home', NULL), (3, 'garden', 2);
             INSERT INTO note VALUES (1, 1, 'wine'), (2, 3, 'roses'), (7, 3, 'herbs');
             INSERT INTO setting VALUES ('font', 'sans'), ('color', 'red');
-            INSERT INTO word VALUES ('moin'), ('moin'), ('servus')
+            INSERT INTO word VALUES ('moin'), ('moin'), ('servus');
+            INSERT INTO place VALUES (1, 2, 'games'), (1, 3, 'maps'), (2, 1, 'books')
             """
         )
         return c
@@ -145,7 +149,8 @@ struct TakenSideTests {
         let rows = [
             "color = red", "folder cellar", "folder garden", "folder home", "font = serif", "moin", "moin",
             "note herbs in garden in home", "note roof in home in -", "note roses in garden in home",
-            "note wine in cellar in home", "servus", "size = 12",
+            "note wine in cellar in home", "place 1 1 books", "place 1 2 games", "place 1 3 maps",
+            "place 2 1 books", "servus", "size = 12",
         ]
         for device in [a, b, c] { #expect(try content(device) == rows) }
         // The rows that the store had keep their numbers.
