@@ -88,6 +88,34 @@ struct EncryptionOptions: ParsableArguments {
         help: "Encrypt a new application, or leave it unencrypted; --no-encrypt also joins an unencrypted one."
     )
     var encrypt: Bool?
+
+    @OptionGroup var cost: PasswordCostOptions
+}
+
+/// What hashing a password costs.
+struct PasswordCostOptions: ParsableArguments {
+    private static let mebibytes =
+        PasswordParameters.interactive.memoryKibibytes >> 10...PasswordParameters.maximumMemoryKibibytes >> 10
+
+    @Option(
+        help: ArgumentHelp(
+            "The memory that hashing a new password takes, on every device: 64 to 1024, 256 by default.",
+            valueName: "MiB"
+        )
+    )
+    var passwordMemory: Int?
+
+    func validate() throws {
+        guard passwordMemory.map(Self.mebibytes.contains) ?? true else {
+            throw ValidationError("--password-memory is a number of MiB from 64 to 1024.")
+        }
+    }
+
+    var parameters: PasswordParameters? {
+        passwordMemory.map {
+            PasswordParameters(passes: PasswordParameters.moderate.passes, memoryKibibytes: $0 << 10)
+        }
+    }
 }
 
 extension CommonOptions {

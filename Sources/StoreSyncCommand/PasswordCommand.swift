@@ -28,6 +28,7 @@ struct PasswordCommand: AsyncParsableCommand {
         )
         var newPasswordFile: String?
 
+        @OptionGroup var cost: PasswordCostOptions
         @OptionGroup var options: CommonOptions
 
         private struct Result: Encodable {
@@ -39,7 +40,7 @@ struct PasswordCommand: AsyncParsableCommand {
         func run() async throws {
             try await Session.run(options.output) { interruption in
                 let given = try givenPassword()
-                let session = try await Session(options, interruption: interruption)
+                let session = try await Session(options, cost: cost, interruption: interruption)
                 let password = if let given { given } else { try await askedPassword() }
                 let count = try await session.value(of: session.manager.changePassword(to: password))
                 let application = session.manager.application.rawValue

@@ -32,6 +32,9 @@ struct Push: AsyncParsableCommand {
     @Flag(help: "Upload a whole copy that relies on nothing on the remote, to repair what was lost or damaged there.")
     var whole = false
 
+    @Option(help: "How hard the store is compressed if it's encrypted: auto goes up while the storage is slow.")
+    var compression = CompressionOption.auto
+
     @OptionGroup var encryption: EncryptionOptions
     @OptionGroup var options: CommonOptions
 
@@ -48,7 +51,12 @@ struct Push: AsyncParsableCommand {
             )
             let url = URL(fileURLWithPath: store)
             let registration = session.manager.register(uploading: url)
-            let request = WholeStoreUploadRequest(url: url, resolvesDivergence: resolves, isWhole: whole)
+            let request = WholeStoreUploadRequest(
+                url: url,
+                resolvesDivergence: resolves,
+                isWhole: whole,
+                compression: compression.compression
+            )
             let handle = session.manager.document(document).upload(request, after: registration)
             let keychain = session.manager.synchronizeKeychain(after: registration)
             let upload = try await session.value(of: handle)

@@ -17,6 +17,7 @@ struct Session: Sendable {
     init(
         _ options: CommonOptions,
         encryption: EncryptionOptions? = nil,
+        cost: PasswordCostOptions? = nil,
         recreates: Bool = false,
         interruption: Interruption
     ) async throws {
@@ -38,6 +39,7 @@ struct Session: Sendable {
         )
         // The backends retry requests. What fails in spite of that is reported at once, by an exit status for scripts.
         manager.retry = RetryPolicy(maximumAttempts: 1)
+        manager.passwordParameters = (encryption?.cost ?? cost)?.parameters
         self.manager = manager
         self.interruption = interruption
         report = Report(options.output)

@@ -83,6 +83,29 @@ extension CommandTests {
             #expect(try desktop.notes() == ["one", "two"])
         }
 
+        @Test("A password is hashed in the memory that --password-memory says, and a changed one in no less")
+        func passwordMemory() async throws {
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
+            func memory() async throws -> Double? {
+                try await laptop.run("status").json()["encryption"]?["memoryKibibytes"]?.number
+            }
+            for wrong in ["0", "63", "1025", "much", "9223372036854775807"] {
+                let register = ["register", "--password-memory", wrong] + laptop.options
+                let environment = ["STORESYNC_PASSWORD": "old"]
+                #expect(try await fixture.run(register, environment: environment).status == 64, "\(wrong)")
+            }
+            let register = ["register", "--password-memory", "64"] + laptop.options
+            #expect(try await fixture.run(register, environment: ["STORESYNC_PASSWORD": "old"]).status == 0)
+            #expect(try await memory() == 65_536)
+            for (arguments, kibibytes) in [([], 65_536), (["96"], 98_304), (["64"], 98_304)] as [([String], Double)] {
+                let option = arguments.isEmpty ? [] : ["--password-memory"] + arguments
+                let change = ["password", "change"] + option + laptop.options
+                #expect(try await fixture.run(change, environment: ["STORESYNC_NEW_PASSWORD": "new"]).status == 0)
+                #expect(try await memory() == kibibytes)
+            }
+        }
+
         @Test("A password file that is missing, empty or not UTF-8 is a usage error, and leaves no trace")
         func badPasswordFile() async throws {
             let fixture = try Fixture()

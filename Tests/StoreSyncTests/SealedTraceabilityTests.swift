@@ -136,4 +136,23 @@ struct SealedTraceabilityTests {
             }
         }
     }
+
+    @Test("P16: a store is compressed as hard as the app asks, and other devices read it whatever the choice")
+    func compressionOfAChoice() async throws {
+        // Repetitions at a distance, which a harder search finds.
+        let words = (0..<400).map { "\($0 &* 2_654_435_761 % 1_000_003)" }
+        let content = Data((0..<400_000).map { words[$0 &* $0 % 397] }.joined(separator: " ").utf8.prefix(1 << 20))
+        let fixture = try Fixture(password: Self.password)
+        let (first, second) = (try fixture.device("first"), try fixture.device("second"))
+        var sizes: [StoreCompression: Int64] = [:]
+        for compression in StoreCompression.allCases {
+            try content.write(to: first.store)
+            sizes[compression] = try await first.push(whole: true, compression: compression).value.storedBytes
+            _ = try await second.pull().value
+            #expect(try Data(contentsOf: second.store) == content)
+        }
+        let (fast, strong) = (try #require(sizes[.fast]), try #require(sizes[.strong]))
+        let automatic = try #require(sizes[.automatic])
+        #expect(strong < fast && strong <= automatic && automatic <= fast + 1 << 10, "\(sizes)")
+    }
 }

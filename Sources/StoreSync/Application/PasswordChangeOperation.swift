@@ -14,7 +14,7 @@ public import SyncCryptography
 public actor PasswordChangeOperation: Operation {
     private let hierarchy: ApplicationHierarchy
     private let password: Password
-    private let parameters: PasswordParameters
+    private let parameters: PasswordParameters?
     private let hooks: any ApplicationRegistrationHooks
     private let state: StateDirectory
     private let delegate: ApplicationRegistrationOperation.Delegate
@@ -24,14 +24,14 @@ public actor PasswordChangeOperation: Operation {
     /// - Parameters:
     ///   - password: The new password.
     ///   - application: The application.
-    ///   - parameters: The minimum cost of hashing the new password; it's never less than the former one's.
+    ///   - parameters: The cost of hashing the new password, if it's more than the former one's.
     ///   - backend: The remote storage.
     ///   - state: This device's memory.
     ///   - delegate: Is asked for the former password if this device doesn't have the keys.
     public init(
         to password: Password,
         of application: RemoteIdentifier,
-        parameters: PasswordParameters = .moderate,
+        parameters: PasswordParameters? = nil,
         backend: any RemoteBackend,
         state: StateDirectory,
         delegate: ApplicationRegistrationOperation.Delegate? = nil

@@ -41,7 +41,15 @@ public struct ApplicationSyncManager: Sendable {
     /// A policy of one attempt never retries.
     public var retry = RetryPolicy.whileTemporary
 
-    private let request: ApplicationRegistrationRequest
+    /// The cost of hashing a password that this device sets, for devices with little memory or with much.
+    ///
+    /// Every device of the application pays it once. If it's `nil`, it's ``PasswordParameters/moderate``, and a changed password
+    /// costs what the former one did. A changed password never costs less.
+    public var passwordParameters: PasswordParameters? {
+        didSet { request.passwordParameters = passwordParameters ?? .moderate }
+    }
+
+    private var request: ApplicationRegistrationRequest
     private let asker: Asker
 
     /// Holds the delegate weakly.
@@ -316,7 +324,7 @@ public struct ApplicationSyncManager: Sendable {
             PasswordChangeOperation(
                 to: password,
                 of: application,
-                parameters: request.passwordParameters,
+                parameters: passwordParameters,
                 backend: backend,
                 state: state,
                 delegate: decision

@@ -9,6 +9,7 @@ struct OutgoingFile: Sendable {
     struct Sealing: Sendable {
         let key: EpochKey
         let context: SealedContext
+        let compression: StoreCompression
         /// The salt of the sealed file.
         var salt = EpochKey.newSalt()
         /// The size in bytes of the blocks that are digested too; `nil` for none.
@@ -41,7 +42,7 @@ struct OutgoingFile: Sendable {
             content = plain
             return
         }
-        var options = SealingOptions(compression: .adaptive)
+        var options = SealingOptions(compression: sealing.compression.ofSealing)
         options.salt = sealing.salt
         var sealed = sealing.key.sealing(plain, as: sealing.context, options: options, on: workers) { pass in
             summary.withLock { $0 = pass }

@@ -19,6 +19,7 @@ struct UploadTransfer: Sendable {
     let plan: UploadPlan
     let document: DocumentRegistration
     let hooks: any WholeStoreUploadHooks
+    let compression: StoreCompression
     /// The journal of the push, by which an interrupted transfer is resumed.
     let journal: TransferJournal.File
     let workers: SealingWorkers
@@ -80,7 +81,7 @@ struct UploadTransfer: Sendable {
         let seal = document.application.seal
         guard let key = seal.key else { return nil }
         let role = plan.manifest.role(of: file, in: document.identity)
-        var sealing = OutgoingFile.Sealing(key: key, context: seal.context(role))
+        var sealing = OutgoingFile.Sealing(key: key, context: seal.context(role), compression: compression)
         guard file == .store else { return sealing }
         if let interrupted = plan.interrupted { sealing.salt = interrupted.subject.salt }
         // A store that wasn't digested before is digested on the way.

@@ -34,11 +34,19 @@ public struct WholeStoreUploadRequest: Sendable {
     ///
     /// Uploads that this device knows and that are missing on the remote are given up.
     public var isWhole: Bool
+    /// How hard the store is compressed.
+    public var compression: StoreCompression
 
     /// Creates a request.
-    public init(url: URL, resolvesDivergence: Bool = false, isWhole: Bool = false) {
+    public init(
+        url: URL,
+        resolvesDivergence: Bool = false,
+        isWhole: Bool = false,
+        compression: StoreCompression = .automatic
+    ) {
         self.url = url
         self.resolvesDivergence = resolvesDivergence
         self.isWhole = isWhole
+        self.compression = compression
     }
 }

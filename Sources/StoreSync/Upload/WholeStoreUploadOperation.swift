@@ -211,6 +211,7 @@ public actor WholeStoreUploadOperation: Operation {
                 plan: plan,
                 document: document,
                 hooks: hooks,
+                compression: request.compression,
                 journal: journal,
                 workers: workers,
                 progress: progress

@@ -66,7 +66,7 @@ extension KeyFile {
     /// - Parameters:
     ///   - password: The new password.
     ///   - masterKey: The key that this file wraps.
-    ///   - parameters: The minimum cost of hashing the password.
+    ///   - parameters: The minimum cost of hashing the password; the former cost if it's `nil`.
     ///   - executor: The executor on which the hash blocks; a dedicated thread if it's `nil`.
     /// - Returns: The new key file.
     /// - Throws: ``CryptographyError/Code/wrongKey`` if `masterKey` isn't this file's, and what
@@ -74,7 +74,7 @@ extension KeyFile {
     public func changingPassword(
         to password: Password,
         masterKey: MasterKey,
-        parameters: PasswordParameters = .moderate,
+        parameters: PasswordParameters? = nil,
         executor: (any TaskExecutor)? = nil
     ) async throws -> KeyFile {
         guard isProven(by: masterKey) else {
@@ -93,7 +93,7 @@ extension KeyFile {
             epoch: epoch,
             registrationDigest: self.fields.registrationDigest,
             passwordVersion: passwordVersion + 1,
-            parameters: parameters.noWeaker(than: self.parameters)
+            parameters: parameters?.noWeaker(than: self.parameters) ?? self.parameters
         )
         return try await KeyFile(wrapping: masterKey, with: password, fields, executor: executor)
     }

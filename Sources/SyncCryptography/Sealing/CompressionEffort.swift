@@ -3,8 +3,8 @@
 /// If a transfer waits for the processors, as with a folder on this device, less effort finishes it sooner. If it waits for the
 /// medium, as with most servers, more effort does.
 struct CompressionEffort: Sendable {
-    /// zstd's levels, of which the negative levels are the fast ones.
-    static let levels: [Int32] = [-7, -3, -1, 1, 3]
+    /// zstd's levels: lower ones are hardly faster, and higher ones make chunks hardly smaller.
+    static let levels: [Int32] = [2, 3, 6]
     /// The number of chunks in a row that have to agree before the level changes.
     static let patience = 4
 

@@ -16,7 +16,7 @@ public struct SealingOptions: Hashable, Sendable {
         /// Compression with zstd that adapts: harder while the transfer waits for the medium, faster while it waits for the processors.
         ///
         /// It applies to files that are sealed while they're read. A file that is sealed in memory is compressed as with ``zstd``.
-        public static let adaptive = Compression(number: 1, level: 1, adapts: true)
+        public static let adaptive = Compression(number: 1, level: 2, adapts: true)
 
         /// Compression with zstd, which stores a chunk uncompressed if it doesn't become smaller.
         ///

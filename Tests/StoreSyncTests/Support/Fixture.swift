@@ -168,9 +168,15 @@ struct Device: Sendable {
         _ url: URL? = nil,
         recreates: Bool = false,
         resolves: Bool = false,
-        whole: Bool = false
+        whole: Bool = false,
+        compression: StoreCompression = .automatic
     ) -> OperationHandle<WholeStoreUpload> {
-        let request = WholeStoreUploadRequest(url: url ?? store, resolvesDivergence: resolves, isWhole: whole)
+        let request = WholeStoreUploadRequest(
+            url: url ?? store,
+            resolvesDivergence: resolves,
+            isWhole: whole,
+            compression: compression
+        )
         return registerDocument(recreates: recreates).then { [self] registered in
             WholeStoreUploadOperation(request, document: registered, backend: backend, state: state)
         }
