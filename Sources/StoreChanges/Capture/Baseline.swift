@@ -10,94 +10,181 @@ struct Baseline {
     ///
     /// - Parameters:
     ///   - store: A connection in a read transaction.
-    ///   - state: An empty replica, in a write transaction.
-    init(of store: SQLConnection, _ state: ReplicaState) {
+    ///   - state: The replica, in a write transaction.
+    ///   - names: The names of the store's rows.
+    init(of store: SQLConnection, _ state: ReplicaState, _ names: RowNames) {
         self.store = store
         self.state = state
-        names = RowNames(in: store, state, by: .origin)
+        self.names = names
     }
 
-    /// Takes all rows.
-    func run() throws {
-        for table in state.schema.tables.keys.sorted(by: { $0.precedes($1) }) { try take(table) }
+    /// Takes all rows of the first baseline into an empty replica.
+    func insert() throws { try run(BaselineRows.init) }
+
+    /// Takes the rows that a checkpoint leaves out.
+    func fill() throws { try run(CheckpointRows.init) }
+
+    private func run<Rows: StoredRows>(_ rows: (String, ReplicaState) throws -> Rows) throws {
+        for table in state.schema.tables.keys.sorted(by: { $0.precedes($1) }) {
+            try take(table, into: rows(table, state))
+        }
     }
 
-    private func take(_ name: String) throws {
+    private func take(_ name: String, into rows: some StoredRows) throws {
         let table = try state.schema.table(name)
         var scan = try StoreScan(table, in: store, names, state.schema)
-        var identifier = try state.identifiers(of: name).lowerBound
         // A row with an integer key is found by its name.
         let hasIntegerKey = state.schema.hasIntegerKey(name)
         let plans = table.plans.all.filter { !hasIntegerKey || $0.kind != .parent(table.schema.key.columns) }
         let keys = plans.map(StoreScanKey.init)
         let evaluated = table.plans.evaluatedUniques
-        let writer = try BaselineWriter(name, state)
+        let lookups = try LookupWriter(name, state)
         while try scan.next() {
-            let encoded = scan.number.map { RowName.numbered(client: .origin, number: $0).encoded } ?? scan.name
-            if scan.isCounted {
-                if try writer.countAgain(encoded) { continue }
-                identifier += 1
-                try writer.insertCounted(encoded, at: identifier)
-            } else {
-                identifier += 1
-                try writer.insert(encoded, scan.number, scan.image, at: identifier)
+            let encoded = try scan.number.map { try names.encodedName(ofRow: $0, in: name) } ?? scan.name
+            guard try scan.isCounted ? rows.count(encoded) : rows.take(encoded, scan.number, scan.image) else {
+                continue
             }
-            try scan.write(keys, rowNamed: encoded) { try writer.insert(key: $0, of: encoded) }
+            try scan.write(keys, rowNamed: encoded) { try lookups.insert(key: $0, of: encoded) }
             for index in evaluated {
                 guard let key = try state.schema.uniqueKey(index, in: table, scan.cell) else { continue }
-                try writer.insert(key: key.encoded, of: encoded)
+                try lookups.insert(key: key.encoded, of: encoded)
             }
         }
     }
 }
 
-/// Inserts the rows of a first baseline into an empty replica.
-private struct BaselineWriter {
+/// The rows of a table in a replica that takes them from a store.
+private protocol StoredRows {
+    /// Takes a row; returns whether the replica doesn't have the keys yet by which it's found.
+    func take(_ name: [UInt8], _ number: Int64?, _ image: [UInt8]) throws -> Bool
+    /// Counts a row without a key; returns the same.
+    func count(_ name: [UInt8]) throws -> Bool
+}
+
+/// The rows of a first baseline, which are inserted in the order of the store.
+private final class BaselineRows: StoredRows {
     private let table: StoredValue
     private let numbers: StoredValue
     private let rowStatement: SQLStatement
-    private let keyStatement: SQLStatement
     private let numberStatement: SQLStatement
-    private let countStatement: SQLStatement
-    private let countedStatement: SQLStatement
-    private let countAgainStatement: SQLStatement
+    private let counts: CountedRows
     private let inserters = StoredValue.blob(Set<SetID>().encoded)
+    private var identifier: Int64
 
     init(_ table: String, _ state: ReplicaState) throws {
         self.table = try state.table(table)
         numbers = try state.table(state.schema.numberedTable(table))
+        identifier = try state.identifiers(of: table).lowerBound
         rowStatement = try state.db.prepare(
             "INSERT INTO rows (id, tbl, name, number, image, inserters) VALUES (?, ?, ?, ?, ?, ?)"
         )
-        keyStatement = try state.db.prepare("INSERT INTO lookups (tbl, key, name) VALUES (?, ?, ?)")
-        countStatement = try state.db.prepare(
-            "INSERT INTO counts (id, tbl, name, digest, count) VALUES (?, ?, ?, ?, 1)"
-        )
-        countedStatement = try state.db.prepare("SELECT id FROM counts WHERE tbl = ? AND digest = ? AND name = ?")
-        countAgainStatement = try state.db.prepare("UPDATE counts SET count = count + 1 WHERE id = ?")
         numberStatement = try state.db.prepare("INSERT OR IGNORE INTO numbers (tbl, name, number) VALUES (?, ?, ?)")
+        counts = try CountedRows(table, state)
     }
 
-    /// Counts a row without a key that was there before; `false` if it wasn't.
-    func countAgain(_ name: [UInt8]) throws -> Bool {
-        try countedStatement.bind([table, ReplicaState.digest(name), .blob(name)])
-        defer { countedStatement.reset() }
-        guard try countedStatement.step(), let identifier = countedStatement.integer(0) else { return false }
-        try countAgainStatement.execute([.integer(identifier)])
+    func take(_ name: [UInt8], _ number: Int64?, _ image: [UInt8]) throws -> Bool {
+        let number = number.map { StoredValue.integer($0) }
+        identifier += 1
+        try rowStatement.execute([.integer(identifier), table, .blob(name), number ?? .null, .blob(image), inserters])
+        if let number { try numberStatement.execute([numbers, .blob(name), number]) }
         return true
     }
 
-    func insertCounted(_ name: [UInt8], at identifier: Int64) throws {
-        try countStatement.execute([.integer(identifier), table, .blob(name), ReplicaState.digest(name)])
+    func count(_ name: [UInt8]) throws -> Bool { try counts.count(name) }
+}
+
+/// The rows of a checkpoint, which has the names of all, and the images of those that aren't in the store as they are in
+/// the state.
+private struct CheckpointRows: StoredRows {
+    private let table: StoredValue
+    private let fillStatement: SQLStatement
+    private let changesStatement: SQLStatement
+    private let pendingStatement: SQLStatement
+    private let pendingCountStatement: SQLStatement
+    private let counts: CountedRows
+
+    init(_ table: String, _ state: ReplicaState) throws {
+        self.table = try state.table(table)
+        fillStatement = try state.db.prepare(
+            "UPDATE rows SET image = ? WHERE tbl = ? AND name = ? AND typeof(image) = 'integer'"
+        )
+        changesStatement = try state.db.prepare("SELECT changes()")
+        pendingStatement = try state.db.prepare("SELECT image IS NOT NULL FROM pending WHERE tbl = ? AND name = ?")
+        pendingCountStatement = try state.db.prepare("SELECT 1 FROM pending_counts WHERE tbl = ? AND name = ?")
+        counts = try CountedRows(table, state)
     }
 
-    func insert(_ name: [UInt8], _ number: Int64?, _ image: [UInt8], at identifier: Int64) throws {
-        let number = number.map { StoredValue.integer($0) }
-        try rowStatement.execute([.integer(identifier), table, .blob(name), number ?? .null, .blob(image), inserters])
-        if let number { try numberStatement.execute([numbers, .blob(name), number]) }
+    func take(_ name: [UInt8], _ number: Int64?, _ image: [UInt8]) throws -> Bool {
+        try fillStatement.execute([.blob(image), table, .blob(name)])
+        if try first(changesStatement, []) == 1 { return true }
+        guard try first(pendingStatement, [table, .blob(name)]) == 1 else { throw StoreChangesError.unfitCheckpoint }
+        return false
+    }
+
+    func count(_ name: [UInt8]) throws -> Bool {
+        try first(pendingCountStatement, [table, .blob(name)]) == nil && counts.count(name)
+    }
+
+    private func first(_ statement: SQLStatement, _ values: [StoredValue]) throws -> Int64? {
+        try statement.bind(values)
+        defer { statement.reset() }
+        return try statement.step() ? statement.integer(0) : nil
+    }
+}
+
+/// The rows of a table that have no key: how often each occurs.
+private final class CountedRows {
+    private let table: StoredValue
+    private let insertStatement: SQLStatement
+    private let findStatement: SQLStatement
+    private let againStatement: SQLStatement
+    private var identifier: Int64
+
+    init(_ table: String, _ state: ReplicaState) throws {
+        self.table = try state.table(table)
+        let identifiers = try state.identifiers(of: table)
+        let last = try state.db.first(
+            "SELECT max(id) FROM counts WHERE id BETWEEN ? AND ?",
+            [.integer(identifiers.lowerBound), .integer(identifiers.upperBound)]
+        )
+        identifier = last?.integer(0) ?? identifiers.lowerBound
+        insertStatement = try state.db.prepare(
+            "INSERT INTO counts (id, tbl, name, digest, count) VALUES (?, ?, ?, ?, 1)"
+        )
+        findStatement = try state.db.prepare("SELECT id FROM counts WHERE tbl = ? AND digest = ? AND name = ?")
+        againStatement = try state.db.prepare("UPDATE counts SET count = count + 1 WHERE id = ?")
+    }
+
+    /// Counts a row; returns whether it's the first of its kind.
+    func count(_ name: [UInt8]) throws -> Bool {
+        let digest = ReplicaState.digest(name)
+        if let known = try find(name, digest) {
+            try againStatement.execute([.integer(known)])
+            return false
+        }
+        identifier += 1
+        try insertStatement.execute([.integer(identifier), table, .blob(name), digest])
+        return true
+    }
+
+    private func find(_ name: [UInt8], _ digest: StoredValue) throws -> Int64? {
+        try findStatement.bind([table, digest, .blob(name)])
+        defer { findStatement.reset() }
+        return try findStatement.step() ? findStatement.integer(0) : nil
+    }
+}
+
+/// Inserts the keys by which a table's rows are found.
+private struct LookupWriter {
+    private let table: StoredValue
+    private let statement: SQLStatement
+
+    init(_ table: String, _ state: ReplicaState) throws {
+        self.table = try state.table(table)
+        statement = try state.db.prepare("INSERT INTO lookups (tbl, key, name) VALUES (?, ?, ?)")
     }
 
     func insert(key: [UInt8], of name: [UInt8]) throws {
-        try keyStatement.execute([table, .blob(key), .blob(name)])
+        try statement.execute([table, .blob(key), .blob(name)])
     }
 }

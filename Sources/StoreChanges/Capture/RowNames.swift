@@ -37,12 +37,17 @@ final class RowNames {
 
     /// The name of a row of the store.
     func name(of number: Int64, in table: String) throws -> RowName {
+        try RowName(decoding: encodedName(ofRow: number, in: table))
+    }
+
+    /// The encoded name of a row of the store.
+    func encodedName(ofRow number: Int64, in table: String) throws -> [UInt8] {
         let numbered = state.schema.numberedTable(table)
         // If the integer key is a reference, the row has the other one's name, even if that one is gone.
         if numbered != table, client != .origin, try !referenced(numbered).exists(number) {
-            return try numbers.name(of: number, in: table) ?? create(number, in: table)
+            return try (numbers.name(of: number, in: table) ?? create(number, in: table)).encoded
         }
-        return try RowName(decoding: encodedName(of: number, in: numbered))
+        return try encodedName(of: number, in: numbered)
     }
 
     private func encodedName(of number: Int64, in table: String) throws -> [UInt8] {

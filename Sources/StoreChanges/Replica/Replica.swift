@@ -41,7 +41,8 @@ package final class Replica {
                 "This device has synchronized the document already. Remove its replica to start over from a whole store."
             )
         }
-        try Baseline(of: SQLConnection(store), state).run()
+        let connection = SQLConnection(store)
+        try Baseline(of: connection, state, RowNames(in: connection, state, by: .origin)).insert()
     }
 
     /// Captures what the user changed in the store, as a set of this device, and integrates it.

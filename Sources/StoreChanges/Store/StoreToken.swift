@@ -26,6 +26,9 @@ struct StoreToken: Hashable, Sendable {
             .map { StoreToken(bytes: $0) }
     }
 
+    /// Removes the tokens of all documents from a copy of a store.
+    static func removeAll(_ store: SQLConnection) throws { try store.execute("DROP TABLE IF EXISTS \(table)") }
+
     /// Writes the token, in the same transaction as everything else that it stands for.
     func write(_ store: SQLConnection, document: String) throws {
         try store.execute(

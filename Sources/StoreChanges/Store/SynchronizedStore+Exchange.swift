@@ -30,15 +30,31 @@ extension SynchronizedStore {
         _ identity: Identity,
         isOfOtherStore: Bool = false
     ) throws {
+        try createReplica(at: replicaURL, of: baseline, identity, isOfOtherStore: isOfOtherStore) { _ in
+        } begin: { replica, store in
+            try replica.begin(with: store)
+        }
+    }
+
+    /// Creates a replica under another name, and gives it its place when it's complete.
+    static func createReplica(
+        at replicaURL: URL,
+        of baseline: URL,
+        _ identity: Identity,
+        isOfOtherStore: Bool,
+        prepare: (URL) throws -> Void,
+        begin: (Replica, Database) throws -> Void
+    ) throws {
         let building = replicaURL.appendingPathExtension("building")
         do {
             for suffix in ["", "-journal"] { try? FileManager.default.removeItem(atPath: building.path + suffix) }
+            try prepare(building)
             let schema = try StoreSchema(storeAt: baseline, rules: identity.rules)
             let store = try DatabaseQueue(path: baseline.path, configuration: configuration)
             let database = try DatabaseQueue(path: building.path, configuration: configuration)
             try database.write { db in
                 let replica = try Replica(db, schema, client: identity.client, document: identity.document)
-                try store.read { try replica.begin(with: $0) }
+                try store.read { try begin(replica, $0) }
                 try replica.write(identity)
                 if isOfOtherStore { try ReplicaFact.token.write(StoreToken.random().bytes, replica.db) }
             }

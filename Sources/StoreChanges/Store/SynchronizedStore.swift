@@ -62,7 +62,7 @@ package final class SynchronizedStore {
 
     private let url: URL
     private let copyURL: URL
-    private let store: StoreConnection
+    let store: StoreConnection
     let replicaDatabase: DatabaseQueue
     let replica: Replica
     private let lock: OpenFile
@@ -183,7 +183,7 @@ package final class SynchronizedStore {
     /// - Parameter side: What counts if another store was written last.
     /// - Returns: What counts, if it isn't.
     /// - Throws: ``StoreChangesError`` with `storeReplaced` if that wasn't said.
-    private func recover(taking side: TakenSide?) throws -> TakenSide? {
+    func recover(taking side: TakenSide?) throws -> TakenSide? {
         let isOwn = try store.read { try replica.recover($0, acceptsOther: side != nil) }
         return isOwn ? nil : side
     }
@@ -322,18 +322,14 @@ package final class SynchronizedStore {
     ///
     /// In WAL mode readers and writers don't wait for each other. With a rollback journal an app can't write while the
     /// store is read; so the store is copied first, and an app waits no longer than that takes.
-    private func withSnapshot<Result>(_ body: (Database, Int) throws -> Result) throws -> Result {
+    func withSnapshot<Result>(_ body: (Database, Int) throws -> Result) throws -> Result {
         let mode = try store.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
         guard mode != "wal" else {
             return try store.read { try body($0, try StoreConnection.version($0)) }
         }
         try? FileManager.default.removeItem(at: copyURL)
         defer { try? FileManager.default.removeItem(at: copyURL) }
-        var configuration = Self.configuration
-        configuration.prepareDatabase {
-            try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
-        }
-        let copy = try DatabaseQueue(path: copyURL.path, configuration: configuration)
+        let copy = try DatabaseQueue(path: copyURL.path, configuration: Self.discardable)
         let version = try store.read { source in
             let version = try StoreConnection.version(source)
             try copy.writeWithoutTransaction { try source.backup(to: $0) }
@@ -342,7 +338,7 @@ package final class SynchronizedStore {
         return try copy.read { try body($0, version) }
     }
 
-    private func capture(
+    func capture(
         _ db: Database,
         _ allowsDeletions: Bool,
         taking side: TakenSide? = nil

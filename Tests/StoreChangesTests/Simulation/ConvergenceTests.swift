@@ -15,7 +15,11 @@ struct ConvergenceTests {
         var migration: String?
         private var migrated: Set<Int> = []
 
-        init(seed: UInt64, migrates: Bool = false) throws {
+        /// Whether another device joins some time.
+        private var awaitsJoiner: Bool
+
+        init(seed: UInt64, migrates: Bool = false, joins: Bool = false) throws {
+            awaitsJoiner = joins
             random = SplitMix64(seed: seed)
             let schema = SimulatedSchemas.all[Int(seed % UInt64(SimulatedSchemas.all.count))]
             if migrates { migration = SimulatedSchemas.additions.randomElement(using: &random) }
@@ -32,6 +36,7 @@ struct ConvergenceTests {
                 let index = Int.random(in: 0..<devices.count, using: &random)
                 let device = devices[index]
                 if migration != nil, random.chance(5) { try migrate(index) }
+                if awaitsJoiner, random.chance(5) { try join(device) }
                 switch Int.random(in: 0..<20, using: &random) {
                 case 0..<15:
                     let statement = RandomEdits(device.schema).statement(using: &random)
@@ -41,6 +46,7 @@ struct ConvergenceTests {
                 default: try synchronize(device, editsMeanwhile: true)
                 }
             }
+            if awaitsJoiner { try join(devices[0]) }
             for index in devices.indices { try migrate(index) }
             // Twice, so that everything has arrived everywhere.
             for _ in 0..<2 {
@@ -50,6 +56,27 @@ struct ConvergenceTests {
                 try device.integrate([])
                 try device.write()
             }
+        }
+
+        /// Lets a device join with a checkpoint of another one, which may lack what others have.
+        private mutating func join(_ maker: SimulatedDevice) throws {
+            awaitsJoiner = false
+            try capture(maker)
+            let joiner = try SimulatedDevice("J", joiningFrom: maker)
+            let (content, digests) = (try maker.content(), try maker.digests())
+            #expect(try joiner.content() == content)
+            #expect(try joiner.digests() == digests)
+            #expect(try joiner.conflicts() == maker.conflicts())
+            #expect(try joiner.stable() == maker.stable())
+            #expect(try joiner.capture(at: time) == nil, "the store is as the checkpoint has it")
+            try joiner.publishHead()
+            for device in devices {
+                device.readHeads[joiner.client] = 0
+                try device.remember(joiner.heads)
+            }
+            devices.append(joiner)
+            log.append("J joins with a checkpoint of \(maker.client)")
+            try synchronize(joiner)
         }
 
         /// Lets every device know what every other one has, and forget the rest.
@@ -158,6 +185,34 @@ struct ConvergenceTests {
             let isForgotten = content.tombs.isEmpty && content.aliases.isEmpty && inserters.isEmpty
             #expect(isForgotten, "what all devices have seen is superfluous\n\(device.client)\n\(log)")
             #expect(try device.digests().stable == digest, "\(device.client)\n\(log)")
+        }
+    }
+
+    @Test(
+        "A device that joins with a checkpoint of another one merges as if it had been there from the start",
+        arguments: TestDepth.seeds(quick: 110, ci: 440, deep: 100_000)
+    )
+    func joiners(seed: UInt64) throws {
+        var history = try History(seed: seed, joins: true)
+        do {
+            try history.run()
+        } catch {
+            Issue.record("\(error)\n\(history.log.joined(separator: "\n"))")
+            return
+        }
+        let log = history.log.joined(separator: "\n")
+        let sets = history.devices.flatMap(\.sets)
+        let expected = try Oracle.evaluating(history.devices[0].schema).fold(sets, over: StateContent())
+        for device in history.devices {
+            let stable = try device.stable()
+            let content = try device.content().trimmed(stable)
+            #expect(content == expected.content.trimmed(stable), "\(device.client)\n\(log)")
+            #expect(Self.counts(try device.conflicts()) == Self.counts(expected.conflicts), "\(device.client)\n\(log)")
+            #expect(try device.publishHead().voids.isEmpty, "\(device.client)\n\(log)")
+            let violations = try device.violations()
+            #expect(violations.isEmpty, "\(device.client)\n\(log)")
+            let echo = try device.capture(at: 1_000)
+            #expect(echo == nil, "\(device.client)\n\(log)")
         }
     }
 

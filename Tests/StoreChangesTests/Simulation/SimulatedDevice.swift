@@ -49,6 +49,23 @@ final class SimulatedDevice {
         }
     }
 
+    /// Joins with a checkpoint of a device that has just captured.
+    init(_ name: String, joiningFrom other: SimulatedDevice) throws {
+        client = ClientID(rawValue: name)
+        schema = other.schema
+        store = try DatabaseQueue(configuration: other.store.configuration)
+        replicaDatabase = try DatabaseQueue()
+        try other.store.backup(to: store)
+        try store.write { try $0.execute(sql: "DROP TABLE IF EXISTS grdb_storesync") }
+        try other.replicaDatabase.backup(to: replicaDatabase)
+        replica = try replicaDatabase.write { [client, schema, store] db in
+            try Replica.makeCheckpoint(of: db)
+            let replica = try Replica(db, schema, client: client, document: "notes")
+            try store.read { try replica.join(with: $0) }
+            return replica
+        }
+    }
+
     /// Goes on as another client.
     func become(_ name: String) throws {
         client = ClientID(rawValue: name)

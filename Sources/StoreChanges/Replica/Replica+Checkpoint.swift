@@ -1,0 +1,63 @@
+package import GRDB
+
+/// What a device that joins gets of another device's replica.
+///
+/// A *checkpoint* is a replica without what belongs to its device, and without the rows that the store holds as the state
+/// does. A copy of the store, as it was last captured, travels with it, and gives these rows again.
+extension Replica {
+    /// Turns a copy of a replica into a checkpoint.
+    ///
+    /// - Parameter database: The copy, in a write transaction.
+    /// - Throws: `DatabaseError`.
+    package static func makeCheckpoint(of database: Database) throws {
+        let db = SQLConnection(database)
+        for fact in [ReplicaFact.client, .document, .rules, .token, .preparedToken, .counter, .status, .migrated] {
+            try fact.write(nil, db)
+        }
+        try db.execute("DELETE FROM replaced")
+        try db.execute("UPDATE sets SET origin = \(ReplicaLog.Origin.otherDevice.rawValue)")
+        try db.execute("UPDATE sets SET bytes = NULL WHERE status = \(ReplicaLog.Status.stable.rawValue)")
+        func isPending(_ row: String) -> String {
+            "EXISTS (SELECT 1 FROM pending p WHERE p.tbl = \(row).tbl AND p.name = \(row).name)"
+        }
+        func isPendingCount(_ row: String) -> String {
+            "EXISTS (SELECT 1 FROM pending_counts p WHERE p.tbl = \(row).tbl AND p.name = \(row).name)"
+        }
+        // No image is an integer.
+        try db.execute("UPDATE rows SET image = 0 WHERE NOT \(isPending("rows"))")
+        try db.execute("DELETE FROM counts WHERE NOT \(isPendingCount("counts"))")
+        try db.execute("DELETE FROM lookups WHERE NOT \(isPending("lookups")) AND NOT \(isPendingCount("lookups"))")
+    }
+
+    /// The last set of each client that is integrated.
+    func integratedSets() throws -> [ClientID: SeenSet] { try log.integrated() }
+
+    /// Completes a checkpoint, which this replica was opened from.
+    ///
+    /// - Parameter store: The store that belongs to the checkpoint, in a read transaction.
+    /// - Throws: `DatabaseError`; ``StoreChangesError`` with `corrupt` if they don't belong together.
+    package func join(with store: Database) throws {
+        let connection = SQLConnection(store)
+        try Baseline(of: connection, state, RowNames(in: connection, state, by: client)).fill()
+        let isLeftOut = try db.first("SELECT 1 FROM rows WHERE typeof(image) = 'integer' LIMIT 1") != nil
+        guard !isLeftOut else { throw StoreChangesError.unfitCheckpoint }
+        // A client that lost its replica never gives a name again.
+        var counter = try ReplicaFact.counter.readNumber(db)
+        try db.forEach("SELECT name FROM numbers") { values in
+            guard case .numbered(client, let number) = try RowName(decoding: values.bytes(0) ?? []) else { return }
+            counter = max(counter, UInt64(clamping: number))
+        }
+        try ReplicaFact.counter.writeNumber(counter, db)
+    }
+}
+
+extension StoreChangesError {
+    /// The error of a checkpoint whose store isn't its own.
+    static let unfitCheckpoint = StoreChangesError(
+        .corrupt,
+        """
+        A baseline of the document is damaged: its store doesn't have the rows that its record names. Remove its files \
+        from the remote, or synchronize on a device that has the document: its storesync vacuum writes another baseline.
+        """
+    )
+}

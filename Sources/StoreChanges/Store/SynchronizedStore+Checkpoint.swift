@@ -1,0 +1,91 @@
+package import Foundation
+import GRDB
+
+/// Beginning with another device's store and replica, instead of the document's first store and all change sets.
+extension SynchronizedStore {
+    /// Copies the store and its replica as they are at one moment, without what belongs to this device.
+    ///
+    /// What the user changed is captured first. An app may write to the store meanwhile.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - checkpoint: Where the checkpoint will be.
+    ///   - storeCopy: Where the copy of the store will be.
+    /// - Returns: The last set of each client that both contain.
+    /// - Throws: ``StoreChangesError``.
+    package func makeCheckpoint(
+        at checkpoint: URL,
+        withStoreAt storeCopy: URL
+    ) throws -> [ClientID: SeenSet] {
+        try locked {
+            let vector = try replicaDatabase.write { _ in
+                _ = try recover(taking: nil)
+                return try withSnapshot { db, _ in
+                    _ = try capture(db, false)
+                    try copy(db, to: storeCopy)
+                    return try replica.integratedSets()
+                }
+            }
+            try replicaDatabase.writeWithoutTransaction { db in
+                try db.execute(sql: "VACUUM INTO ?", arguments: [checkpoint.path])
+            }
+            let database = try DatabaseQueue(path: checkpoint.path, configuration: Self.discardable)
+            try database.write { try Replica.makeCheckpoint(of: $0) }
+            try database.vacuum()
+            try database.close()
+            return vector
+        }
+    }
+
+    private func copy(_ db: Database, to url: URL) throws {
+        let copy = try DatabaseQueue(path: url.path, configuration: Self.discardable)
+        try copy.writeWithoutTransaction { destination in
+            try db.backup(to: destination)
+            try destination.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON")
+            try StoreToken.removeAll(SQLConnection(destination))
+        }
+        try copy.close()
+    }
+
+    /// Creates the replica of a store that is a checkpoint's, or was edited since.
+    ///
+    /// If this process dies, there is no replica, and the next call creates it.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameters:
+    ///   - replicaURL: Where the replica will be; its directory exists.
+    ///   - checkpoint: The checkpoint.
+    ///   - store: A copy of the store that belongs to it.
+    ///   - identity: What the replica belongs to.
+    ///   - isOfOtherStore: Whether the store isn't known to descend from the checkpoint's, so that it isn't captured before
+    ///     the user has said what counts.
+    /// - Throws: ``StoreChangesError``.
+    package static func createReplica(
+        at replicaURL: URL,
+        fromCheckpoint checkpoint: URL,
+        withStoreAt store: URL,
+        _ identity: Identity,
+        isOfOtherStore: Bool = false
+    ) throws {
+        try createReplica(at: replicaURL, of: store, identity, isOfOtherStore: isOfOtherStore) { building in
+            do {
+                try FileManager.default.copyItem(at: checkpoint, to: building)
+            } catch {
+                throw StoreChangesError(.cannotWrite, "\(building.path) can't be written.", cause: error)
+            }
+        } begin: { replica, store in
+            try replica.join(with: store)
+        }
+    }
+
+    /// The configuration of a database that is discarded if this process dies.
+    static var discardable: Configuration {
+        var configuration = configuration
+        configuration.prepareDatabase {
+            try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+        }
+        return configuration
+    }
+}
