@@ -17,7 +17,7 @@ struct StoreSyncCommand: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             Demo.self, Sync.self, Push.self, Pull.self, Register.self, Status.self, List.self, Verify.self, Remove.self,
-            Check.self, Conflicts.self, PasswordCommand.self,
+            Check.self, Conflicts.self, VacuumCommand.self, PasswordCommand.self,
         ]
     )
 

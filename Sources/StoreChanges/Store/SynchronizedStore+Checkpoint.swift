@@ -80,6 +80,18 @@ extension SynchronizedStore {
         }
     }
 
+    /// The last set of each client that a checkpoint has.
+    ///
+    /// Blocks.
+    package static func knownSets(inCheckpoint url: URL) throws -> [ClientID: SeenSet] {
+        do {
+            let database = try DatabaseQueue(path: url.path, configuration: discardable)
+            return try database.read { try Replica.knownSets(SQLConnection($0)) }
+        } catch let error as DatabaseError {
+            throw StoreChangesError(.corrupt, "A checkpoint of the document can't be read.", cause: error)
+        }
+    }
+
     /// The configuration of a database that is discarded if this process dies.
     static var discardable: Configuration {
         var configuration = configuration

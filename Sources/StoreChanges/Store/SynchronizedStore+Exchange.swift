@@ -81,7 +81,7 @@ extension SynchronizedStore {
 
     /// The last set of each client that this device has, its own among them.
     package func knownSets() throws -> [ClientID: SeenSet] {
-        try locked { try replicaDatabase.read { _ in try replica.knownSets() } }
+        try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db) } }
     }
 
     /// What this device has to publish.
@@ -107,6 +107,11 @@ extension SynchronizedStore {
         }
     }
 
+    /// What this device remembers of the storage besides sets.
+    package func knowledge() throws -> LogKnowledge {
+        try locked { try replicaDatabase.read { try ReplicaKnowledge(SQLConnection($0)).read() } }
+    }
+
     /// Whether the last set of this device's client doesn't count: the device has to go on as another client.
     package func hasLostIdentity() throws -> Bool {
         try locked { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }
@@ -124,7 +129,7 @@ extension SynchronizedStore {
 }
 
 extension Replica {
-    fileprivate func knownSets() throws -> [ClientID: SeenSet] {
+    static func knownSets(_ db: SQLConnection) throws -> [ClientID: SeenSet] {
         let rows = try db.all("SELECT client, max(sequence), digest FROM sets GROUP BY client")
         return rows.reduce(into: [:]) { known, values in
             guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
@@ -136,7 +141,7 @@ extension Replica {
 
     fileprivate func ownSets(after sequence: UInt64) throws -> [SyncChangeSet] {
         let rows = try db.all(
-            "SELECT bytes FROM sets WHERE client = ? AND sequence > ? AND status IN (1, 3) ORDER BY sequence",
+            "SELECT bytes FROM sets WHERE client = ? AND sequence > ? AND status IN (1, 3) AND bytes IS NOT NULL ORDER BY sequence",
             [.text(client.rawValue), .integer(Int64(clamping: sequence))]
         )
         return try rows.map { try SyncChangeSet(decoding: $0.bytes(0) ?? []) }

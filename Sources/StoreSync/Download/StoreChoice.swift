@@ -165,6 +165,7 @@ struct StoreChoice: Sendable {
                 totalBytes: chains[0].storedBytes
             )
         }
+        if let newest = newestBaseline(among: chains) { return try await choose(among: [newest]) }
         guard heads.isEmpty else { throw diverged(heads) }
         // The fixed names of an unencrypted tree mean nothing in a sealed tree, where this program never writes them.
         if !seal.isEncrypted, let legacy = legacySource() { return legacy }
@@ -177,6 +178,17 @@ struct StoreChoice: Sendable {
         }
         if let corruption, incomplete.isEmpty { throw corruption }
         throw noUploadedStore
+    }
+
+    /// Returns the newest of several baselines; `nil` if any isn't one.
+    ///
+    /// Two devices wrote them at once. Their stores lack nothing for good, because records are merged.
+    private func newestBaseline(among chains: [StoreChain]) -> StoreChain? {
+        let baselines = chains.compactMap { chain in
+            chain.head.synchronized.map { (chain: chain, sets: $0.vector.values.reduce(0, +), origin: $0.origin) }
+        }
+        guard baselines.count == chains.count, Set(baselines.map(\.origin)).count == 1 else { return nil }
+        return baselines.max { ($0.sets, $0.chain.head.name) < ($1.sets, $1.chain.head.name) }?.chain
     }
 
     private func diverged(_ heads: [StoreManifest]) -> StoreSyncError {

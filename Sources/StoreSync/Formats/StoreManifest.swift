@@ -30,6 +30,8 @@ struct StoreManifest: Hashable, Sendable {
     var includes: Set<UploadName>
     /// The other heads that the writer saw: witnesses against a storage that hides one of them.
     var otherHeads: Set<UploadName> = []
+    /// What a baseline of a document contains whose devices merge records; `nil` for any other upload.
+    var synchronized: SynchronizedContent?
 
     /// The format's version: programs that know only version 1 support only whole copies, and say that they're too old.
     private var formatVersion: Int { isDelta ? 2 : 1 }
@@ -74,6 +76,10 @@ struct StoreManifest: Hashable, Sendable {
         self.init(name: name, created: created, files: files, includes: includes)
         self.otherHeads = otherHeads
         bases = try Self.bases(values["bases"], of: self, at: path)
+        synchronized = values["synchronized"].flatMap { SynchronizedContent($0) }
+        guard (synchronized == nil) == (values["synchronized"] == nil) else {
+            throw .corrupt(path, "what its store contains can't be read")
+        }
         guard formatVersion == version else { throw .corrupt(path, "its content doesn't match its format version") }
     }
 
@@ -116,6 +122,7 @@ struct StoreManifest: Hashable, Sendable {
             "otherHeads": Self.list(otherHeads),
         ]
         if !bases.isEmpty { values["bases"] = .array(bases.map(\.propertyList)) }
+        if let synchronized { values["synchronized"] = synchronized.propertyList }
         return PropertyListValue.dictionary(values).xml
     }
 }

@@ -17,20 +17,45 @@ enum AppliedSets {
             configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
             let database = try DatabaseQueue(path: url.path, configuration: configuration)
             try database.writeWithoutTransaction { db in
-                try db.execute(
-                    sql: """
-                        PRAGMA application_id = \(applicationID);
-                        PRAGMA user_version = 1;
-                        CREATE TABLE appliedSet (
-                            identifier TEXT PRIMARY KEY NOT NULL,
-                            applied TEXT NOT NULL
-                        ) WITHOUT ROWID;
-                        """
-                )
+                try begin(db)
             }
             try database.close()
         } catch {
             throw StoreSyncError(writing: url, error)
+        }
+    }
+}
+
+extension AppliedSets {
+    private static func begin(_ db: Database) throws {
+        try db.execute(
+            sql: """
+                PRAGMA application_id = \(applicationID);
+                PRAGMA user_version = 1;
+                CREATE TABLE appliedSet (
+                    identifier TEXT PRIMARY KEY NOT NULL,
+                    applied TEXT NOT NULL
+                ) WITHOUT ROWID;
+                """
+        )
+    }
+
+    /// Notes in a checkpoint the last change set of each client that its store contains.
+    static func note(_ vector: [String: UInt64], in checkpoint: URL, at time: Date) throws {
+        do {
+            let database = try DatabaseQueue(path: checkpoint.path)
+            try database.write { db in
+                try begin(db)
+                for (client, sequence) in vector.sorted(by: { $0.key < $1.key }) {
+                    try db.execute(
+                        sql: "INSERT INTO appliedSet (identifier, applied) VALUES (?, ?)",
+                        arguments: ["\(client)-\(sequence)", time.formatted(.iso8601)]
+                    )
+                }
+            }
+            try database.close()
+        } catch {
+            throw StoreSyncError(writing: checkpoint, error)
         }
     }
 }
@@ -48,17 +73,25 @@ struct AppliedSetsDirectory: Sendable {
     private func location(_ file: WholeStoreFile) -> URL { url.appending(path: file.rawValue) }
     private func arrival(_ file: WholeStoreFile) -> URL { url.appending(path: file.rawValue + ".arrived") }
 
-    /// Copies a file for an upload, or creates one with nothing applied if it doesn't exist yet.
-    func copyOrCreate(_ file: WholeStoreFile, at copy: URL) throws {
-        guard FileManager.default.fileExists(atPath: location(file).path) else {
-            return try AppliedSets.create(at: copy)
-        }
+    /// Copies a file that came with a store; it must exist.
+    func copy(_ file: WholeStoreFile, to copy: URL) throws {
         do {
             try FileManager.default.copyItem(at: location(file), to: copy)
         } catch {
             throw StoreSyncError(writing: copy, error)
         }
     }
+
+    /// Copies a file for an upload, or creates one with nothing applied if it doesn't exist yet.
+    func copyOrCreate(_ file: WholeStoreFile, at copy: URL) throws {
+        guard FileManager.default.fileExists(atPath: location(file).path) else {
+            return try AppliedSets.create(at: copy)
+        }
+        try self.copy(file, to: copy)
+    }
+
+    /// Removes the files of a store that is gone.
+    func remove() { try? FileManager.default.removeItem(at: url) }
 
     /// Keeps a file that was downloaded, until its store is in place.
     func stage(_ file: WholeStoreFile, from download: URL) throws {

@@ -269,6 +269,30 @@ public struct DocumentSyncManager: Sendable {
         }
     }
 
+    /// Shortens the log of a document whose devices merge records.
+    ///
+    /// This device must have synchronized the document.
+    ///
+    /// - Parameters:
+    ///   - dependencies: The operations that must end first.
+    ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
+    /// - Returns: The operation's handle, which fails with the error of the operation that failed.
+    @discardableResult
+    public func vacuum(
+        after dependencies: [any OperationReference] = [],
+        options: OperationOptions? = nil
+    ) -> OperationHandle<Vacuum> {
+        let (backend, state) = (manager.backend, manager.state)
+        let registration = register(
+            mayCreate: false,
+            after: dependencies,
+            options: manager.options(ofStepBefore: options, of: document)
+        )
+        return registration.then(options: manager.options(options, of: document)) { registered in
+            VacuumOperation(of: registered, backend: backend, state: state)
+        }
+    }
+
     /// Refuses a preview on a device that hasn't synchronized the document yet: it would have to register first.
     ///
     /// - Throws: ``StoreSyncError``.

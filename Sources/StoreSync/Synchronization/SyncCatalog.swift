@@ -25,6 +25,8 @@ struct SyncCatalog: Sendable {
         var heads: [SyncHead] = []
         /// The names of this client's heads that the remote lists.
         var own: [SyncHeadName] = []
+        /// Clients whose sets this device lacks, although they were removed because baselines contain them.
+        var gaps: [RemoteIdentifier] = []
         /// Warnings about files that can't be used, in full sentences.
         var warnings: [String] = []
 
@@ -64,6 +66,8 @@ struct SyncCatalog: Sendable {
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
             guard searches.contains(where: \.isReplaced) else { break }
         }
+        news.gaps = news.heads.filter { $0.removed > known[$0.content.client]?.sequence ?? 0 }.map(\.name.client)
+        guard news.gaps.isEmpty else { return news }
         let results = try await news.heads.concurrentMap(atMost: Self.filesAtATime) { head in
             try await readable { try await sets(of: head, after: known[head.content.client]) }
         }

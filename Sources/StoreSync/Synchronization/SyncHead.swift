@@ -12,10 +12,14 @@ struct SyncHead: Hashable, Sendable {
     var origin: UUID
     /// What the client has captured and seen.
     var content: ClientHead
+    /// The number of the last set that was removed from the remote, because baselines contain it.
+    var removed: UInt64
     /// The files with the client's older sets, in order.
     var segments: [SyncSegment]
     /// The sets after the last segment.
     var tail: [SyncChangeSet]
+    /// The newest baselines that the client knows.
+    var baselines: [SyncBaseline]
     /// When the head was published, by the client's clock: for people, never compared.
     var published: Date
 
@@ -40,11 +44,16 @@ struct SyncHead: Hashable, Sendable {
             throw StoreSyncError.corrupt(path, "it has no format version")
         }
         guard version == Self.formatVersion else { throw StoreSyncError.newerFormat(path, version) }
-        guard let origin = values["origin"]?.string.flatMap(UUID.init(uuidString:)),
-            let segments = Self.segments(values["segments"]), let published = values["published"]?.date,
+        let removed = values["removed"] == nil ? 0 : values["removed"]?.integer
+        let baselines = (values["baselines"]?.array ?? []).map { SyncBaseline($0) }
+        guard let origin = values["origin"]?.string.flatMap(UUID.init(uuidString:)), let removed, removed >= 0,
+            baselines.allSatisfy({ $0 != nil }), let segments = Self.segments(values["segments"]),
+            let published = values["published"]?.date,
             case .data(let content)? = values["head"]
         else { throw StoreSyncError.corrupt(path, "a value is missing") }
         (self.name, self.origin, self.segments, self.published) = (name, origin, segments, published)
+        self.removed = UInt64(removed)
+        self.baselines = SyncBaseline.newest(of: baselines.compactMap(\.self))
         do {
             self.content = try ClientHead(decoding: Array(content))
         } catch let error as StoreChangesError {
@@ -53,24 +62,31 @@ struct SyncHead: Hashable, Sendable {
         let isOfThatName =
             self.content.client.rawValue == name.client.rawValue && self.content.number == name.number
             && self.content.last?.sequence ?? 0 == name.sequence
-        guard isOfThatName, let numbers = Self.tailNumbers(after: segments, upTo: name.sequence) else {
+        guard isOfThatName, let numbers = Self.tailNumbers(after: self.removed, segments, upTo: name.sequence)
+        else {
             throw StoreSyncError.corrupt(path, "the change sets that it names aren't those of its name")
         }
         tail = try EncodedSets.decode(reader.slice(reader.remaining), numbers, of: name.client, at: path)
     }
 
-    init(_ name: SyncHeadName, _ content: ClientHead, origin: UUID, segments: [SyncSegment], tail: [SyncChangeSet]) {
+    init(_ name: SyncHeadName, _ content: ClientHead, _ memory: SynchronizationMemory, tail: [SyncChangeSet]) {
         self.name = name
         self.content = content
-        self.origin = origin
-        self.segments = segments
+        origin = memory.origin
+        removed = memory.removed
+        segments = memory.segments
+        baselines = memory.baselines
         self.tail = tail
         published = Date()
     }
 
     /// The numbers of the sets in the head itself; `nil` if the segments don't follow one another up to them.
-    private static func tailNumbers(after segments: [SyncSegment], upTo sequence: UInt64) -> Range<UInt64>? {
-        var next: UInt64 = 1
+    private static func tailNumbers(
+        after removed: UInt64,
+        _ segments: [SyncSegment],
+        upTo sequence: UInt64
+    ) -> Range<UInt64>? {
+        var next = removed + 1
         for segment in segments {
             guard segment.first == next else { return nil }
             next = segment.last + 1
@@ -86,13 +102,16 @@ struct SyncHead: Hashable, Sendable {
 
     /// The file's content.
     var bytes: [UInt8] {
-        let values = PropertyListValue.dictionary([
+        var values: [String: PropertyListValue] = [
             "formatVersion": .integer(Self.formatVersion),
             "origin": .string(origin.uuidString),
             "head": .data(Data(content.encoded)),
             "segments": .array(segments.map { .string($0.name) }),
             "published": .date(published),
-        ]).xml
-        return UInt32(values.count).littleEndianBytes + values + EncodedSets.encode(tail.map(\.encoded))
+        ]
+        if removed > 0 { values["removed"] = .integer(Int(removed)) }
+        if !baselines.isEmpty { values["baselines"] = .array(baselines.map(\.propertyList)) }
+        let xml = PropertyListValue.dictionary(values).xml
+        return UInt32(xml.count).littleEndianBytes + xml + EncodedSets.encode(tail.map(\.encoded))
     }
 }

@@ -13,6 +13,9 @@ public protocol SynchronizationHooks: SyncHooks {
     /// The names of the clients' heads, in any order; other names may be among them.
     func listSyncHeads(_ hierarchy: DocumentHierarchy) async throws -> [String]
 
+    /// The files with older change sets of a client, in any order; other files may be among them.
+    func listSyncSegments(of client: RemoteIdentifier, _ hierarchy: DocumentHierarchy) async throws -> [RemoteItem]
+
     /// Reads a head, or a file with older change sets; `nil` if it doesn't exist (any more).
     func fetchSyncFile(at path: RemotePath) async throws -> [UInt8]?
 
@@ -21,7 +24,7 @@ public protocol SynchronizationHooks: SyncHooks {
     /// - Returns: Whether the remote now holds these bytes.
     func createSyncFile(_ bytes: [UInt8], at path: RemotePath) async throws -> Bool
 
-    /// Removes a former head of this client.
+    /// Removes a file of this client that no head names any more, or a former head.
     func removeSyncFile(at path: RemotePath) async throws
 }
 
@@ -40,6 +43,14 @@ extension SynchronizationHooks {
     /// Lists the directory.
     public func listSyncHeads(_ hierarchy: DocumentHierarchy) async throws -> [String] {
         (try await backend.list(hierarchy.recentSyncs) ?? []).filter { $0.kind == .file }.map(\.name)
+    }
+
+    /// Lists the directory.
+    public func listSyncSegments(
+        of client: RemoteIdentifier,
+        _ hierarchy: DocumentHierarchy
+    ) async throws -> [RemoteItem] {
+        (try await backend.list(hierarchy.syncChanges(client)) ?? []).filter { $0.kind == .file }
     }
 
     /// Reads the file.

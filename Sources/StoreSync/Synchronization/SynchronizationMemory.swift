@@ -19,6 +19,14 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var heads: [String] = []
     /// This device's files with older change sets.
     var segments: [SyncSegment] = []
+    /// The number of the last own set that was removed from the remote, because baselines contain it.
+    var removed: UInt64 = 0
+    /// The newest baselines that this device knows, the newest first.
+    var baselines: [SyncBaseline] = []
+    /// The size of the change sets that came since the newest baseline, in bytes.
+    var bytesSinceBaseline: Int64 = 0
+    /// Where the store was that was synchronized last.
+    var store: String?
     /// The newest head that was read of each other client, by client.
     var others: [String: Head] = [:]
 
@@ -60,10 +68,13 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
 
     /// Notes which heads were read.
     mutating func note(_ news: SyncCatalog.News) {
+        bytesSinceBaseline += news.sets.reduce(0) { $0 + Int64($1.encoded.count) }
         for head in news.heads {
+            note(head.baselines)
             if head.name.client.rawValue == client {
                 // A copy of this device published it: the next head has all that it had.
                 note(head.name)
+                (segments, removed) = (head.segments, head.removed)
                 acknowledged = nil
             } else {
                 others[head.name.client.rawValue] = Head(
@@ -75,6 +86,26 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         }
     }
 
+    /// Notes baselines.
+    mutating func note(_ others: [SyncBaseline]) {
+        let newest = SyncBaseline.newest(of: baselines + others)
+        if newest.first != baselines.first { bytesSinceBaseline = 0 }
+        baselines = newest
+    }
+
+    /// Forgets the files whose sets are superfluous, and returns them.
+    mutating func forgetSegments(upTo last: UInt64) -> [SyncSegment] {
+        let superfluous = Array(segments.prefix { $0.last <= last })
+        segments.removeFirst(superfluous.count)
+        removed = max(removed, superfluous.last?.last ?? 0)
+        // A head may leave out sets, too.
+        if segments.isEmpty { removed = max(removed, min(last, sequence ?? 0)) }
+        return superfluous
+    }
+
+    /// The name of this client's last head.
+    var lastHead: [SyncHeadName] { [heads.last.flatMap { SyncHeadName($0) }].compactMap(\.self) }
+
     /// Notes a head of this client.
     mutating func note(_ own: SyncHeadName) {
         heads = (heads + [own.name]).suffix(Self.rememberedHeads)
@@ -84,7 +115,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// Begins to publish as another client.
     mutating func become(_ other: RemoteIdentifier) {
         var next = SynchronizationMemory(origin: origin, client: other)
-        next.others = others
+        (next.others, next.baselines, next.store) = (others, baselines, store)
         self = next
     }
 }

@@ -87,7 +87,7 @@ extension SynchronizationOperation {
     }
 
     /// This device's record of the store.
-    private func record(_ context: OperationContext) async throws -> StoreRecord? {
+    func record(_ context: OperationContext) async throws -> StoreRecord? {
         try await context.blocking { [state, key, request] in
             try state.locate(LocalStore(request.url), document: key)
         }
@@ -118,16 +118,26 @@ extension SynchronizationOperation {
             return replica
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "joining"))
-        let (baseline, isOfOtherStore) = try await baseline(origin, context)
+        let (beginning, isOfOtherStore) = try await beginning(origin, context)
         try await context.blocking { [state] in
             do {
                 try state.makeReplicaDirectory()
-                try SynchronizedStore.createReplica(
-                    at: replica.url,
-                    from: baseline,
-                    replica.identity,
-                    isOfOtherStore: isOfOtherStore
-                )
+                if let checkpoint = beginning.checkpoint {
+                    try SynchronizedStore.createReplica(
+                        at: replica.url,
+                        fromCheckpoint: checkpoint,
+                        withStoreAt: beginning.store,
+                        replica.identity,
+                        isOfOtherStore: isOfOtherStore
+                    )
+                } else {
+                    try SynchronizedStore.createReplica(
+                        at: replica.url,
+                        from: beginning.store,
+                        replica.identity,
+                        isOfOtherStore: isOfOtherStore
+                    )
+                }
             } catch let error as StoreChangesError {
                 throw StoreSyncError(error)
             }
@@ -150,55 +160,61 @@ extension SynchronizationOperation {
                 """
             )
         }
-        try await download(origin.baseline, to: request.url, context)
+        try await download(newest(of: baselines(since: origin)).upload, to: request.url, context)
         isStoreDownloaded = true
     }
 
-    /// Returns a copy of the store with which all devices begin, and whether the local store isn't known to descend from it.
+    /// Returns the store with which this device begins, and whether the local store isn't known to descend from it.
     ///
     /// The local store is that store, or was edited since; it's downloaded if it doesn't exist.
-    private func baseline(_ origin: SyncOrigin, _ context: OperationContext) async throws -> (URL, Bool) {
-        if try await !storeExists(context) { try await download(origin.baseline, to: request.url, context) }
-        var isRelated = try await storeDescends(from: origin.baseline, context)
-        if !isRelated {
+    private func beginning(_ origin: SyncOrigin, _ context: OperationContext) async throws -> (Beginning, Bool) {
+        let baselines = try await baselines(since: origin)
+        if try await !storeExists(context) {
+            try await download(newest(of: baselines).upload, to: request.url, context)
+        }
+        let record = try await record(context)
+        var baseline = baselines.first { $0.upload == record?.base }
+        if baseline == nil, record?.contained.contains(origin.baseline) ?? false {
+            baseline = baselines.first { $0.upload == origin.baseline }
+        }
+        if baseline == nil {
             switch request.takes {
             case .remote:
                 try await setStoreAside(context)
-                try await download(origin.baseline, to: request.url, overwriting: true, context)
-                isRelated = true
-            case .local, .both: break
-            case nil:
-                throw StoreSyncError(
-                    .unrelatedStore,
-                    """
-                    \(request.url.path) doesn't come from the store with which \(document.document) began. Synchronize to \
-                    a path where no store is, or say what counts: --take remote for the document, --take both for the \
-                    rows of both.
-                    """
-                )
+                let newest = try newest(of: baselines)
+                try await download(newest.upload, to: request.url, overwriting: true, context)
+                baseline = newest
+            case .local, .both:
+                return (try await beginning(with: newest(of: baselines), origin, context), true)
+            case nil: throw unrelatedStore
             }
         }
+        guard let baseline else { preconditionFailure("a device begins with a baseline") }
         let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
-        let record = try await record(context)
-        let isBaseline = try await context.blocking { [request] in
-            let snapshot = try StoreSnapshot.take(of: LocalStore(request.url), at: copy)
-            return try record?.base == origin.baseline && record?.contentRoot == snapshot.contentRoot.description
+        let isBaseline = try await context.blocking { [state, key, request] in
+            let store = try LocalStore(request.url)
+            let (snapshot, record) = (
+                try StoreSnapshot.take(of: store, at: copy), try state.locate(store, document: key)
+            )
+            let root = try snapshot.contentRoot.description
+            return record?.base == baseline.upload && record?.contentRoot == root
         }
-        guard !isBaseline else { return (copy, false) }
-        try await context.blocking { try FileManager.default.removeItem(at: copy) }
-        return (try await baselineCopy(origin, context), !isRelated)
+        guard isBaseline else {
+            try await context.blocking { try FileManager.default.removeItem(at: copy) }
+            return (try await beginning(with: baseline, origin, context), false)
+        }
+        let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
+        return (Beginning(store: copy, checkpoint: checkpoint), false)
     }
 
-    /// Downloads the store with which all devices begin.
-    func baselineCopy(_ origin: SyncOrigin, _ context: OperationContext) async throws -> URL {
-        let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
-        try await download(origin.baseline, to: copy, context)
-        try await context.blocking { [state, key] in try state.forgetStore(at: LocalStore(copy).path, document: key) }
-        return copy
-    }
-
-    private func storeDescends(from baseline: UploadName, _ context: OperationContext) async throws -> Bool {
-        try await record(context)?.contained.contains(baseline) ?? false
+    private var unrelatedStore: StoreSyncError {
+        StoreSyncError(
+            .unrelatedStore,
+            """
+            \(request.url.path) doesn't come from a store with which devices of \(document.document) begin. Synchronize to \
+            a path where no store is, or say what counts: --take remote for the document, --take both for the rows of both.
+            """
+        )
     }
 
     /// Keeps a copy of a store that is about to be overwritten, unless it was just downloaded.
@@ -212,7 +228,7 @@ extension SynchronizationOperation {
         asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside.path).")
     }
 
-    private func download(
+    func download(
         _ name: UploadName,
         to url: URL,
         overwriting: Bool = false,

@@ -35,8 +35,10 @@ extension SynchronizationOperation {
         _ memory: SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> Published {
-        let (last, number) = (memory.segments.last?.last ?? 0, memory.number + 1)
-        let present = try await replica.using(context) { try $0.publication(after: last, head: number).head }
+        let number = memory.number + 1
+        let (present, knowledge) = try await replica.using(context) { store in
+            (try store.publication(after: .max, head: number).head, try store.knowledge())
+        }
         var published = Published(sequence: present.last?.sequence ?? 0, memory: memory)
         // A head that was lost on the remote is published again.
         let isThere = own.contains { $0.name == memory.heads.last }
@@ -47,12 +49,15 @@ extension SynchronizationOperation {
         // If this device dies after it forgot what all devices know, it still has to tell them.
         published.memory.acknowledged = nil
         try await remember(published.memory, context)
-        let publication = try await replica.using(context) { store in
+        let last = LogPruning.lastSuperfluous(of: replica.identity.client, in: memory.baselines, knowledge)
+        let superfluous = published.memory.forgetSegments(upTo: last)
+        let publication = try await replica.using(context) { [memory = published.memory] store in
             try store.trim()
-            return try store.publication(after: last, head: number)
+            return try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
         }
         try await publish(publication, &published, since: replica.origin, context)
         await removeFormerHeads(own, published.memory)
+        await remove(superfluous, of: published.memory)
         return published
     }
 
@@ -74,9 +79,13 @@ extension SynchronizationOperation {
         let new = publication.sets.filter { $0.header.id.sequence > memory.sequence ?? 0 }
         (published.sequence, published.changes) = (sequence, new.reduce(0) { $0 + $1.changes.count })
         var tail = publication.sets
+        // A device that began with a baseline doesn't have its own older sets any more, and needs none of them.
+        if tail.count < sequence - (memory.segments.last?.last ?? memory.removed) {
+            (memory.segments, memory.removed) = ([], (tail.first?.header.id.sequence ?? sequence + 1) - 1)
+        }
         if tail.reduce(0, { $0 + $1.encoded.count }) > Self.maximumTailBytes {
             // Written before the head that names it.
-            let segment = SyncSegment((memory.segments.last?.last ?? 0) + 1...sequence)
+            let segment = SyncSegment((memory.segments.last?.last ?? memory.removed) + 1...sequence)
             published.bytes += Int64(try await catalog.create(segment, tail, by: client))
             memory.segments.append(segment)
             tail = []
@@ -85,14 +94,8 @@ extension SynchronizationOperation {
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
         memory.note(name)
         try await remember(memory, context)
-        let head = SyncHead(
-            name,
-            publication.head,
-            origin: origin.identifier,
-            segments: memory.segments,
-            tail: tail
-        )
-        published.bytes += Int64(try await catalog.create(head))
+        published.bytes += Int64(try await catalog.create(SyncHead(name, publication.head, memory, tail: tail)))
+        memory.bytesSinceBaseline += published.bytes
         memory.sequence = sequence
         memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head)
         try await remember(memory, context)
@@ -104,6 +107,14 @@ extension SynchronizationOperation {
         let former = own.filter { memory.heads.contains($0.name) && $0.name != memory.heads.last }
         _ = try? await former.concurrentMap { [hooks, hierarchy] in
             try await hooks.removeSyncFile(at: hierarchy.syncHead($0))
+        }
+    }
+
+    /// Removes files that no head names any more; a failure leaves them to the next vacuum.
+    private func remove(_ segments: [SyncSegment], of memory: SynchronizationMemory) async {
+        guard let client = try? RemoteIdentifier(memory.client) else { return }
+        _ = try? await segments.concurrentMap { [hooks, hierarchy] in
+            try await hooks.removeSyncFile(at: hierarchy.syncSegment($0, of: client))
         }
     }
 
@@ -119,8 +130,7 @@ extension SynchronizationOperation {
         let former = replica.opened(as: ClientID(rawValue: memory.client))
         let counts = try await former.using(context) { try !$0.hasLostIdentity() }
         if counts, memory.sequence != nil {
-            let own = [memory.heads.last.flatMap { SyncHeadName($0) }].compactMap(\.self)
-            memory = try await publish(from: former, besides: own, memory, context).memory
+            memory = try await publish(from: former, besides: memory.lastHead, memory, context).memory
         }
         memory.become(client)
         try await remember(memory, context)

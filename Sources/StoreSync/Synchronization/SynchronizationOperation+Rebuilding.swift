@@ -7,21 +7,31 @@ extension SynchronizationOperation {
     /// Builds the replica again from what is on the remote, and keeps the edits that aren't published.
     func rebuild(_ replica: SynchronizedReplica, _ context: OperationContext) async throws {
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "rebuilding"))
+        let baseline = try await newest(of: baselines(since: replica.origin))
+        let beginning = try await beginning(with: baseline, replica.origin, context)
+        let known = try await context.blocking {
+            try beginning.checkpoint.map(SynchronizedStore.knownSets(inCheckpoint:)) ?? [:]
+        }
         let nothing = SynchronizationMemory(origin: replica.origin.identifier, client: client)
-        let news = try await catalog(since: replica.origin).news(for: client, besides: [:], nothing)
+        let news = try await catalog(since: replica.origin).news(for: client, besides: known, nothing)
+        guard news.gaps.isEmpty else { throw gap(news.gaps) }
         if let warning = news.warnings.first {
             throw StoreSyncError(
                 .remoteUnavailable,
                 "The replica can't be rebuilt yet, because not everything on the remote can be read. \(warning)"
             )
         }
-        let baseline = try await baselineCopy(replica.origin, context)
         try await context.blocking { [memory = try await memory(since: replica.origin, context)] in
             do {
                 try SynchronizedStore.rebuildReplica(
                     at: replica.url,
                     ofStoreAt: replica.store,
-                    from: SynchronizedStore.Sources(baseline: baseline, sets: news.sets, news: news.log),
+                    from: SynchronizedStore.Sources(
+                        baseline: beginning.store,
+                        checkpoint: beginning.checkpoint,
+                        sets: news.sets,
+                        news: news.log
+                    ),
                     // What a former client of this device captured is still published as its.
                     replica.opened(as: ClientID(rawValue: memory.client)).identity,
                     options: replica.options
@@ -30,6 +40,18 @@ extension SynchronizationOperation {
                 throw StoreSyncError(error)
             }
         }
+    }
+
+    /// The error of sets that neither the remote nor the newest baseline has.
+    func gap(_ clients: [RemoteIdentifier]) -> StoreSyncError {
+        StoreSyncError(
+            .remoteUnavailable,
+            """
+            Edits of \(clients.map(\.rawValue).joined(separator: ", ")) were removed from the log, and no store on the remote \
+            contains them yet. It is still arriving: synchronize again later, or run storesync vacuum on a device that has \
+            the document.
+            """
+        )
     }
 
     /// Finds out what a synchronization would do, on copies of the store and its replica.

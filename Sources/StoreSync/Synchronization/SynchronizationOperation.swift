@@ -18,6 +18,10 @@ public actor SynchronizationOperation: Operation {
     let state: StateDirectory
     /// Whether the store was missing, and was downloaded.
     var isStoreDownloaded = false
+    /// Whether the log is shortened afterwards.
+    private let vacuums: Bool
+    /// What shortening the log did.
+    private(set) var vacuum: VacuumOutcome?
     /// Warnings about stores that were set aside.
     var asideWarnings: [String] = []
 
@@ -34,6 +38,17 @@ public actor SynchronizationOperation: Operation {
         backend: any RemoteBackend,
         state: StateDirectory
     ) {
+        self.init(request, document: document, backend: backend, state: state, vacuums: false)
+    }
+
+    init(
+        _ request: SynchronizationRequest,
+        document: DocumentRegistration,
+        backend: any RemoteBackend,
+        state: StateDirectory,
+        vacuums: Bool
+    ) {
+        self.vacuums = vacuums
         self.request = request
         self.document = document
         self.backend = backend
@@ -89,20 +104,35 @@ public actor SynchronizationOperation: Operation {
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let known = try await replica.using(context) { try $0.knownSets() }
-        let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
+        var news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
+        if !news.gaps.isEmpty {
+            // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
+            try await rebuild(replica, context)
+            let known = try await replica.using(context) { try $0.knownSets() }
+            news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
+            guard news.gaps.isEmpty else { throw gap(news.gaps) }
+        }
         memory.note(news)
+        memory.store = request.url.path
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged = try await merge(news, into: replica, taking: side, context)
         try await remember(memory, context)
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
+        memory = published.memory
+        var late: [String] = []
+        if vacuums {
+            vacuum = try await vacuum(replica, &memory, context)
+        } else {
+            late = try await writeBaselineIfDue(of: replica, &memory, context)
+        }
         let warnings = await document.recordSync(of: client, backend.recentSyncHooks)
         return synchronization(
             merged,
             sequence: published.sequence,
             changes: published.changes,
             bytes: published.bytes,
-            warnings: news.warnings + warnings
+            warnings: news.warnings + late + warnings
         )
     }
 

@@ -36,6 +36,8 @@ public struct WholeStoreUploadRequest: Sendable {
     public var isWhole: Bool
     /// How hard the store is compressed.
     public var compression: StoreCompression
+    /// The baseline that is uploaded in place of the store; `nil` for the store itself.
+    var baseline: BaselineContent?
 
     /// Creates a request.
     public init(
@@ -49,4 +51,11 @@ public struct WholeStoreUploadRequest: Sendable {
         self.isWhole = isWhole
         self.compression = compression
     }
+}
+
+/// The content of a baseline: copies that belong together, of a store and of what other devices need of its replica.
+struct BaselineContent: Sendable {
+    var store: URL
+    var checkpoint: URL
+    var synchronized: SynchronizedContent
 }

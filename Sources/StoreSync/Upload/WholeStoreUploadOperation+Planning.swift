@@ -134,9 +134,10 @@ extension WholeStoreUploadOperation {
         _ published: PublishedStores,
         _ context: OperationContext
     ) async throws -> (name: UploadName, in: StoreManifest)? {
-        guard !request.isWhole, let base = record.base, let root, record.contentRoot == root.description else {
-            return nil
-        }
+        // A baseline says more than its store.
+        guard request.baseline == nil, !request.isWhole, let base = record.base, let root,
+            record.contentRoot == root.description
+        else { return nil }
         let heads = Lineage.heads(of: published.manifests)
         if request.resolvesDivergence, heads.contains(where: { $0.name != base }) { return nil }
         let equal = published.manifests.filter { $0.name == base }
@@ -221,6 +222,7 @@ extension WholeStoreUploadOperation {
         var manifest = StoreManifest(name: name, created: Date(), files: [], includes: includes.subtracting([name]))
         let others = Lineage.heads(of: published.manifests).map(\.name).filter { !includes.contains($0) }
         manifest.otherHeads = Set(others.suffix(StoreManifest.maximumNames))
+        manifest.synchronized = request.baseline?.synchronized
         guard includes.count <= StoreManifest.maximumNames else { throw tooManyUploads(includes.count) }
         return manifest
     }

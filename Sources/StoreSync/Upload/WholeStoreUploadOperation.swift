@@ -63,7 +63,7 @@ public actor WholeStoreUploadOperation: Operation {
                 ]
             }
             defer { for lock in locks { lock.release() } }
-            async let refusal: Void = refuseSynchronizedDocument()
+            async let refusal: Void = request.baseline == nil ? refuseSynchronizedDocument() : ()
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
             // Inspected before the snapshot is taken, so that the store isn't held while the remote answers.
             let target = try await target(for: store, context)
@@ -188,14 +188,20 @@ public actor WholeStoreUploadOperation: Operation {
         try context.fileManager.createDirectory(at: directory, withIntermediateDirectories: false)
         context.reportProgress(OperationProgress(fractionCompleted: 0, phase: "reading"))
         let applied = state.appliedSets(for: store.path, in: key)
-        return try await context.blocking {
+        return try await context.blocking { [baseline = request.baseline] in
             let copy = directory.appending(path: WholeStoreFile.store.rawValue)
-            let taken = try TakenStore.take(store, holding: holding, copyingTo: copy)
+            let taken =
+                try baseline.map { .copied(try StoreSnapshot(at: $0.store)) }
+                ?? TakenStore.take(store, holding: holding, copyingTo: copy)
             var sets: [WholeStoreFile: StoreSnapshot] = [:]
             for file in WholeStoreFile.appliedSets {
                 let copy = directory.appending(path: file.rawValue)
-                try applied.copyOrCreate(file, at: copy)
-                sets[file] = try StoreSnapshot(at: copy)
+                if let baseline, file == .appliedSyncChangeSets {
+                    sets[file] = try StoreSnapshot(at: baseline.checkpoint)
+                } else {
+                    try applied.copyOrCreate(file, at: copy)
+                    sets[file] = try StoreSnapshot(at: copy)
+                }
             }
             return UploadContent(store: store, taken: taken, appliedSets: sets)
         }

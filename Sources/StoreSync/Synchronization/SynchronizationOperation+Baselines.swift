@@ -1,0 +1,149 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+
+/// Writing and finding the stores with which devices begin.
+extension SynchronizationOperation {
+    /// The number of change sets after which the device that wrote the newest baseline writes another.
+    private static let setsPerBaseline: UInt64 = 256
+    /// The part of the store's size that the change sets since the newest baseline may have.
+    private static let bytesPerBaseline: Int64 = 4
+
+    // MARK: Writing
+
+    /// Uploads a baseline: the store as it is, with a checkpoint of its replica.
+    ///
+    /// - Parameters:
+    ///   - replica: The replica.
+    ///   - memory: What this device remembers; the baseline is noted there.
+    ///   - context: The operation's context.
+    /// - Returns: The upload.
+    /// - Throws: ``StoreSyncError``.
+    func writeBaseline(
+        of replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> WholeStoreUpload {
+        context.reportProgress(OperationProgress(fractionCompleted: 0.8, phase: "writing a baseline"))
+        let folder = try await context.temporaryDirectory().appending(path: "checkpoint", directoryHint: .isDirectory)
+        let store = folder.appending(path: WholeStoreFile.store.rawValue)
+        let checkpoint = folder.appending(path: WholeStoreFile.appliedSyncChangeSets.rawValue)
+        try? FileManager.default.removeItem(at: folder)
+        try context.fileManager.createDirectory(at: folder, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let sets = try await replica.using(context) { try $0.makeCheckpoint(at: checkpoint, withStoreAt: store) }
+        let vector = Dictionary(uniqueKeysWithValues: sets.map { ($0.rawValue, $1.sequence) })
+        try await context.blocking {
+            try SQLiteHeader.normalize(store)
+            try AppliedSets.note(vector, in: checkpoint, at: Date())
+        }
+        // Every set that a baseline contains is published: another device may need to undo it.
+        if vector[memory.client] ?? 0 > memory.sequence ?? 0 {
+            memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+        }
+        var request = WholeStoreUploadRequest(url: request.url, resolvesDivergence: true)
+        request.baseline = BaselineContent(
+            store: store,
+            checkpoint: checkpoint,
+            synchronized: SynchronizedContent(origin: replica.origin.identifier, vector: vector)
+        )
+        let upload = WholeStoreUploadOperation(request, document: document, backend: backend, state: state)
+        let uploaded = try await context.addChild(upload).value
+        guard let name = try await record(context)?.base else { return uploaded }
+        memory.note([SyncBaseline(upload: name, vector: vector)])
+        try await remember(memory, context)
+        return uploaded
+    }
+
+    /// Uploads a baseline if many change sets came since the newest one.
+    ///
+    /// The device that wrote the newest one does, because it sends only what changed; others do if it doesn't.
+    ///
+    /// - Returns: Warnings; a baseline that can't be written is no failure.
+    func writeBaselineIfDue(
+        of replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> [String] {
+        let sets = try await replica.using(context) { try $0.knownSets().values.reduce(0) { $0 + $1.sequence } }
+        let newest = memory.baselines.first
+        let patience: UInt64 = (newest?.upload ?? replica.origin.baseline).client == client ? 1 : 2
+        let size = try await context.blocking { [request] in try LocalStore(request.url).byteCount }
+        let isLarge = memory.bytesSinceBaseline * Self.bytesPerBaseline > size * Int64(patience)
+        // A head holds that much.
+        let isWorth = memory.bytesSinceBaseline > 1 << 20
+        guard sets >= (newest?.total ?? 0) + Self.setsPerBaseline * patience || isLarge && isWorth else { return [] }
+        do {
+            return try await writeBaseline(of: replica, &memory, context).warnings
+        } catch let error as StoreSyncError {
+            return ["The document's log of edits couldn't be shortened. \(error.message)"]
+        }
+    }
+
+    // MARK: Finding
+
+    /// A store with which a device begins, on this device.
+    struct Beginning: Sendable {
+        /// A copy of the store.
+        var store: URL
+        /// What belongs to it; `nil` for the document's first store.
+        var checkpoint: URL?
+    }
+
+    /// The baselines on the remote, the newest first; the document's first store is the last.
+    func baselines(since origin: SyncOrigin) async throws -> [SyncBaseline] {
+        let published = try await UploadCatalog(backend.wholeStoreDownloadHooks, document).read()
+        return published.manifests.compactMap { manifest -> SyncBaseline? in
+            if manifest.name == origin.baseline { return SyncBaseline(upload: manifest.name, vector: [:]) }
+            guard let content = manifest.synchronized, content.origin == origin.identifier else { return nil }
+            return SyncBaseline(upload: manifest.name, vector: content.vector)
+        }.sorted { ($0.total, $0.upload) > ($1.total, $1.upload) }
+    }
+
+    /// Returns the newest of the baselines on the remote.
+    func newest(of baselines: [SyncBaseline]) throws -> SyncBaseline {
+        guard let newest = baselines.first else {
+            throw StoreSyncError(
+                .noUploadedStore,
+                """
+                No store with which a device can begin with \(document.document) is on the remote. It is still arriving, or \
+                was lost. If it stays missing, run storesync vacuum on a device that has the document.
+                """
+            )
+        }
+        return newest
+    }
+
+    /// Downloads a baseline to the temporary directory.
+    func beginning(with baseline: SyncBaseline, _ origin: SyncOrigin, _ context: OperationContext) async throws
+        -> Beginning
+    {
+        let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
+        try? FileManager.default.removeItem(at: copy)
+        try await download(baseline.upload, to: copy, context)
+        let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: copy, context)
+        try await context.blocking { [state, key] in
+            let path = try LocalStore(copy).path
+            try state.forgetStore(at: path, document: key)
+            state.appliedSets(for: path, in: key).remove()
+        }
+        return Beginning(store: copy, checkpoint: checkpoint)
+    }
+
+    /// Returns the checkpoint that came with a baseline; `nil` for the document's first store.
+    func checkpoint(
+        of baseline: SyncBaseline,
+        _ origin: SyncOrigin,
+        downloadedTo url: URL,
+        _ context: OperationContext
+    ) async throws -> URL? {
+        guard baseline.upload != origin.baseline else { return nil }
+        let copy = try await context.temporaryDirectory().appending(path: "checkpoint.sqlite")
+        try await context.blocking { [state, key] in
+            try? FileManager.default.removeItem(at: copy)
+            try state.appliedSets(for: LocalStore(url).path, in: key).copy(.appliedSyncChangeSets, to: copy)
+        }
+        return copy
+    }
+}

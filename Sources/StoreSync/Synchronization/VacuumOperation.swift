@@ -1,0 +1,114 @@
+import Foundation
+public import Operations
+public import RemoteStorage
+import StoreChanges
+import ThreadSupport
+
+/// Shortens the log of a document whose devices merge records.
+///
+/// The operation synchronizes the store that this device synchronized last, and uploads it as a baseline: a device that
+/// joins later begins with it, instead of reading every edit since the document's first store. The edits of this device
+/// that the two newest baselines contain are removed from the remote, as soon as every client has seen them.
+///
+/// If it ends anywhere in between, nothing is lost, and the next one completes it.
+public actor VacuumOperation: Operation {
+    private let document: DocumentRegistration
+    private let backend: any RemoteBackend
+    private let state: StateDirectory
+
+    /// Creates an operation.
+    ///
+    /// - Parameters:
+    ///   - document: The registered document.
+    ///   - backend: The remote storage.
+    ///   - state: This device's memory.
+    public init(of document: DocumentRegistration, backend: any RemoteBackend, state: StateDirectory) {
+        self.document = document
+        self.backend = backend
+        self.state = state
+    }
+
+    /// Shortens the log.
+    public func main(_ context: OperationContext) async throws -> Vacuum {
+        try await translatingErrors {
+            let key = document.application.key(backend, document.document)
+            let memory = try await context.blocking { [state, document] in
+                try state.synchronization(of: key, document.integrityKey)
+            }
+            guard let path = memory?.store, FileManager.default.fileExists(atPath: path) else {
+                throw StoreSyncError(
+                    .storeNotFound,
+                    """
+                    This device has no store of \(document.document)\(memory?.store.map { " at \($0)" } ?? ""), and only a \
+                    device that synchronizes the document can shorten its log. Synchronize the store: storesync sync STORE.
+                    """
+                )
+            }
+            let synchronization = SynchronizationOperation(
+                SynchronizationRequest(url: URL(filePath: path)),
+                document: document,
+                backend: backend,
+                state: state,
+                vacuums: true
+            )
+            let result = try await context.addChild(synchronization).value
+            guard let vacuum = await synchronization.vacuum else { preconditionFailure("it ends with a vacuum") }
+            return Vacuum(
+                client: result.client,
+                isBaselineWritten: vacuum.baseline != nil,
+                baselineBytes: vacuum.baseline?.storedBytes ?? 0,
+                removedFiles: vacuum.removed.count,
+                removedBytes: vacuum.removed.reduce(0) { $0 + $1.size },
+                keptFor: vacuum.keptFor,
+                warnings: result.warnings
+            )
+        }
+    }
+}
+
+/// Ending a synchronization with a vacuum.
+extension SynchronizationOperation {
+    /// What a vacuum did.
+    struct VacuumOutcome: Sendable {
+        /// The baseline that was written; `nil` if the newest two have all there is.
+        var baseline: WholeStoreUpload?
+        /// The files that were removed.
+        var removed: [RemoteItem]
+        var keptFor: [RemoteIdentifier]
+    }
+
+    /// Writes a baseline if anything came since the newest one, and removes what is superfluous.
+    func vacuum(
+        _ replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> VacuumOutcome {
+        let sets = try await replica.using(context) { try $0.knownSets().values.reduce(0) { $0 + $1.sequence } }
+        let there = SyncBaseline.newest(of: try await baselines(since: replica.origin).filter { $0.total > 0 })
+        (memory.baselines, memory.acknowledged) = (there, nil)
+        var baseline: WholeStoreUpload?
+        if sets > 0, there.count < 2 || there[0].total < sets {
+            baseline = try await writeBaseline(of: replica, &memory, context)
+        }
+        let client = try RemoteIdentifier(memory.client)
+        let former = try await hooks.listSyncSegments(of: client, hierarchy)
+        // The head that names fewer files comes first.
+        memory = try await publish(from: replica, besides: memory.lastHead, memory, context).memory
+        let (named, last) = (Set(memory.segments.map(\.name)), memory.removed)
+        // Files of interrupted synchronizations are removed too, but none that a copy of this device may be about to name.
+        let superfluous = former.filter { item in
+            !named.contains(item.name) && SyncSegment(item.name).map { $0.last <= last } ?? false
+        }
+        try await superfluous.concurrentMap { [hooks, hierarchy] item in
+            guard let segment = SyncSegment(item.name) else { return }
+            try await hooks.removeSyncFile(at: hierarchy.syncSegment(segment, of: client))
+        }
+        let knowledge = try await replica.using(context) { try $0.knowledge() }
+        let behind = LogPruning.behind(replica.identity.client, in: memory.baselines, knowledge)
+        return VacuumOutcome(
+            baseline: baseline,
+            removed: superfluous,
+            keptFor: behind.compactMap { try? RemoteIdentifier($0.rawValue) }.sorted()
+        )
+    }
+}

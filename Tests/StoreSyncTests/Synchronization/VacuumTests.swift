@@ -1,0 +1,311 @@
+import Foundation
+import GRDB
+import Operations
+import RemoteStorage
+import StoreChanges
+import TestSupport
+import Testing
+import ThreadSupport
+
+@testable import StoreSync
+
+@Suite("Shortening the log", .timeLimit(.minutes(60)))
+struct VacuumTests {
+    /// Devices that have synchronized a table of notes.
+    private func devices(_ names: String..., in fixture: Fixture) async throws -> [Device] {
+        let devices = try names.map { try fixture.device($0) }
+        try devices[0].execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try devices[0].execute("INSERT INTO note (title) VALUES ('first')")
+        for device in devices { _ = try await device.synchronize().value }
+        return devices
+    }
+
+    /// Inserts notes that are too large for a head, each in a synchronization of its own.
+    private func write(_ count: Int, by device: Device) async throws {
+        for number in 0..<count {
+            try device.execute(
+                "INSERT INTO note (title, bytes) VALUES ('\(device.name) \(number)', randomblob(70000))"
+            )
+            _ = try await device.synchronize().value
+        }
+    }
+
+    private func notes(_ device: Device) throws -> [String] {
+        try device.query("SELECT title || ' ' || hex(substr(bytes, 1, 8)) FROM note ORDER BY 1")
+    }
+
+    private func segments(_ fixture: Fixture) throws -> [String] {
+        try fixture.files().keys.filter { $0.hasSuffix(".syncchg") }
+    }
+
+    @Test(
+        "A device that joins after a vacuum begins with the later store, and reads only later edits",
+        arguments: [nil, "correct horse"]
+    )
+    func joining(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        try await write(2, by: a)
+        try await write(1, by: b)
+        try a.execute("DELETE FROM note WHERE title = 'first'; UPDATE note SET title = 'a' WHERE title = 'a 0'")
+        let vacuum = try await a.vacuum().value
+        #expect(vacuum.isBaselineWritten && vacuum.baselineBytes > 0 && vacuum.removedFiles == 0)
+        #expect(vacuum.warnings.isEmpty)
+        try await write(1, by: b)
+        let read = Locked<[String]>([])
+        let c = try fixture.device("c") { step in read.withLock { $0.append(step) } }
+        _ = try await c.synchronize().value
+        for device in [a, b, c] { _ = try await device.synchronize().value }
+        #expect(try notes(c) == notes(a) && notes(b) == notes(a) && notes(a).count == 4)
+        let opened = read.withLock { $0.filter { $0.hasPrefix("before read") && $0.contains(".syncchg") } }
+        #expect(opened.count == 1, "one edit came after the baseline: \(opened)")
+        try c.execute("UPDATE note SET title = 'c' WHERE title = 'a'")
+        for device in [c, a, b] { _ = try await device.synchronize().value }
+        #expect(try notes(a) == notes(c) && notes(b) == notes(c))
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
+    @Test("H15: The checkpoint of a baseline lists the change sets that its store contains")
+    func appliedSets() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        try await write(2, by: a)
+        try await write(1, by: b)
+        _ = try await a.vacuum().value
+        let name = WholeStoreFile.appliedSyncChangeSets.rawValue
+        let files = try fixture.files().filter { $0.key.hasSuffix(name) && $0.value.count > 20_000 }
+        let path = try #require(files.keys.first)
+        let database = try DatabaseQueue(path: fixture.share.appending(path: path).path)
+        let applied = try await database.read { try String.fetchAll($0, sql: "SELECT identifier FROM appliedSet") }
+        let clients = try [a, b].compactMap { try $0.synchronizationMemory()?.client }
+        #expect(Set(applied) == ["\(clients[0])-2", "\(clients[1])-1"])
+    }
+
+    @Test("Edits that two baselines contain are removed as soon as every client has seen them, and not before")
+    func removing() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        try await write(3, by: a)
+        _ = try await a.vacuum().value
+        try await write(1, by: a)
+        let early = try await a.vacuum().value
+        #expect(early.removedFiles == 0)
+        let silent = try #require(try b.synchronizationMemory()).client
+        #expect(early.keptFor.map(\.rawValue) == [silent])
+        #expect(try segments(fixture).count == 4)
+        try await write(1, by: b)
+        _ = try await a.synchronize().value
+        let late = try await a.vacuum().value
+        #expect(late.removedFiles == 3 || late.removedFiles == 4, "\(late)")
+        #expect(late.keptFor.isEmpty && late.removedBytes > 3 * 70_000)
+        #expect(try await a.vacuum().value.isBaselineWritten == false, "nothing came since")
+        let c = try fixture.device("c")
+        _ = try await c.synchronize().value
+        try await write(1, by: c)
+        for device in [a, b] { _ = try await device.synchronize().value }
+        #expect(try notes(a) == notes(c) && notes(b) == notes(c) && notes(a).count == 7)
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
+    @Test("A device that lacks edits that were removed begins again with a baseline, and keeps its own edits")
+    func gap() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try await write(3, by: a)
+        try await write(1, by: b)
+        for _ in 0..<3 {
+            try await write(1, by: a)
+            _ = try await a.vacuum().value
+            try await write(1, by: b)
+        }
+        #expect(try segments(fixture).filter { !$0.contains("SyncChanges/b") }.count < 9)
+        let restored = try fixture.device("backup")
+        try restored.execute("INSERT INTO note (title) VALUES ('after the restoration')")
+        for device in [restored, restored, a, restored, a] { _ = try? await device.synchronize().value }
+        #expect(try notes(restored) == notes(a))
+        #expect(try a.query("SELECT title FROM note").contains("after the restoration"))
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
+    @Test("Two devices write a baseline at once, and other devices begin with either")
+    func concurrently() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        try await write(1, by: a)
+        try await write(1, by: b)
+        _ = try await a.synchronize().value
+        async let first = a.vacuum().value
+        async let second = b.vacuum().value
+        let written = (try await first.isBaselineWritten, try await second.isBaselineWritten)
+        #expect(written.0 || written.1)
+        let (c, d) = (try fixture.device("c"), try fixture.device("d"))
+        _ = try await c.synchronize().value
+        #expect(try notes(c) == notes(a))
+        _ = try await d.pull().value
+        #expect(try notes(d) == notes(a))
+        for device in [a, b] { _ = try await device.vacuum().value }
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
+    @Test("Both sides of an unrelated store are taken into a document that has a later baseline")
+    func takingBoth() async throws {
+        let fixture = try Fixture()
+        let a = try await devices("a", in: fixture)[0]
+        try await write(2, by: a)
+        try a.execute("DELETE FROM note WHERE title = 'first'")
+        _ = try await a.vacuum().value
+        let stranger = try fixture.device("stranger")
+        try stranger.execute(
+            "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB); INSERT INTO note (title) VALUES ('mine')"
+        )
+        #expect(await code { try await stranger.synchronize().value } == .unrelatedStore)
+        var request = SynchronizationRequest(url: stranger.store)
+        request.takes = .both
+        _ = try await stranger.synchronize(request).value
+        _ = try await a.synchronize().value
+        #expect(try a.query("SELECT title FROM note ORDER BY 1") == ["a 0", "a 1", "mine"])
+        #expect(try notes(stranger) == notes(a))
+    }
+
+    @Test("A replica is built again from a later baseline, with the device's own numbers and unpublished edits")
+    func rebuilding() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        try b.execute("INSERT INTO note (title) VALUES ('b')")
+        try await write(2, by: a)
+        for device in [b, a] { _ = try await device.synchronize().value }
+        _ = try await a.vacuum().value
+        try await write(1, by: a)
+        try b.execute("INSERT INTO note (title) VALUES ('unpublished')")
+        let numbers = try b.query("SELECT id || title FROM note WHERE bytes IS NULL ORDER BY id")
+        var request = SynchronizationRequest(url: b.store)
+        request.rebuildsReplica = true
+        _ = try await b.synchronize(request).value
+        #expect(try b.query("SELECT id || title FROM note WHERE bytes IS NULL ORDER BY id") == numbers)
+        _ = try await a.synchronize().value
+        #expect(try notes(a) == notes(b) && notes(a).count == 6)
+    }
+
+    @Test("A long log is shortened by itself")
+    func automatic() async throws {
+        let fixture = try Fixture()
+        let a = try await devices("a", in: fixture)[0]
+        for number in 0..<4 {
+            try a.execute("UPDATE note SET bytes = randomblob(600000)")
+            #expect(try await a.synchronize().value.warnings.isEmpty, "\(number)")
+        }
+        let baselines = try #require(try a.synchronizationMemory()).baselines
+        #expect(baselines.count == 2)
+        #expect(try segments(fixture).count < 4)
+        let b = try fixture.device("b")
+        _ = try await b.synchronize().value
+        #expect(try notes(b) == notes(a))
+    }
+
+    @Test("Only a device that synchronizes a document can shorten its log")
+    func refusals() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.write("one")
+        _ = try await a.push().value
+        #expect(await code { try await a.vacuum().value } == .storeNotFound)
+        #expect(await code { try await b.vacuum().value } == .storeNotFound)
+    }
+
+    private struct Death: Error {}
+
+    @Test("After a death at any step of a vacuum, nothing is lost, and the next one completes it")
+    func deaths() async throws {
+        let count = try await die(at: nil)
+        #expect(count > 40)
+        let interval = TestDepth.choose(quick: 11, ci: 5, deep: 1)
+        for step in stride(from: 0, to: count, by: interval) { _ = try await die(at: step) }
+    }
+
+    private func die(at step: Int?) async throws -> Int {
+        let fixture = try Fixture()
+        let comment = Comment(rawValue: "at step \(step ?? -1)")
+        let state = Locked<(steps: Int, last: Int?)>((0, nil))
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let mortal = try fixture.device("a") { _ in
+            try state.withLock { state in
+                state.steps += 1
+                if let last = state.last, state.steps > last { throw Death() }
+            }
+        }
+        try await write(2, by: a)
+        _ = try await a.vacuum().value
+        try await write(1, by: b)
+        try a.execute("INSERT INTO note (title) VALUES ('unpublished')")
+        state.withLock { $0 = (0, step) }
+        if step == nil { _ = try await mortal.vacuum().value } else { _ = try? await mortal.vacuum().value }
+        let count = state.withLock(\.steps)
+        _ = try await b.synchronize().value
+        let joiner = try fixture.device("joiner")
+        _ = try await joiner.synchronize().value
+        _ = try await a.vacuum().value
+        for device in [a, b, joiner] { _ = try await device.synchronize().value }
+        #expect(try notes(a).count == 5, comment)
+        #expect(try notes(b) == notes(a) && notes(joiner) == notes(a), comment)
+        let problems = try await a.verify().value.problems
+        #expect(problems.isEmpty, comment)
+        return count
+    }
+
+    @Test("The log of many devices that synchronize every day stays short")
+    func year() async throws {
+        let fixture = try Fixture()
+        let days = TestDepth.choose(quick: 30, ci: 60, deep: 365)
+        let devices = try await devices("a", "b", "c", "d", "e", in: fixture)
+        var most = (files: 0, bytes: 0)
+        for day in 0..<days {
+            for device in devices {
+                try device.execute(
+                    """
+                    INSERT INTO note (title, bytes) VALUES ('\(device.name) \(day)', randomblob(2000));
+                    UPDATE note SET title = title || '!' WHERE id = (SELECT max(id) - 3 FROM note)
+                    """
+                )
+                let warnings = try await device.synchronize().value.warnings
+                #expect(warnings.isEmpty, "\(warnings)")
+            }
+            let files = try fixture.files()
+            most = (max(most.files, files.count), max(most.bytes, files.values.reduce(0) { $0 + $1.count }))
+        }
+        let requests = Locked(0)
+        let joiner = try fixture.device("joiner") { step in
+            if !step.hasPrefix("after") { requests.withLock { $0 += 1 } }
+        }
+        _ = try await joiner.synchronize().value
+        for device in devices { _ = try await device.synchronize().value }
+        let titles = try devices[0].query("SELECT title FROM note ORDER BY 1")
+        for device in devices + [joiner] { #expect(try device.query("SELECT title FROM note ORDER BY 1") == titles) }
+        #expect(titles.count == 1 + 5 * days)
+        let steps = requests.withLock(\.self)
+        print("\(days) days: at most \(most.files) files, \(most.bytes) bytes; a join in \(steps) steps")
+        #expect(most.files < 120)
+    }
+}
+
+extension [Device] {
+    fileprivate var pair: (Device, Device) { (self[0], self[1]) }
+}
+
+extension Device {
+    func vacuum() -> OperationHandle<Vacuum> {
+        registerDocument().then { [self] registered in
+            VacuumOperation(of: registered, backend: backend, state: state)
+        }
+    }
+
+    /// What this device remembers of synchronizing the document.
+    func synchronizationMemory() throws -> SynchronizationMemory? {
+        let key = DocumentKey(
+            application: ApplicationKey(remote: backend.identity, application: application.rawValue),
+            document: document.rawValue
+        )
+        return try state.integrityKey(for: key).flatMap { try state.synchronization(of: key, $0) }
+    }
+}
