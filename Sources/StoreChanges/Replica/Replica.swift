@@ -104,7 +104,7 @@ package final class Replica {
     /// Integrates sets of any clients, in any order; sets that aren't ready wait.
     package func integrate(_ sets: [SyncChangeSet]) throws { try integrate(sets, from: .otherDevice) }
 
-    private func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
+    func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
         for set in sets {
             try advanceClock(to: set.header.stamp)
             if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set) }

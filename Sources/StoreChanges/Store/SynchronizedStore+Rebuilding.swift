@@ -96,7 +96,9 @@ extension SynchronizedStore {
                 try former?.replicaDatabase.read { _ in
                     if let former = former?.replica { try replica.takeNumbers(of: former) }
                 }
-                try replica.integrate(sources.sets + own)
+                try replica.integrate(sources.sets)
+                // If these don't count any more, another client captures them again.
+                try replica.integrate(own, from: .captured)
                 try replica.remember(sources.news)
             }
         }

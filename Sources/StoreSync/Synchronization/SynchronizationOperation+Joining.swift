@@ -172,7 +172,7 @@ extension SynchronizationOperation {
         if try await !storeExists(context) {
             try await download(newest(of: baselines).upload, to: request.url, context)
         }
-        let record = try await record(context)
+        let record = try await settledRecord(context)
         var baseline = baselines.first { $0.upload == record?.base }
         if baseline == nil, record?.contained.contains(origin.baseline) ?? false {
             baseline = baselines.first { $0.upload == origin.baseline }
@@ -205,6 +205,20 @@ extension SynchronizationOperation {
         }
         let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
         return (Beginning(store: copy, checkpoint: checkpoint), false)
+    }
+
+    /// This device's record of the store, also if a download died when it had just replaced the store.
+    private func settledRecord(_ context: OperationContext) async throws -> StoreRecord? {
+        guard let record = try await record(context), record.pending != nil else { return try await record(context) }
+        let copy = try await context.temporaryDirectory().appending(path: "pending.sqlite")
+        return try await context.blocking { [state, key, request] in
+            let store = try LocalStore(request.url)
+            let root = try StoreSnapshot.take(of: store, at: copy).contentRoot
+            try FileManager.default.removeItem(at: copy)
+            let settled = try state.settlePull(of: record, contentRoot: root)
+            if settled.base == record.pending?.base { try state.appliedSets(for: store.path, in: key).commit() }
+            return settled
+        }
     }
 
     private var unrelatedStore: StoreSyncError {

@@ -80,7 +80,7 @@ extension SynchronizationOperation {
         (published.sequence, published.changes) = (sequence, new.reduce(0) { $0 + $1.changes.count })
         var tail = publication.sets
         // A device that began with a baseline doesn't have its own older sets any more, and needs none of them.
-        if tail.count < sequence - (memory.segments.last?.last ?? memory.removed) {
+        if (memory.segments.last?.last ?? memory.removed) + UInt64(tail.count) < sequence {
             (memory.segments, memory.removed) = ([], (tail.first?.header.id.sequence ?? sequence + 1) - 1)
         }
         if tail.reduce(0, { $0 + $1.encoded.count }) > Self.maximumTailBytes {

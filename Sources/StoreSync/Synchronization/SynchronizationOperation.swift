@@ -107,6 +107,7 @@ public actor SynchronizationOperation: Operation {
         var news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
         if !news.gaps.isEmpty {
             // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
+            if news.gaps.contains(client) { try await goOnAsAnotherClient(&memory, context) }
             try await rebuild(replica, context)
             let known = try await replica.using(context) { try $0.knownSets() }
             news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
@@ -193,6 +194,22 @@ public actor SynchronizationOperation: Operation {
             _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
             throw error
         }
+    }
+
+    /// Ends as this client, of which other devices have sets that this device can't get any more: it was restored from a
+    /// backup.
+    private func goOnAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
+        let other = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application)
+        }
+        memory.become(try RemoteIdentifier(other))
+        try await remember(memory, context)
+        throw StoreSyncError(
+            .identityTwice,
+            """
+            This device was restored from a backup, and has published edits since that it doesn't have. Synchronize again \
+            as another client, and none of the edits is lost.
+            """
+        )
     }
 
     private static let waitsForUpdate =
