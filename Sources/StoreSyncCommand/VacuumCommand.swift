@@ -17,7 +17,6 @@ struct VacuumCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The document's identifier.", valueName: "id"))
     var document: String
 
-    @OptionGroup var encryption: EncryptionOptions
     @OptionGroup var options: CommonOptions
 
     private struct Result: Encodable {
@@ -42,7 +41,7 @@ struct VacuumCommand: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let start = ContinuousClock.now
             let document = try RemoteIdentifier(document)
-            let session = try await Session(options, encryption: encryption, interruption: interruption)
+            let session = try await Session(options, interruption: interruption)
             let vacuum = try await session.value(of: session.manager.document(document).vacuum())
             session.report.result(
                 Result(

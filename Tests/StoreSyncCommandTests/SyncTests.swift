@@ -39,6 +39,35 @@ extension CommandTests {
             return (laptop, desktop)
         }
 
+        @Test("vacuum shortens the log, and a device that joins begins with the later store")
+        func vacuum() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            for number in 0..<2 {
+                try execute("INSERT INTO note (title) VALUES ('note \(number)')", laptop)
+                #expect(try await sync(laptop).status == 0)
+            }
+            let command = ["vacuum", "--document", "notes"] + laptop.options
+            let result = try await fixture.run(command + ["--json"]).json()
+            let keys: Set = [
+                "command", "application", "client", "document", "baseline", "removed", "keptFor", "warnings", "seconds",
+            ]
+            #expect(result.keys == keys)
+            #expect(result["command"]?.string == "vacuum" && result["baseline"]?.number ?? 0 > 0)
+            #expect(result["removed"] == .object(["files": .number(0), "bytes": .number(0)]))
+            let text = try await fixture.run(command)
+            #expect(text.status == 0 && text.output.contains("Removed 0 files of the log"), "\(text)")
+            let tablet = try fixture.device("tablet")
+            #expect(try await sync(tablet).status == 0)
+            #expect(try titles(tablet) == titles(laptop) && titles(laptop).count == 4)
+            try FileManager.default.removeItem(at: desktop.store)
+            let missing = try await fixture.run(["vacuum", "--document", "notes", "--json"] + desktop.options)
+            #expect(try missing.status == 66 && missing.json()["error"]?["code"]?.string == "storeNotFound")
+            let unknown = try await fixture.run(["vacuum", "--document", "other", "--json"] + laptop.options)
+            #expect(unknown.status == 66, "\(unknown)")
+            #expect(try await laptop.run("verify").json()["problems"] == .array([]))
+        }
+
         @Test("sync merges the edits of two devices, and reports them in JSON and in text")
         func merging() async throws {
             let fixture = try Fixture()

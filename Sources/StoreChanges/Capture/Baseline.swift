@@ -93,7 +93,7 @@ private final class BaselineRows: StoredRows {
     func count(_ name: [UInt8]) throws -> Bool { try counts.count(name) }
 }
 
-/// The rows of a checkpoint, which has the names of all, and the images of those that aren't in the store as they are in
+/// The rows of a checkpoint, which has the names of all, and only the images of rows that the store holds otherwise than
 /// the state.
 private struct CheckpointRows: StoredRows {
     private let table: StoredValue

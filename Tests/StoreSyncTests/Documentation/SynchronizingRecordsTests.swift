@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Operations
+import RemoteStorage
 import StoreChanges
 import StoreSync
 import Testing
@@ -41,6 +42,15 @@ extension NotesSync {
 }
 // DOC: end
 
+// DOC: vacuum
+extension NotesSync {
+    /// Shortens the log, and returns the devices for which a part of it is kept.
+    func shortenLog() async throws -> [RemoteIdentifier] {
+        try await notes.vacuum().value.keptFor
+    }
+}
+// DOC: end
+
 @Suite("Synchronizing records")
 struct SynchronizingRecordsTests {
     @Test("The examples of the article merge the edits of two devices, and restore what was overwritten")
@@ -73,6 +83,7 @@ struct SynchronizingRecordsTests {
         _ = try await laptop.mergeRecords()
         #expect(try titles(in: laptop.store) == ["soy milk 0", "bread 0", "tea 0"])
         #expect(try titles(in: desktop.store) == titles(in: laptop.store))
+        #expect(try await laptop.shortenLog().isEmpty)
 
         try await desktop.restore(conflicts[0])
         _ = try await laptop.mergeRecords()
