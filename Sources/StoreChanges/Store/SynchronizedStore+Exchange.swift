@@ -112,6 +112,16 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { try ReplicaKnowledge(SQLConnection($0)).read() } }
     }
 
+    /// The last set of each client that is integrated.
+    package func integratedSets() throws -> [ClientID: SeenSet] {
+        try locked { try replicaDatabase.read { _ in try replica.integratedSets() } }
+    }
+
+    /// Remembers what the storage says besides sets.
+    package func remember(_ news: LogNews) throws {
+        try locked { try replicaDatabase.write { _ in try replica.remember(news) } }
+    }
+
     /// Whether the last set of this device's client doesn't count: the device has to go on as another client.
     package func hasLostIdentity() throws -> Bool {
         try locked { try replicaDatabase.read { _ in try replica.hasLostIdentity() } }

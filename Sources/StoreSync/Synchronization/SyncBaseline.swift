@@ -37,11 +37,13 @@ extension SyncBaseline {
 /// The number of the last change set of each client, in a property list.
 enum SyncVector {
     /// Reads a vector; `nil` if it has another form.
-    static func read(_ value: PropertyListValue?) -> [String: UInt64]? {
+    static func read(_ value: PropertyListValue?, from least: Int = 1) -> [String: UInt64]? {
         guard let entries = value?.dictionary else { return nil }
         var vector: [String: UInt64] = [:]
         for (client, number) in entries {
-            guard (try? RemoteIdentifier(client)) != nil, let number = number.integer, number > 0 else { return nil }
+            guard (try? RemoteIdentifier(client)) != nil, let number = number.integer, number >= least else {
+                return nil
+            }
             vector[client] = UInt64(number)
         }
         return vector
@@ -98,6 +100,12 @@ enum LogPruning {
     static func behind(_ client: ClientID, in baselines: [SyncBaseline], _ knowledge: LogKnowledge) -> [ClientID] {
         let last = contained(of: client, in: baselines)
         return knowledge.seen(of: client).filter { $0.value < last }.map(\.key)
+    }
+
+    /// Whether nothing of a removed client is needed any more.
+    static func isSuperfluous(_ client: ClientID, in baselines: [SyncBaseline], _ knowledge: LogKnowledge) -> Bool {
+        guard let last = knowledge.removals[client] else { return false }
+        return lastSuperfluous(of: client, in: baselines, knowledge) >= last
     }
 
     private static func contained(of client: ClientID, in baselines: [SyncBaseline]) -> UInt64 {

@@ -34,6 +34,8 @@ struct SyncCatalog: Sendable {
         var log: LogNews {
             var news = LogNews()
             news.heads = heads.map(\.content)
+            let removals = heads.flatMap(\.removals).map { (ClientID(rawValue: $0), $1) }
+            news.removals = Dictionary(removals, uniquingKeysWith: max)
             return news
         }
     }

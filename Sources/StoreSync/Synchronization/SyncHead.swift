@@ -20,6 +20,8 @@ struct SyncHead: Hashable, Sendable {
     var tail: [SyncChangeSet]
     /// The newest baselines that the client knows.
     var baselines: [SyncBaseline]
+    /// The number of the last set that counts of each removed client, 0 for none.
+    var removals: [String: UInt64]
     /// When the head was published, by the client's clock: for people, never compared.
     var published: Date
 
@@ -45,14 +47,17 @@ struct SyncHead: Hashable, Sendable {
         }
         guard version == Self.formatVersion else { throw StoreSyncError.newerFormat(path, version) }
         let removed = values["removed"] == nil ? 0 : values["removed"]?.integer
+        let removals = values["removals"] == nil ? [:] : SyncVector.read(values["removals"], from: 0)
         let baselines = (values["baselines"]?.array ?? []).map { SyncBaseline($0) }
         guard let origin = values["origin"]?.string.flatMap(UUID.init(uuidString:)), let removed, removed >= 0,
+            let removals,
             baselines.allSatisfy({ $0 != nil }), let segments = Self.segments(values["segments"]),
             let published = values["published"]?.date,
             case .data(let content)? = values["head"]
         else { throw StoreSyncError.corrupt(path, "a value is missing") }
         (self.name, self.origin, self.segments, self.published) = (name, origin, segments, published)
         self.removed = UInt64(removed)
+        self.removals = removals
         self.baselines = SyncBaseline.newest(of: baselines.compactMap(\.self))
         do {
             self.content = try ClientHead(decoding: Array(content))
@@ -76,6 +81,7 @@ struct SyncHead: Hashable, Sendable {
         removed = memory.removed
         segments = memory.segments
         baselines = memory.baselines
+        removals = memory.removals
         self.tail = tail
         published = Date()
     }
@@ -111,6 +117,7 @@ struct SyncHead: Hashable, Sendable {
         ]
         if removed > 0 { values["removed"] = .integer(Int(removed)) }
         if !baselines.isEmpty { values["baselines"] = .array(baselines.map(\.propertyList)) }
+        if !removals.isEmpty { values["removals"] = SyncVector.propertyList(removals) }
         let xml = PropertyListValue.dictionary(values).xml
         return UInt32(xml.count).littleEndianBytes + xml + EncodedSets.encode(tail.map(\.encoded))
     }

@@ -23,6 +23,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var removed: UInt64 = 0
     /// The newest baselines that this device knows, the newest first.
     var baselines: [SyncBaseline] = []
+    /// The number of the last set that counts of each removed client.
+    var removals: [String: UInt64] = [:]
     /// The size of the change sets that came since the newest baseline, in bytes.
     var bytesSinceBaseline: Int64 = 0
     /// Where the store was that was synchronized last.
@@ -71,6 +73,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         bytesSinceBaseline += news.sets.reduce(0) { $0 + Int64($1.encoded.count) }
         for head in news.heads {
             note(head.baselines)
+            removals.merge(head.removals, uniquingKeysWith: max)
             if head.name.client.rawValue == client {
                 // A copy of this device published it: the next head has all that it had.
                 note(head.name)
@@ -115,7 +118,7 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// Begins to publish as another client.
     mutating func become(_ other: RemoteIdentifier) {
         var next = SynchronizationMemory(origin: origin, client: other)
-        (next.others, next.baselines, next.store) = (others, baselines, store)
+        (next.others, next.baselines, next.removals, next.store) = (others, baselines, removals, store)
         self = next
     }
 }

@@ -56,6 +56,31 @@ extension SynchronizationOperation {
         return uploaded
     }
 
+    /// Notes the clients that were removed: from then on nothing is kept for them, and later edits of theirs don't count.
+    ///
+    /// The next head says so. If such a device comes back, it goes on as another client, and publishes these edits again.
+    func noteRemovedClients(
+        in replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws {
+        let (knowledge, integrated) = try await replica.using(context) { (try $0.knowledge(), try $0.integratedSets()) }
+        let clients = knowledge.heads.keys.filter { knowledge.removals[$0] == nil && $0 != replica.identity.client }
+        let removed = try await RemovedClients.read(
+            of: Set(clients.compactMap { try? RemoteIdentifier($0.rawValue) }),
+            document,
+            backend.documentRegistrationHooks
+        )
+        guard !removed.clients.isEmpty else { return }
+        var news = LogNews()
+        for client in removed.clients.map({ ClientID(rawValue: $0.rawValue) }) {
+            news.removals[client] = integrated[client]?.sequence ?? 0
+            memory.removals[client.rawValue] = news.removals[client]
+        }
+        try await remember(memory, context)
+        try await replica.using(context) { [news] in try $0.remember(news) }
+    }
+
     /// Uploads a baseline if many change sets came since the newest one.
     ///
     /// The device that wrote the newest one does, because it sends only what changed; others do if it doesn't.
@@ -75,6 +100,7 @@ extension SynchronizationOperation {
         let isWorth = memory.bytesSinceBaseline > 1 << 20
         guard sets >= (newest?.total ?? 0) + Self.setsPerBaseline * patience || isLarge && isWorth else { return [] }
         do {
+            try await noteRemovedClients(in: replica, &memory, context)
             return try await writeBaseline(of: replica, &memory, context).warnings
         } catch let error as StoreSyncError {
             return ["The document's log of edits couldn't be shortened. \(error.message)"]

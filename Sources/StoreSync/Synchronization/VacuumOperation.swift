@@ -84,6 +84,7 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> VacuumOutcome {
         let sets = try await replica.using(context) { try $0.knownSets().values.reduce(0) { $0 + $1.sequence } }
+        try await noteRemovedClients(in: replica, &memory, context)
         let there = SyncBaseline.newest(of: try await baselines(since: replica.origin).filter { $0.total > 0 })
         (memory.baselines, memory.acknowledged) = (there, nil)
         var baseline: WholeStoreUpload?
@@ -104,11 +105,36 @@ extension SynchronizationOperation {
             try await hooks.removeSyncFile(at: hierarchy.syncSegment(segment, of: client))
         }
         let knowledge = try await replica.using(context) { try $0.knowledge() }
+        let ofRemovedClients = try await removeFilesOfRemovedClients(memory, knowledge)
         let behind = LogPruning.behind(replica.identity.client, in: memory.baselines, knowledge)
         return VacuumOutcome(
             baseline: baseline,
-            removed: superfluous,
+            removed: superfluous + ofRemovedClients,
             keptFor: behind.compactMap { try? RemoteIdentifier($0.rawValue) }.sorted()
         )
+    }
+
+    /// Removes the heads of removed clients, and then the files that the heads name, if no device needs them any more.
+    private func removeFilesOfRemovedClients(
+        _ memory: SynchronizationMemory,
+        _ knowledge: LogKnowledge
+    ) async throws -> [RemoteItem] {
+        let clients = memory.removals.keys.map { ClientID(rawValue: $0) }.filter {
+            LogPruning.isSuperfluous($0, in: memory.baselines, knowledge)
+        }
+        guard !clients.isEmpty else { return [] }
+        let heads = try await hooks.listSyncHeads(hierarchy).compactMap { SyncHeadName($0) }
+        var removed: [RemoteItem] = []
+        for client in clients.compactMap({ try? RemoteIdentifier($0.rawValue) }) {
+            for head in heads where head.client == client {
+                try await hooks.removeSyncFile(at: hierarchy.syncHead(head))
+            }
+            for item in try await hooks.listSyncSegments(of: client, hierarchy) {
+                guard let segment = SyncSegment(item.name) else { continue }
+                try await hooks.removeSyncFile(at: hierarchy.syncSegment(segment, of: client))
+                removed.append(item)
+            }
+        }
+        return removed
     }
 }

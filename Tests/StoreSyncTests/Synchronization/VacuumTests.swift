@@ -194,6 +194,51 @@ struct VacuumTests {
         #expect(try notes(a) == notes(b) && notes(a).count == 6)
     }
 
+    @Test(
+        "Nothing is kept for a removed client; a device that comes back after that loses no edit",
+        arguments: [true, false]
+    )
+    func removedClients(fromDocument: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", in: fixture)
+        let (a, b, c) = (all[0], all[1], all[2])
+        for device in all { try await write(1, by: device) }
+        _ = try await a.synchronize().value
+        let client = try RemoteIdentifier(#require(c.synchronizationMemory()).client)
+        try c.execute("INSERT INTO note (title) VALUES ('of a device that was removed')")
+        for device in [a, b, a] {
+            try await write(1, by: device)
+            _ = try await a.vacuum().value
+        }
+        #expect(try await a.vacuum().value.keptFor == [client])
+        _ = try await a.remove(client, from: fromDocument ? fixture.document : nil).value
+        for device in [a, b, a, b] {
+            try await write(1, by: device)
+            _ = try await a.vacuum().value
+        }
+        #expect(try await a.vacuum().value.keptFor.isEmpty)
+        let files = try fixture.files().keys
+        #expect(!files.contains { $0.contains("SyncChanges/\(client)/") || $0.contains("RecentSyncs/\(client)-") })
+        #expect(try notes(a).count == 11)
+        #expect(try await a.verify().value.problems.isEmpty)
+
+        if !fromDocument {
+            #expect(await code { try await c.synchronize().value } == .deregistered)
+            _ = try await c.register(registersAgain: true).value
+        }
+        for device in [c, c, c, a, b, c] {
+            do {
+                _ = try await device.synchronize().value
+            } catch let error as StoreSyncError {
+                #expect(device.name == "c" && error.code == .identityTwice, "\(error)")
+            }
+        }
+        #expect(try notes(a).contains("of a device that was removed "))
+        #expect(try notes(b) == notes(a) && notes(c) == notes(a) && notes(a).count == 12)
+        #expect(try #require(c.synchronizationMemory()).client != client.rawValue)
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
     @Test("A long log is shortened by itself")
     func automatic() async throws {
         let fixture = try Fixture()
