@@ -67,8 +67,18 @@ struct Status: AsyncParsableCommand {
                         + store.modified.formatted(.iso8601)
                 )
             }
+            lines += document.synchronizing.map(line)
         }
         return lines
+    }
+
+    private func line(_ client: ApplicationStatus.SynchronizingClient) -> String {
+        var line = "  client \(client.client) has published \(client.sequence) times, last \(client.published.formatted(.iso8601))"
+        if client.behind > 0 { line += ", and hasn't confirmed \(client.behind) of others" }
+        if client.logBytes > 0 { line += "  \(client.logBytes.byteCount)" }
+        if client.isRemoved { line += "  (removed)" }
+        if client.isSilent { line += "; if it's gone: storesync remove client \(client.client)" }
+        return line
     }
 
     private struct Result: Encodable {
@@ -89,6 +99,27 @@ struct Status: AsyncParsableCommand {
             let description: String
             let stores: [Store]
             let lastSync: Date?
+            /// Not if its devices don't merge records.
+            let synchronizing: [SynchronizingClient]?
+        }
+        struct SynchronizingClient: Encodable {
+            let client: String
+            let sequence: UInt64
+            let behind: UInt64
+            let published: Date
+            let logBytes: Int64
+            let removed: Bool
+            let silent: Bool
+
+            init(_ client: ApplicationStatus.SynchronizingClient) {
+                self.client = client.client.rawValue
+                sequence = client.sequence
+                behind = client.behind
+                published = client.published
+                logBytes = client.logBytes
+                removed = client.isRemoved
+                silent = client.isSilent
+            }
         }
 
         struct Encryption: Encodable {
@@ -148,7 +179,9 @@ struct Status: AsyncParsableCommand {
                             modified: $0.modified
                         )
                     },
-                    lastSync: document.lastSyncs.values.max()
+                    lastSync: document.lastSyncs.values.max(),
+                    synchronizing: document.synchronizing.isEmpty
+                        ? nil : document.synchronizing.map(SynchronizingClient.init)
                 )
             }
         }

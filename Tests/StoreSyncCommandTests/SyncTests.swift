@@ -39,6 +39,25 @@ extension CommandTests {
             return (laptop, desktop)
         }
 
+        @Test("status says how far each client is that merges records")
+        func status() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = try await devices(fixture)
+            for number in 0..<2 {
+                try execute("INSERT INTO note (title) VALUES ('note \(number)')", laptop)
+                #expect(try await sync(laptop).status == 0)
+            }
+            let status = try await desktop.run("status").json()
+            let clients = try #require(status["documents"]?.array?.first?["synchronizing"]?.array)
+            #expect(clients.compactMap { $0["sequence"]?.number }.sorted() == [0, 2])
+            #expect(clients.compactMap { $0["behind"]?.number }.sorted() == [0, 2])
+            let keys: Set = ["client", "sequence", "behind", "published", "logBytes", "removed", "silent"]
+            #expect(clients.allSatisfy { $0.keys == keys && $0["silent"] == .boolean(false) })
+            let text = try await fixture.run(["status"] + laptop.options).output
+            #expect(text.contains("has published 2 times"), "\(text)")
+            #expect(text.contains("has published 0 times") && text.contains("hasn't confirmed 2 of others"), "\(text)")
+        }
+
         @Test("vacuum shortens the log, and a device that joins begins with the later store")
         func vacuum() async throws {
             let fixture = try Fixture()

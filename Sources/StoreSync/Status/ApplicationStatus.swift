@@ -30,6 +30,8 @@ public struct ApplicationStatus: Sendable, Hashable {
         public let stores: [Store]
         /// When each client last pushed or pulled it, by the client's clock, as far as that is known.
         public internal(set) var lastSyncs: [RemoteIdentifier: Date] = [:]
+        /// The clients that synchronize it record by record; empty if none does.
+        public internal(set) var synchronizing: [SynchronizingClient] = []
     }
 
     /// An uploaded store.

@@ -125,14 +125,17 @@ public actor StatusOperation: Operation {
         let entries = try await documents.concurrentMap { try await reader.document($0) }
         async let recentSyncs = reader.recentSyncs(of: entries)
         async let removals = reader.interruptedRemovals(among: entries)
+        async let synchronizing = entries.concurrentMap { try await reader.synchronizingClients(of: $0) }
         let listed = zip(entries, try await published).map(Listed.init)
         let manifests = try await manifests(listed, hooks, reader.seal, context)
         let (interrupted, times) = try await (removals, recentSyncs)
+        let clients = Dictionary(zip(documents, try await synchronizing)) { first, _ in first }
         let parts = try await context.blocking { [self] in
             try listed.map { listed in
                 if let problem = interrupted[listed.document] { return DocumentPart(unreadable: [problem]) }
                 var part = try documentStatus(listed, manifests[listed.document, default: []], reader.seal)
                 part.document?.lastSyncs = times.times[listed.document] ?? [:]
+                part.document?.synchronizing = clients[listed.document] ?? []
                 return part
             }
         }

@@ -84,6 +84,14 @@ struct SyncCatalog: Sendable {
 
     // MARK: Heads
 
+    /// The newest head of each client, as far as it can be read.
+    func newestHeads(among names: [SyncHeadName]) async throws -> [SyncHead] {
+        let byClient = Dictionary(grouping: names, by: \.client).sorted { $0.key < $1.key }
+        return try await byClient.concurrentMap(atMost: Self.filesAtATime) {
+            try await newest(among: $0.value, SynchronizationMemory(origin: origin, client: $0.key)).head
+        }.compactMap(\.self)
+    }
+
     /// The newest head of a client that can be read.
     private struct Search: Sendable {
         var head: SyncHead?

@@ -224,7 +224,7 @@ struct VacuumTests {
 
         if !fromDocument {
             #expect(await code { try await c.synchronize().value } == .deregistered)
-            _ = try await c.register(registersAgain: true).value
+            _ = try await c.supervisor.add(c.registration(registersAgain: true)).value
         }
         for device in [c, c, c, a, b, c] {
             do {
