@@ -35,6 +35,38 @@ extension Replica {
         (try log.digest(of: .stable) ?? .empty, try log.digest())
     }
 
+    private func digest(at prefix: StablePrefix) throws -> StateDigest? {
+        let last = prefix.position
+        let position: [StoredValue] = [
+            .integer(Int64(last.stamp.rawValue)), .text(last.id.client.rawValue),
+            .integer(Int64(clamping: last.id.sequence)),
+        ]
+        let rows = try db.all(
+            """
+            SELECT client, max(sequence), digest FROM sets
+            WHERE status IN (1, 3) AND (stamp, client, sequence) <= (?, ?, ?) GROUP BY client
+            """,
+            position
+        )
+        let vector = rows.reduce(into: [ClientID: SeenSet]()) { vector, values in
+            guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
+                return
+            }
+            vector[ClientID(rawValue: client)] = SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
+        }
+        guard vector == prefix.vector else { return nil }
+        return try db.first(
+            "SELECT sum FROM sets WHERE status IN (1, 3) AND stamp = ? AND client = ? AND sequence = ?",
+            position
+        )?.bytes(0).flatMap(StateDigest.init)
+    }
+
+    /// The state after the sets of a prefix; `nil` if exactly these sets aren't integrated up to there.
+    func fingerprint(at prefix: StablePrefix) throws -> SynchronizedStore.Fingerprint? {
+        guard let state = try digest(at: prefix), let schema = try ReplicaFact.layout.read(db) else { return nil }
+        return SynchronizedStore.Fingerprint(state: state.bytes, schema: SetDigest(of: schema).rawValue)
+    }
+
     /// Whether sets wait because they were captured in a newer schema: until the app is updated, this device goes on
     /// capturing and doesn't integrate them.
     package func needsNewerSchema() throws -> Bool {

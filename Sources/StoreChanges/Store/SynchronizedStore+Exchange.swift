@@ -90,6 +90,8 @@ extension SynchronizedStore {
         package var head: ClientHead
         /// The device's own sets that weren't published yet, in order.
         package var sets: [SyncChangeSet]
+        /// The state after what is stable; `nil` if nothing is.
+        package var fingerprint: Fingerprint?
     }
 
     /// Returns what this device has to publish.
@@ -102,7 +104,12 @@ extension SynchronizedStore {
     package func publication(after sequence: UInt64, head number: UInt64) throws -> Publication {
         try locked {
             try replicaDatabase.read { _ in
-                Publication(head: try replica.head(number: number), sets: try replica.ownSets(after: sequence))
+                let head = try replica.head(number: number)
+                return Publication(
+                    head: head,
+                    sets: try replica.ownSets(after: sequence),
+                    fingerprint: try head.stable.flatMap(replica.fingerprint)
+                )
             }
         }
     }
@@ -110,6 +117,26 @@ extension SynchronizedStore {
     /// What this device remembers of the storage besides sets.
     package func knowledge() throws -> LogKnowledge {
         try locked { try replicaDatabase.read { try ReplicaKnowledge(SQLConnection($0)).read() } }
+    }
+
+    /// What two replicas have alike that are in order: the state after the same sets, in the same schema.
+    package struct Fingerprint: Hashable, Sendable {
+        /// The digest of the state.
+        package var state: [UInt8]
+        /// The digest of the schema.
+        package var schema: [UInt8]
+
+        package init(state: [UInt8], schema: [UInt8]) {
+            (self.state, self.schema) = (state, schema)
+        }
+
+        /// Whether the states differ although they shouldn't.
+        package func contradicts(_ other: Fingerprint) -> Bool { schema == other.schema && state != other.state }
+    }
+
+    /// The state after the sets of a prefix; `nil` if this replica doesn't have exactly these sets up to there.
+    package func fingerprint(at prefix: StablePrefix) throws -> Fingerprint? {
+        try locked { try replicaDatabase.read { _ in try replica.fingerprint(at: prefix) } }
     }
 
     /// The last set of each client that is integrated.

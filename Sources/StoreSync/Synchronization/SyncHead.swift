@@ -20,6 +20,8 @@ struct SyncHead: Hashable, Sendable {
     var tail: [SyncChangeSet]
     /// The newest baselines that the client knows.
     var baselines: [SyncBaseline]
+    /// The client's state after its stable sets, by which replicas that differ are noticed.
+    var fingerprint: SynchronizedStore.Fingerprint?
     /// The number of the last set that counts of each removed client, 0 for none.
     var removals: [String: UInt64]
     /// When the head was published, by the client's clock: for people, never compared.
@@ -58,6 +60,12 @@ struct SyncHead: Hashable, Sendable {
         (self.name, self.origin, self.segments, self.published) = (name, origin, segments, published)
         self.removed = UInt64(removed)
         self.removals = removals
+        if let value = values["fingerprint"] {
+            guard let fingerprint = SynchronizedStore.Fingerprint(value) else {
+                throw StoreSyncError.corrupt(path, "its fingerprint can't be read")
+            }
+            self.fingerprint = fingerprint
+        }
         self.baselines = SyncBaseline.newest(of: baselines.compactMap(\.self))
         do {
             self.content = try ClientHead(decoding: Array(content))
@@ -74,9 +82,15 @@ struct SyncHead: Hashable, Sendable {
         tail = try EncodedSets.decode(reader.slice(reader.remaining), numbers, of: name.client, at: path)
     }
 
-    init(_ name: SyncHeadName, _ content: ClientHead, _ memory: SynchronizationMemory, tail: [SyncChangeSet]) {
+    init(
+        _ name: SyncHeadName,
+        _ publication: SynchronizedStore.Publication,
+        _ memory: SynchronizationMemory,
+        tail: [SyncChangeSet]
+    ) {
         self.name = name
-        self.content = content
+        content = publication.head
+        fingerprint = publication.fingerprint
         origin = memory.origin
         removed = memory.removed
         segments = memory.segments
@@ -117,8 +131,21 @@ struct SyncHead: Hashable, Sendable {
         ]
         if removed > 0 { values["removed"] = .integer(Int(removed)) }
         if !baselines.isEmpty { values["baselines"] = .array(baselines.map(\.propertyList)) }
+        if let fingerprint { values["fingerprint"] = fingerprint.propertyList }
         if !removals.isEmpty { values["removals"] = SyncVector.propertyList(removals) }
         let xml = PropertyListValue.dictionary(values).xml
         return UInt32(xml.count).littleEndianBytes + xml + EncodedSets.encode(tail.map(\.encoded))
     }
+}
+
+extension SynchronizedStore.Fingerprint {
+    private static let digestBytes = 32
+
+    /// Reads a fingerprint; `nil` if it has another form.
+    fileprivate init?(_ value: PropertyListValue) {
+        guard case .data(let data) = value, data.count == 2 * Self.digestBytes else { return nil }
+        self.init(state: Array(data.prefix(Self.digestBytes)), schema: Array(data.suffix(Self.digestBytes)))
+    }
+
+    fileprivate var propertyList: PropertyListValue { .data(Data(state + schema)) }
 }

@@ -94,7 +94,7 @@ extension SynchronizationOperation {
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
         memory.note(name)
         try await remember(memory, context)
-        published.bytes += Int64(try await catalog.create(SyncHead(name, publication.head, memory, tail: tail)))
+        published.bytes += Int64(try await catalog.create(SyncHead(name, publication, memory, tail: tail)))
         memory.bytesSinceBaseline += published.bytes
         memory.sequence = sequence
         memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head)

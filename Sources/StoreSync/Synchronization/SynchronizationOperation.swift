@@ -118,6 +118,7 @@ public actor SynchronizationOperation: Operation {
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged = try await merge(news, into: replica, taking: side, context)
         try await remember(memory, context)
+        let differences = try await differences(from: news.heads, replica, context)
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
         memory = published.memory
@@ -133,8 +134,27 @@ public actor SynchronizationOperation: Operation {
             sequence: published.sequence,
             changes: published.changes,
             bytes: published.bytes,
-            warnings: news.warnings + late + warnings
+            warnings: news.warnings + differences + late + warnings
         )
+    }
+
+    /// Returns warnings about clients that merged the same edits to another result: one of both replicas is damaged.
+    private func differences(
+        from heads: [SyncHead],
+        _ replica: SynchronizedReplica,
+        _ context: OperationContext
+    ) async throws -> [String] {
+        try await replica.using(context) { store in
+            try heads.compactMap { head in
+                guard let stable = head.content.stable, let theirs = head.fingerprint,
+                    let own = try store.fingerprint(at: stable), own.contradicts(theirs)
+                else { return nil }
+                return """
+                    This device and client \(head.name.client) have merged the same edits, and their stores differ: what one of \
+                    them remembers of the document is damaged. Synchronize with --rebuild on both.
+                    """
+            }
+        }
     }
 
     func synchronization(
