@@ -102,8 +102,11 @@ extension SynchronizationOperation {
         do {
             try await noteRemovedClients(in: replica, &memory, context)
             return try await writeBaseline(of: replica, &memory, context).warnings
-        } catch let error as StoreSyncError {
-            return ["The document's log of edits couldn't be shortened. \(error.message)"]
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            let reason = (error as? StoreSyncError)?.message ?? "\(error)"
+            return ["The document's log of edits couldn't be shortened. \(reason)"]
         }
     }
 
