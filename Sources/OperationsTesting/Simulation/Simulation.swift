@@ -43,7 +43,7 @@ public struct Simulation: Sendable {
         public var grace: Duration
 
         /// Creates limits.
-        public init(steps: Int = 1_000_000, grace: Duration = .seconds(1)) {
+        public init(steps: Int = 1_000_000, grace: Duration = .seconds(10)) {
             self.steps = steps
             self.grace = grace
         }
