@@ -57,6 +57,30 @@ extension CommandTests {
             #expect(try refused.errorMessage().contains("excludedTables"))
         }
 
+        @Test("A store is reported as the article on schemas says, without rules and with its rules")
+        func article() async throws {
+            let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                .deletingLastPathComponent()
+            let text = try String(
+                contentsOf: root.appending(path: "Sources/StoreSync/StoreSync.docc/PreparingYourSchema.md"),
+                encoding: .utf8
+            )
+            /// The blocks of a language.
+            func blocks(_ language: String) -> [String] {
+                text.components(separatedBy: "```\(language)\n").dropFirst().map {
+                    $0.components(separatedBy: "```")[0]
+                }
+            }
+            let fixture = try Fixture()
+            let url = try store(try #require(blocks("sql").first), in: fixture)
+            let rules = fixture.folder.appending(path: "rules.json")
+            try Data(try #require(blocks("json").first).utf8).write(to: rules)
+            let plain = try await fixture.run(["check", url.path]).output
+            let ruled = try await fixture.run(["check", url.path, "--rules", rules.path]).output
+            let command = "$ storesync check music.sqlite"
+            #expect(blocks("console") == ["\(command)\n\(plain)", "\(command) --rules rules.json\n\(ruled)"])
+        }
+
         @Test("A store that is missing is 66; so is a file that isn't a database")
         func missing() async throws {
             let fixture = try Fixture()

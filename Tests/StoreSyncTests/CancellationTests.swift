@@ -5,6 +5,7 @@ import RemoteStorage
 import SyncCryptography
 import TestSupport
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -209,6 +210,35 @@ struct CancellationTests {
         #expect(Set(endings.keys) == [.cancelled, .finished])
         // More than the single run that wasn't cancelled at all.
         #expect(endings[.finished, default: 0] > 1)
+    }
+
+    @Test(
+        "A pull that is cancelled when the new store is complete puts it nowhere, and a later pull does",
+        arguments: [true, false]
+    )
+    func beforeReplacement(hasStore: Bool) async throws {
+        let fixture = try Fixture()
+        let (pulling, pushing) = (try fixture.device("a"), try fixture.device("b"))
+        try pushing.write("one")
+        _ = try await pushing.push().value
+        if hasStore { _ = try await pulling.pull().value }
+        try pushing.write("two")
+        _ = try await pushing.push().value
+
+        let cancel = Locked<(@Sendable () -> Void)?>(nil)
+        let wasCancelled = Locked(false)
+        let device = try fixture.device("a") { step in
+            guard step == "after pull begun" else { return }
+            wasCancelled.withLock { $0 = true }
+            cancel.withLock { $0 }?()
+        }
+        cancel.withLock { $0 = { device.supervisor.cancelAll() } }
+        await #expect(throws: CancellationError.self) { try await device.pull().value }
+        #expect(wasCancelled.withLock { $0 })
+        #expect(FileManager.default.fileExists(atPath: device.store.path) == hasStore)
+        if hasStore { #expect(try device.notes() == ["one"]) }
+        _ = try await pulling.pull().value
+        #expect(try device.notes() == ["one", "two"])
     }
 
     @Test("F17 D1: a registration that is cancelled before any of its jobs keeps the promises of every operation")

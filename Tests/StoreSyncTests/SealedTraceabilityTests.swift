@@ -16,7 +16,7 @@ struct SealedTraceabilityTests {
     }
 
     @Test(
-        "R7–R9, R24, R25, R36, H19, H20: the first client saves the salt and a file that only the password opens",
+        "R7–R9, R24, R25, H19, H20: the first client saves the salt and a file that only the password opens",
         arguments: [true, false]
     )
     func firstClient(movesDirectories: Bool) async throws {

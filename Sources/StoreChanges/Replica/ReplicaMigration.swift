@@ -17,6 +17,7 @@ struct ReplicaMigration {
         if let layout {
             try migrate(from: try SchemaDescription(decoding: layout), to: schema)
             try ReplicaFact.migrated.writeNumber(1, db)
+            try log.versions.rememberFormer(SetDigest(of: layout))
         }
         try ReplicaFact.layout.write(bytes, db)
         try log.versions.rememberOwn()

@@ -96,6 +96,8 @@ enum ReplicaFact: String {
     case stable, baseline
     /// The schema by which rows are stored here.
     case layout
+    /// The digests of the schemas by which rows were stored here before.
+    case formerLayouts
     /// The status of the store's files when it had nothing that the replica doesn't have.
     case status
     /// Whether the schema has changed since the last capture.

@@ -41,6 +41,20 @@ struct ReplicaVersions {
     /// Gives the store's schema its number, before another device's schema can take it.
     func rememberOwn() throws { try remember(try version(), own) }
 
+    /// Remembers a schema that the store has no more.
+    func rememberFormer(_ digest: SetDigest) throws {
+        try ReplicaFact.formerLayouts.write((ReplicaFact.formerLayouts.read(db) ?? []) + digest.rawValue, db)
+    }
+
+    /// Whether the store had a schema before.
+    private func isFormer(_ digest: SetDigest) throws -> Bool {
+        let digests = try ReplicaFact.formerLayouts.read(db) ?? []
+        let length = digest.rawValue.count
+        return stride(from: 0, to: digests.count, by: length).contains {
+            digests[$0..<$0 + length].elementsEqual(digest.rawValue)
+        }
+    }
+
     /// The version for a new set, and the schema itself if the client's last set has another one.
     func versionForCapture(after last: SyncChangeSet.Header?) throws -> (SchemaVersion, SchemaDescription?) {
         (try version(), last?.schema.digest == ownDigest ? nil : own)
@@ -55,13 +69,13 @@ struct ReplicaVersions {
 
     /// Whether the store has all that a set needs.
     ///
-    /// Otherwise the set waits until the app is updated.
+    /// Otherwise the set waits until the app is updated. No set waits for what an update of the app has removed.
     ///
     /// Schemas that differ by additions read each other's sets as far as these don't use the additions. Of two others the
     /// one with the greater number, then digest, counts: its sets wait elsewhere.
     func canRead(_ set: SyncChangeSet) throws -> Bool {
         let version = set.header.schema
-        guard version.digest != ownDigest, version.digest != .none else { return true }
+        guard version.digest != ownDigest, version.digest != .none, try !isFormer(version.digest) else { return true }
         guard let author = try author(of: set.header) else { return false }
         if author.isCompatible(with: own) { return set.changes.allSatisfy { own.has($0, of: author) } }
         let current = try self.version()

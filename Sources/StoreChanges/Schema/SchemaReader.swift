@@ -74,7 +74,8 @@ struct SchemaReader {
 
     /// What of a table other devices may not have: functions or collations of the app; `nil` if there is nothing.
     ///
-    /// The table and its indexes are created in an empty database, where only SQLite's own are known.
+    /// The table and its indexes are created in an empty database, where only SQLite's own are known, and GRDB's: merging
+    /// doesn't compare by those.
     func foreignElements(of table: TableSchema) throws -> String? {
         let scratch = try DatabaseQueue()
         let indexes = try String.fetchAll(
@@ -87,12 +88,26 @@ struct SchemaReader {
             try scratch.write { scratch in
                 for statement in [statements[table.name] ?? ""] + indexes { try scratch.execute(sql: statement) }
             }
-            return nil
+            return try uniqueCollation(of: table).map { Self.reason("its unique values are compared by \($0)") }
         } catch let error as DatabaseError {
-            let problem = error.message ?? error.resultCode.description
-            return
-                "It needs what only the app has (\(problem)). Use SQLite's own functions and collations to synchronize it."
+            return Self.reason(error.message ?? error.resultCode.description)
         }
+    }
+
+    private static func reason(_ problem: String) -> String {
+        "It needs what only the app has (\(problem)). Use SQLite's own functions and collations to synchronize it."
+    }
+
+    /// A collation of a unique index that isn't SQLite's own; `nil` if there is none.
+    private func uniqueCollation(of table: TableSchema) throws -> String? {
+        try String.fetchAll(
+            db,
+            sql: """
+                SELECT coll FROM pragma_index_list(?) AS list, pragma_index_xinfo(list.name)
+                WHERE list."unique" AND key AND coll IS NOT NULL
+                """,
+            arguments: [table.name]
+        ).first { Collation(name: $0) == nil }
     }
 
     // MARK: A table

@@ -43,8 +43,8 @@ public struct ApplicationSyncManager: Sendable {
 
     /// The cost of hashing a password that this device sets, for devices with little memory or with much.
     ///
-    /// Every device of the application pays it once. If it's `nil`, it's ``PasswordParameters/moderate``, and a changed password
-    /// costs what the former one did. A changed password never costs less.
+    /// Every device of the application pays it once. If it's `nil`, it's ``/SyncCryptography/PasswordParameters/moderate``,
+    /// and a changed password costs what the former one did. A changed password never costs less.
     public var passwordParameters: PasswordParameters? {
         didSet { request.passwordParameters = passwordParameters ?? .moderate }
     }

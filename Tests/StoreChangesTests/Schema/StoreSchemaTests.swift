@@ -73,7 +73,7 @@ struct StoreSchemaTests {
         )
     }
 
-    @Test("A table that needs a function or collation of the app doesn't synchronize")
+    @Test("A table doesn't synchronize that needs a function or collation of the app, or has unique values by GRDB's")
     func foreignElements() throws {
         let queue = try DatabaseQueue()
         let schema = try queue.write { db in
@@ -85,14 +85,19 @@ struct StoreSchemaTests {
                     CREATE UNIQUE INDEX i ON a (fold(name));
                     CREATE TABLE b (id INTEGER PRIMARY KEY, name TEXT COLLATE swedish);
                     CREATE TABLE c (id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE);
+                    CREATE TABLE d (id INTEGER PRIMARY KEY, name TEXT COLLATE swiftCaseInsensitiveCompare);
+                    CREATE TABLE e (id INTEGER PRIMARY KEY, name TEXT UNIQUE COLLATE swiftCaseInsensitiveCompare);
+                    CREATE TABLE f (name TEXT PRIMARY KEY NOT NULL COLLATE swiftLocalizedCompare) WITHOUT ROWID;
                     """
             )
             return try StoreSchema(db)
         }
-        #expect(schema.tables.map(\.name) == ["c"])
+        #expect(schema.tables.map(\.name) == ["c", "d"])
         #expect(schema.tables[0].column("NAME")?.collation == .noCase)
         #expect(schema.reports[0].reason?.contains("fold") == true)
         #expect(schema.reports[1].reason?.contains("swedish") == true)
+        #expect(schema.reports[4].reason?.contains("swiftCaseInsensitiveCompare") == true)
+        #expect(schema.reports[5].reason?.contains("swiftLocalizedCompare") == true)
     }
 
     @Test("Foreign keys name the columns to which they refer")

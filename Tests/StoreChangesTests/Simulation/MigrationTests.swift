@@ -136,6 +136,33 @@ struct MigrationTests {
         for device in [laptop, phone] { #expect(try device.capture() == nil) }
     }
 
+    @Test(
+        "A device whose update removed a column or a table goes on with sets of older apps, and logs what it can't store",
+        arguments: ["ALTER TABLE note DROP COLUMN body", "DROP TABLE draft"]
+    )
+    func removal(_ update: String) throws {
+        let (laptop, phone) = try Self.devices(Self.notes + "; CREATE TABLE draft (id INTEGER PRIMARY KEY, text TEXT)")
+        try laptop.migrate(update)
+        try laptop.edit("UPDATE note SET title = 'oat milk'")
+        try laptop.capture(at: 10)
+        try phone.edit("UPDATE note SET body = 'two'")
+        try phone.edit("INSERT INTO draft (text) VALUES ('three')")
+        try Self.send(phone, laptop, at: 20)
+        #expect(try !laptop.needsNewerSchema())
+        let lost = try laptop.conflicts().filter { $0.rule == .schemaChanged }.flatMap(\.lost.values)
+        #expect(lost == [update.contains("draft") ? "three" : "two"].map { .value(.text($0)) })
+        try phone.edit("INSERT INTO note (title) VALUES ('bread')")
+        try Self.send(phone, laptop, at: 30)
+        #expect(try laptop.rows("SELECT title FROM note ORDER BY title") == ["\"bread\"", "\"oat milk\""])
+
+        try phone.migrate(update)
+        try phone.integrate(laptop.sets)
+        try phone.write()
+        #expect(try phone.content() == laptop.content())
+        #expect(try phone.conflicts() == laptop.conflicts())
+        for device in [laptop, phone] { #expect(try device.capture() == nil) }
+    }
+
     @Test("Of two schemas of one number all devices wait for the one with the greater digest")
     func twoSchemas() throws {
         let (laptop, phone) = try Self.devices()

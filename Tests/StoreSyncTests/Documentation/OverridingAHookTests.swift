@@ -3,6 +3,7 @@ import Operations
 import RemoteStorage
 import RemoteStorageTesting
 import StoreSync
+import SyncCryptography
 import Testing
 
 // The code between the marks is also in the documentation.
@@ -87,6 +88,21 @@ struct OverridingAHookTests {
         let sent = await messages.sent
         #expect(sent.count == 2)
         #expect(sent.allSatisfy { $0.contains("/\(upload.client)/manifest-") }, "\(sent)")
+    }
+
+    @Test("R36: an app gets the salt of a registered application from the hook that fetches it; before, there is none")
+    func salt() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let backend = InMemoryBackend()
+        let (hooks, hierarchy) = (DefaultHooks(backend: backend), ApplicationHierarchy(fixture.application))
+        #expect(try await hooks.fetchSalt(hierarchy) == nil)
+        _ = try await fixture.device("laptop", backend: backend).register().value
+        let salt = try SaltFile(try #require(try await hooks.fetchSalt(hierarchy))).salt
+        #expect(try KeyFile(try #require(try await hooks.fetchPasswordTest(hierarchy))).salt == salt)
+
+        let (unencrypted, other) = (try Fixture(), InMemoryBackend())
+        _ = try await unencrypted.device("laptop", backend: other).register().value
+        #expect(try await DefaultHooks(backend: other).fetchSalt(ApplicationHierarchy(unencrypted.application)) == nil)
     }
 
     // DOC: suite

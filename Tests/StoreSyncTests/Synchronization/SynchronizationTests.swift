@@ -66,12 +66,12 @@ struct SynchronizationTests {
         #expect(try b.query("SELECT title FROM note") == ["b"])
     }
 
-    @Test("Large edits travel in files of their own, and arrive at a device that joins later")
+    @Test("H12: large edits travel in files of their client's directory, and arrive at a device that joins later")
     func segments() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
         try a.execute("CREATE TABLE blob (id INTEGER PRIMARY KEY, bytes BLOB)")
-        _ = try await a.synchronize().value
+        let client = try await a.synchronize().value.client
         _ = try await b.synchronize().value
         for round in 0..<4 {
             try a.execute("INSERT INTO blob (bytes) VALUES (randomblob(\(round == 2 ? 10 : 90_000)))")
@@ -79,6 +79,8 @@ struct SynchronizationTests {
         }
         let segments = try fixture.files().keys.filter { $0.hasSuffix(".syncchg") }
         #expect(segments.count == 3)
+        let directory = "\(fixture.application)/Documents/\(fixture.document)/SyncChanges/\(client)/"
+        #expect(segments.allSatisfy { $0.hasPrefix(directory) }, "\(segments)")
         _ = try await b.synchronize().value
         _ = try await c.synchronize().value
         let expected = try a.query("SELECT id || hex(bytes) FROM blob ORDER BY id")

@@ -1,0 +1,60 @@
+import Foundation
+import StoreChanges
+import Testing
+
+@Suite("Preparing a schema", .timeLimit(.minutes(10)))
+struct PreparingYourSchemaTests {
+    /// A change of the article's table.
+    struct SchemaChange: CustomTestStringConvertible {
+        var statements: String
+        var goesOn: Bool
+
+        var testDescription: String { statements }
+    }
+
+    private static let article = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "Sources/StoreSync/StoreSync.docc/PreparingYourSchema.md")
+
+    /// The store of the article's section, and the lines of its table.
+    private static let section: (schema: String, changes: [SchemaChange]) = {
+        guard let text = try? String(contentsOf: article, encoding: .utf8),
+            let section = text.components(separatedBy: "## Updates of the app").last,
+            let schema = section.components(separatedBy: "```sql\n").last?.components(separatedBy: "```").first
+        else { return ("", []) }
+        let lines = section.split(separator: "\n").filter { $0.hasPrefix("| `") }
+        let changes = lines.map { line in
+            let code = line.split(separator: "`").enumerated().filter { $0.offset % 2 == 1 }.map(\.element)
+            return SchemaChange(statements: code.joined(separator: "; "), goesOn: line.hasSuffix("| go on |"))
+        }
+        return (schema, changes)
+    }()
+
+    @Test("An older app goes on or waits as the article's table says, and an updated one always goes on")
+    func compatibility() throws {
+        #expect(Self.section.changes.count == 12)
+        #expect(Set(Self.section.changes.map(\.goesOn)) == [true, false])
+        for change in Self.section.changes {
+            let devices = try ["laptop", "phone"].map { try SimulatedDevice($0, schemaSQL: Self.section.schema) }
+            let (laptop, phone) = (devices[0], devices[1])
+            try laptop.edit("INSERT INTO note (title) VALUES ('milk')")
+            try laptop.capture(at: 10)
+            try phone.integrate(laptop.sets)
+            for device in devices { try device.write() }
+
+            try laptop.migrate(change.statements)
+            try laptop.edit("INSERT INTO folder VALUES ('of the updated')")
+            try laptop.capture(at: 20)
+            try phone.edit("INSERT INTO folder VALUES ('of the older')")
+            try phone.edit("UPDATE note SET body = 'one litre'")
+            try phone.capture(at: 30)
+            try phone.integrate(laptop.sets)
+            try laptop.integrate(phone.sets)
+            for device in devices { try device.write() }
+            #expect(try !laptop.needsNewerSchema(), "\(change)")
+            #expect(try laptop.rows("SELECT count(*) FROM folder") == ["2"], "\(change)")
+            #expect(try phone.needsNewerSchema() == !change.goesOn, "\(change)")
+            #expect(try phone.rows("SELECT count(*) FROM folder") == [change.goesOn ? "2" : "1"], "\(change)")
+        }
+    }
+}
