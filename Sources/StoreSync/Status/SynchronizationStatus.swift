@@ -66,7 +66,7 @@ extension HierarchyReader {
     ) -> [ApplicationStatus.SynchronizingClient] {
         let removed = Set(heads.flatMap(\.removals.keys))
         return heads.map { head in
-            let behind = heads.filter { $0.name.client != head.name.client }.reduce(0) { behind, other in
+            let behind = heads.filter { $0.name.client != head.name.client }.reduce(0 as UInt64) { behind, other in
                 let seen = head.content.seen[other.content.client]?.sequence ?? 0
                 return behind + (other.name.sequence > seen ? other.name.sequence - seen : 0)
             }

@@ -84,15 +84,17 @@ enum LogPruning {
     ///
     /// - Parameters:
     ///   - client: The client that captured the sets.
+    ///   - own: This device, whose store contains all that its baselines do.
     ///   - baselines: The newest baselines.
     ///   - knowledge: What this device remembers of other clients.
     /// - Returns: The number.
     static func lastSuperfluous(
         of client: ClientID,
+        for own: ClientID,
         in baselines: [SyncBaseline],
         _ knowledge: LogKnowledge
     ) -> UInt64 {
-        let seen = knowledge.seen(of: client).values
+        let seen = knowledge.seen(of: client).filter { $0.key != own }.values
         return min(contained(of: client, in: baselines), seen.min() ?? .max)
     }
 
@@ -103,9 +105,14 @@ enum LogPruning {
     }
 
     /// Whether nothing of a removed client is needed any more.
-    static func isSuperfluous(_ client: ClientID, in baselines: [SyncBaseline], _ knowledge: LogKnowledge) -> Bool {
+    static func isSuperfluous(
+        _ client: ClientID,
+        for own: ClientID,
+        in baselines: [SyncBaseline],
+        _ knowledge: LogKnowledge
+    ) -> Bool {
         guard let last = knowledge.removals[client] else { return false }
-        return lastSuperfluous(of: client, in: baselines, knowledge) >= last
+        return lastSuperfluous(of: client, for: own, in: baselines, knowledge) >= last
     }
 
     private static func contained(of client: ClientID, in baselines: [SyncBaseline]) -> UInt64 {

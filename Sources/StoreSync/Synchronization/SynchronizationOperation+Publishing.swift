@@ -49,7 +49,8 @@ extension SynchronizationOperation {
         // If this device dies after it forgot what all devices know, it still has to tell them.
         published.memory.acknowledged = nil
         try await remember(published.memory, context)
-        let last = LogPruning.lastSuperfluous(of: replica.identity.client, in: memory.baselines, knowledge)
+        let this = replica.identity.client
+        let last = LogPruning.lastSuperfluous(of: this, for: this, in: memory.baselines, knowledge)
         let superfluous = published.memory.forgetSegments(upTo: last)
         let publication = try await replica.using(context) { [memory = published.memory] store in
             try store.trim()

@@ -120,7 +120,7 @@ extension SynchronizationOperation {
         _ knowledge: LogKnowledge
     ) async throws -> [RemoteItem] {
         let clients = memory.removals.keys.map { ClientID(rawValue: $0) }.filter {
-            LogPruning.isSuperfluous($0, in: memory.baselines, knowledge)
+            LogPruning.isSuperfluous($0, for: ClientID(rawValue: memory.client), in: memory.baselines, knowledge)
         }
         guard !clients.isEmpty else { return [] }
         let heads = try await hooks.listSyncHeads(hierarchy).compactMap { SyncHeadName($0) }

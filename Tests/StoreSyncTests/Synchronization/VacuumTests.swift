@@ -90,8 +90,8 @@ struct VacuumTests {
         try await write(1, by: a)
         let early = try await a.vacuum().value
         #expect(early.removedFiles == 0)
-        let silent = try #require(try b.synchronizationMemory()).client
-        #expect(early.keptFor.map(\.rawValue) == [silent])
+        let silent = try b.synchronizationMemory()?.client
+        #expect(early.keptFor.map(\.rawValue) == [silent].compactMap(\.self))
         #expect(try segments(fixture).count == 4)
         try await write(1, by: b)
         _ = try await a.synchronize().value
@@ -204,7 +204,8 @@ struct VacuumTests {
         let (a, b, c) = (all[0], all[1], all[2])
         for device in all { try await write(1, by: device) }
         _ = try await a.synchronize().value
-        let client = try RemoteIdentifier(#require(c.synchronizationMemory()).client)
+        let former = try c.synchronizationMemory()?.client
+        let client = try RemoteIdentifier(#require(former))
         try c.execute("INSERT INTO note (title) VALUES ('of a device that was removed')")
         for device in [a, b, a] {
             try await write(1, by: device)
@@ -235,7 +236,7 @@ struct VacuumTests {
         }
         #expect(try notes(a).contains("of a device that was removed "))
         #expect(try notes(b) == notes(a) && notes(c) == notes(a) && notes(a).count == 12)
-        #expect(try #require(c.synchronizationMemory()).client != client.rawValue)
+        #expect(try c.synchronizationMemory()?.client != client.rawValue)
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
@@ -247,8 +248,8 @@ struct VacuumTests {
             try a.execute("UPDATE note SET bytes = randomblob(600000)")
             #expect(try await a.synchronize().value.warnings.isEmpty, "\(number)")
         }
-        let baselines = try #require(try a.synchronizationMemory()).baselines
-        #expect(baselines.count == 2)
+        let baselines = try a.synchronizationMemory()?.baselines
+        #expect(baselines?.count == 2)
         #expect(try segments(fixture).count == 3, "the first two are in both")
         let b = try fixture.device("b")
         _ = try await b.synchronize().value
