@@ -318,9 +318,10 @@ final class LineageHistory {
 
     /// Records that a device's user holds the edits that a pull brought.
     ///
-    /// Edits that are in no head don't count: the user gave them up by naming the upload to pull.
+    /// Edits that are in no head don't count: the user gave them up by naming the upload to pull, or another user by
+    /// resolving a divergence, even if the storage hides that from this device.
     private func hold(_ index: Int) async throws {
-        let heads = try await visibleHeads(index)
+        let heads = try await heads(in: place)
         let edits = heads.reduce(into: Set<String>()) { $0.formUnion($1.edits) }
         members[index].held.formUnion(content(index).intersection(edits))
     }
@@ -332,8 +333,9 @@ final class LineageHistory {
     }
 
     /// Returns the heads that a device can see in its view of the storage.
-    private func visibleHeads(_ index: Int) async throws -> [Head] {
-        let backend = members[index].backend
+    private func visibleHeads(_ index: Int) async throws -> [Head] { try await heads(in: members[index].backend) }
+
+    private func heads(in backend: any RemoteBackend) async throws -> [Head] {
         let published = try await PublishedStores.list(DefaultHooks(backend: backend), hierarchy)
         var manifests: [StoreManifest] = []
         for name in published.published {
