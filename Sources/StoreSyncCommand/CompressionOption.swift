@@ -3,10 +3,11 @@ import StoreSync
 
 /// The values of `--compression`.
 enum CompressionOption: String, ExpressibleByArgument, CaseIterable {
-    case fast, auto, strong
+    case off, fast, auto, strong
 
     var compression: StoreCompression {
         switch self {
+        case .off: .off
         case .fast: .fast
         case .auto: .automatic
         case .strong: .strong

@@ -320,6 +320,22 @@ struct ResumptionTests {
         #expect(try await scene.push() <= 2 * Self.sealedChunk)
     }
 
+    @Test(
+        "P16: a push that was cut off resumes with another choice of compression",
+        arguments: [StoreCompression.off, .strong]
+    )
+    func otherCompression(compression: StoreCompression) async throws {
+        let scene = try await Scene(chunks: 6)
+        var generator = SplitMix64(seed: 3)
+        let pattern = DeltaModel.noise(500_000, &generator)
+        try Data((0..<6 * Int(Self.chunk)).map { pattern[$0 % pattern.count] }).write(to: scene.a.store)
+        try await scene.pushCutOff(after: 2 * Self.chunk)
+        _ = try await scene.a.push(compression: compression).value
+        #expect(await scene.lineA.passedBytes < 6 * Self.chunk)
+        try await scene.deltas.expectPulled(scene.b, is: scene.a.store, "\(compression)")
+        #expect(try await scene.a.verify().value.problems.isEmpty)
+    }
+
     @Test("a push that was cut off resumes among compressed chunks of different lengths")
     func compressed() async throws {
         let scene = try await Scene(chunks: 6)

@@ -151,6 +151,7 @@ struct SealedTraceabilityTests {
             _ = try await second.pull().value
             #expect(try Data(contentsOf: second.store) == content)
         }
+        #expect(try #require(sizes[.off]) > content.count)
         let (fast, strong) = (try #require(sizes[.fast]), try #require(sizes[.strong]))
         let automatic = try #require(sizes[.automatic])
         #expect(strong < fast && strong <= automatic && automatic <= fast + 1 << 10, "\(sizes)")

@@ -60,7 +60,7 @@ struct ChunkCodec: Sendable {
     ///   - plaintext: The chunk's bytes: exactly the chunk size, or fewer in the last chunk, which is empty only in an empty file.
     ///   - index: The chunk's index, from 0.
     ///   - isLast: Whether it's the last chunk.
-    ///   - level: The level of zstd; the options' level if it's `nil`.
+    ///   - level: The level of zstd, 0 for no compression; the options' level if it's `nil`.
     ///   - workspace: The memory to work in.
     ///   - nonce: 24 bytes that were never used before; random except in tests.
     /// - Returns: The record to write to the file.
@@ -77,8 +77,8 @@ struct ChunkCodec: Sendable {
             "chunk \(index) can't have \(plaintext.count) bytes"
         )
         return plaintext.withUnsafeBytes { plaintext in
-            let compressed =
-                compression == .none ? nil : workspace.compress(plaintext, level: level ?? compression.level)
+            let level = level ?? compression.level
+            let compressed = level == 0 ? nil : workspace.compress(plaintext, level: level)
             let body = compressed ?? plaintext
             let record = ChunkRecord(bodyByteCount: body.count, isCompressed: compressed != nil, isLast: isLast)
             return [UInt8](unsafeUninitializedCapacity: record.byteCount) { buffer, initialized in

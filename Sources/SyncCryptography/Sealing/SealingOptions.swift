@@ -4,13 +4,15 @@ public struct SealingOptions: Hashable, Sendable {
     public struct Compression: Hashable, Sendable {
         /// The number of the method in a header.
         let number: UInt8
-        /// The level of zstd, or the initial level if it adapts.
+        /// The level of zstd, or the initial level if it adapts; 0 for no compression.
         let level: Int32
         /// Whether the level adapts afterwards.
         var adapts = false
 
         /// No compression.
         public static let none = Compression(number: 0, level: 0)
+        /// No compression, in a file whose other chunks may be compressed: an upload can be resumed with another choice.
+        public static let stored = Compression(number: 1, level: 0)
         /// Fast compression with zstd.
         public static let zstd = zstd(level: 1)
         /// Compression with zstd that adapts: harder while the transfer waits for the medium, faster while it waits for the processors.
