@@ -7,10 +7,13 @@ package import GRDB
 extension Replica {
     /// Turns a copy of a replica into a checkpoint.
     ///
-    /// - Parameter database: The copy, in a write transaction.
+    /// - Parameters:
+    ///   - database: The copy, in a write transaction.
+    ///   - client: The device whose replica it is.
     /// - Throws: `DatabaseError`.
-    package static func makeCheckpoint(of database: Database) throws {
+    package static func makeCheckpoint(of database: Database, by client: ClientID) throws {
         let db = SQLConnection(database)
+        try noteStoreSeen(db, by: client)
         for fact in [ReplicaFact.client, .document, .rules, .token, .preparedToken, .counter, .status, .migrated] {
             try fact.write(nil, db)
         }
@@ -27,6 +30,19 @@ extension Replica {
         try db.execute("UPDATE rows SET image = 0 WHERE NOT \(isPending("rows"))")
         try db.execute("DELETE FROM counts WHERE NOT \(isPendingCount("counts"))")
         try db.execute("DELETE FROM lookups WHERE NOT \(isPending("lookups")) AND NOT \(isPendingCount("lookups"))")
+    }
+
+    /// Notes which sets are in the store, the maker's own among them: for the device that joins they are another device's.
+    private static func noteStoreSeen(_ db: SQLConnection, by client: ClientID) throws {
+        var seen: [ClientID: SeenSet] = [:]
+        if let bytes = try ReplicaFact.seen.read(db) {
+            var parser = ByteParser(bytes)
+            seen = try parser.vector()
+        }
+        seen[client] = try ReplicaLog.lastIntegrated(of: client, db)
+        var writer = ByteWriter()
+        writer.vector(seen)
+        try ReplicaFact.seen.write(writer.bytes, db)
     }
 
     /// The last set of each client that is integrated.

@@ -91,7 +91,9 @@ struct ReplicaLog {
     }
 
     /// The last set of a client that is integrated, wherever it was captured.
-    func lastIntegrated(of client: ClientID) throws -> SeenSet? {
+    func lastIntegrated(of client: ClientID) throws -> SeenSet? { try Self.lastIntegrated(of: client, db) }
+
+    static func lastIntegrated(of client: ClientID, _ db: SQLConnection) throws -> SeenSet? {
         let values = try db.first(
             "SELECT sequence, digest FROM sets WHERE client = ? AND status IN (1, 3) ORDER BY sequence DESC LIMIT 1",
             [.text(client.rawValue)]

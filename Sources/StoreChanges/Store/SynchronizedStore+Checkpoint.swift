@@ -31,7 +31,7 @@ extension SynchronizedStore {
                 try db.execute(sql: "VACUUM INTO ?", arguments: [checkpoint.path])
             }
             let database = try DatabaseQueue(path: checkpoint.path, configuration: Self.discardable)
-            try database.write { try Replica.makeCheckpoint(of: $0) }
+            try database.write { try Replica.makeCheckpoint(of: $0, by: replica.client) }
             try database.vacuum()
             try database.close()
             return vector

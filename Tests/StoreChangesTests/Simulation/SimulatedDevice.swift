@@ -59,7 +59,7 @@ final class SimulatedDevice {
         try store.write { try $0.execute(sql: "DROP TABLE IF EXISTS grdb_storesync") }
         try other.replicaDatabase.backup(to: replicaDatabase)
         replica = try replicaDatabase.write { [client, schema, store] db in
-            try Replica.makeCheckpoint(of: db)
+            try Replica.makeCheckpoint(of: db, by: other.client)
             let replica = try Replica(db, schema, client: client, document: "notes")
             try store.read { try replica.join(with: $0) }
             return replica
