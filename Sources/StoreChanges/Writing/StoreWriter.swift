@@ -71,9 +71,36 @@ final class StoreWriter {
     /// finds new references to rows that go.
     func canWrite() throws -> Bool {
         guard try tablesToPutRight().isEmpty, try pending.counted.isEmpty else { return false }
-        return try pending.differences().allSatisfy { target in
+        let targets = try pending.differences()
+        let written = Set(targets.filter { $0.present != nil }.map(\.row))
+        return try targets.allSatisfy { target in
             if target.present == nil, try !state.schema.table(target.row.table).incoming.isEmpty { return false }
-            return try table(target.row.table).row(target.row)?.cells == target.former
+            return try table(target.row.table).row(target.row)?.cells == target.former && hasParents(target, written)
+        }
+    }
+
+    /// Whether the rows are there, or are written too, to which a row refers that it doesn't refer to yet.
+    private func hasParents(_ target: Target, _ written: Set<RowReference>) throws -> Bool {
+        guard let present = target.present else { return true }
+        func cell(_ column: String, in cells: [String: Cell]) -> Cell {
+            state.schema.cell(column, of: target.row, RowState(cells: cells, inserters: []))
+        }
+        return try state.schema.table(target.row.table).references.allSatisfy { reference in
+            let columns = reference.key.columns
+            let cells = columns.map { cell($0, in: present) }
+            let isKept = target.former.map { former in columns.map { cell($0, in: former) } == cells } ?? false
+            guard !isKept, !cells.contains(.null) else { return true }
+            let parent: RowReference
+            if cells.count == 1, case .row(let name) = cells[0] {
+                parent = RowReference(reference.parent, name)
+            } else {
+                let values = Dictionary(zip(reference.key.parentColumns, cells)) { first, _ in first }
+                let key = try state.schema.table(reference.parent).schema.key.columns
+                // Only a whole search finds a row by other columns than its key.
+                guard Set(key) == Set(values.keys) else { return false }
+                parent = RowReference(reference.parent, .key(key.compactMap { values[$0] }))
+            }
+            return try written.contains(parent) || table(reference.parent).row(parent) != nil
         }
     }
 
