@@ -10,7 +10,7 @@ import SyncCryptography
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract:
-            "Shows the whole job in a temporary folder: one device pushes a store, another pulls it, and both edit it."
+            "Shows the whole job in a temporary folder: two devices exchange a store, edit it at once, and merge."
     )
 
     @Flag(help: "Keep all files for inspection.")
