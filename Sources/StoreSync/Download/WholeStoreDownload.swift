@@ -72,6 +72,8 @@ public struct WholeStoreDownloadRequest: Sendable {
     public var acceptsRollback: Bool
     /// How the local store is replaced.
     public var replacement: Replacement
+    /// Whether the store is a baseline, with which this device begins to merge records.
+    var isBaseline = false
 
     /// Creates a request.
     public init(

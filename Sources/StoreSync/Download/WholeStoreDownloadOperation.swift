@@ -58,24 +58,29 @@ public actor WholeStoreDownloadOperation: Operation {
                 try state.lock(.store(store.path), .exclusive, by: context.name)
             }
             defer { lock.release() }
-            try await context.blocking { [state, key, document] in
-                if try store.exists, try state.synchronization(of: key, document.integrityKey) != nil {
-                    throw StoreSyncError(
-                        .documentSynchronizes,
-                        """
-                        \(document.document) is synchronized record by record, so no pull replaces a store of it: use \
-                        storesync sync, or pull to a path where no store is.
-                        """
-                    )
-                }
-                StoreReplacement.restoreLog(of: store)
-            }
+            try await context.blocking { StoreReplacement.restoreLog(of: store) }
             return try await download(store, context)
         }
     }
 
+    /// Refuses to replace a store of a document whose devices merge records: its edits would be lost to them.
+    private func refuseSynchronizedDocument(_ store: LocalStore, _ context: OperationContext) async throws {
+        guard !request.isBaseline, try await context.blocking({ try store.exists }),
+            try await document.synchronizesRecords(hooks.backend, state, context)
+        else { return }
+        throw StoreSyncError(
+            .documentSynchronizes,
+            """
+            \(document.document) is synchronized record by record, so no pull replaces a store of it: use storesync sync, \
+            or pull to a path where no store is.
+            """
+        )
+    }
+
     private func download(_ store: LocalStore, _ context: OperationContext) async throws -> WholeStoreDownload {
+        async let refusal: Void = refuseSynchronizedDocument(store, context)
         let published = try await UploadCatalog(hooks, document).read()
+        try await refusal
         let (record, memory) = try await context.blocking { [state, key, document] in
             try state.adoptInterruptedUploads(published.manifests, document: key)
             return (

@@ -248,16 +248,13 @@ extension SynchronizationOperation {
         overwriting: Bool = false,
         _ context: OperationContext
     ) async throws {
-        let download = WholeStoreDownloadOperation(
-            WholeStoreDownloadRequest(
-                url: url,
-                upload: .init(of: name.client, generation: name.generation, identifier: name.upload),
-                overwritesLocalChanges: overwriting
-            ),
-            document: document,
-            backend: backend,
-            state: state
+        var request = WholeStoreDownloadRequest(
+            url: url,
+            upload: .init(of: name.client, generation: name.generation, identifier: name.upload),
+            overwritesLocalChanges: overwriting
         )
+        request.isBaseline = true
+        let download = WholeStoreDownloadOperation(request, document: document, backend: backend, state: state)
         _ = try await context.addChild(download).value
     }
 }

@@ -63,7 +63,7 @@ public actor WholeStoreUploadOperation: Operation {
                 ]
             }
             defer { for lock in locks { lock.release() } }
-            async let refusal: Void = request.baseline == nil ? refuseSynchronizedDocument() : ()
+            async let refusal: Void = request.baseline == nil ? refuseSynchronizedDocument(context) : ()
             try await context.blocking { StoreReplacement.restoreLog(of: store) }
             // Inspected before the snapshot is taken, so that the store isn't held while the remote answers.
             let target = try await target(for: store, context)
@@ -163,11 +163,8 @@ public actor WholeStoreUploadOperation: Operation {
     }
 
     /// Refuses to upload a store of a document whose devices merge records: they wouldn't see it.
-    private func refuseSynchronizedDocument() async throws {
-        let path = hierarchy.syncOrigin
-        guard let origin = try await backend.synchronizationHooks.fetchSyncOrigin(hierarchy),
-            (try? seal.open(origin, as: .syncOrigin(document.identity), at: path)) != nil
-        else { return }
+    private func refuseSynchronizedDocument(_ context: OperationContext) async throws {
+        guard try await document.synchronizesRecords(backend, state, context) else { return }
         throw StoreSyncError(
             .documentSynchronizes,
             "\(document.document) is synchronized record by record, so whole stores aren't pushed: use storesync sync."

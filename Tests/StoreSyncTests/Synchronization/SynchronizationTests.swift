@@ -184,6 +184,9 @@ struct SynchronizationTests {
         let stranger = try fixture.device("stranger")
         try stranger.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
         #expect(await code { try await stranger.push().value } == .documentSynchronizes)
+        #expect(await code { try await stranger.pull(overwrite: true).value } == .documentSynchronizes)
+        #expect(try stranger.query("SELECT count(*) FROM note") == ["0"])
+        _ = try await fixture.device("reader").pull().value
         try copy.write(to: a.store)
         #expect(await code { try await a.synchronize().value } == .storeReplaced)
         #expect(try a.query("SELECT title FROM note") == ["milk"])
