@@ -80,7 +80,7 @@ struct DeviceSecret {
         let item = KeychainItem(service: Self.service, account: UUID().uuidString)
         do throws(KeychainError) {
             _ = try SecurityKeychain.add(secret, as: item)
-            return try write(SecretBytes(item.account))
+            return try write(SecretBytes(copying: Array(item.account.utf8)))
         } catch  where error.code == .notEntitled {}
         #endif
         try write(secret)

@@ -50,7 +50,7 @@ public actor SecurityKeychain: KeychainServices {
         try await runBlocking(on: executor) {
             let matches = try Self.items(matching: query).compactMap { item -> KeychainMatch? in
                 // One by one: macOS doesn't return the secrets of several items at once.
-                do {
+                do throws(KeychainError) {
                     return KeychainMatch(item: item, secret: try Self.secret(of: item))
                 } catch  where error.code == .itemNotFound {
                     return nil

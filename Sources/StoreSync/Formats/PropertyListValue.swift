@@ -61,8 +61,8 @@ public enum PropertyListValue: Sendable, Hashable {
 
     /// A Boolean or a number.
     ///
-    /// On Apple platforms Foundation bridges all of them to one class, so a cast doesn't distinguish them: 1.0 and `true` are
-    /// also an `Int`.
+    /// Foundation has one class for all of them, so a cast doesn't distinguish them: 1.0 is an `Int` too, and so is `true` on
+    /// Apple platforms.
     private static func number(_ object: Any) -> PropertyListValue? {
         #if canImport(Darwin)
         guard let number = object as? NSNumber else { return nil }
@@ -70,7 +70,9 @@ public enum PropertyListValue: Sendable, Hashable {
         if CFNumberIsFloatType(number) { return .real(number.doubleValue) }
         #else
         if type(of: object) == Bool.self { return (object as? Bool).map(Self.boolean) }
-        if type(of: object) == Double.self { return (object as? Double).map(Self.real) }
+        if let number = object as? NSNumber, ["d", "f"].contains(String(cString: number.objCType)) {
+            return .real(number.doubleValue)
+        }
         #endif
         return (object as? Int).map(Self.integer) ?? (object as? Double).map(Self.real)
     }

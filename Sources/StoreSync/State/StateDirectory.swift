@@ -142,9 +142,15 @@ public final class StateDirectory: Sendable {
         by holder: String = "another operation"
     ) throws -> FileLock {
         // Lock files are numbered, since a name may contain any character of a path.
-        let number = try database.write { db in
-            try db.execute(sql: "INSERT OR IGNORE INTO lockName (name) VALUES (?)", arguments: [subject.name])
-            return try Int64.fetchOne(db, sql: "SELECT id FROM lockName WHERE name = ?", arguments: [subject.name]) ?? 0
+        let number: Int64
+        do {
+            number = try database.write { db in
+                try db.execute(sql: "INSERT OR IGNORE INTO lockName (name) VALUES (?)", arguments: [subject.name])
+                return try Int64.fetchOne(db, sql: "SELECT id FROM lockName WHERE name = ?", arguments: [subject.name])
+                    ?? 0
+            }
+        } catch {
+            throw StoreSyncError(state: error, at: url)
         }
         return try FileLock(at: url.appending(path: "locks/\(number)"), subject, mode, by: holder)
     }
