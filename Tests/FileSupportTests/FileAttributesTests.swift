@@ -33,7 +33,7 @@ struct FileAttributesTests {
         #expect(Set(FileAttributes.names(target)).isSuperset(of: ["user.tag", "user.empty", "user.other"]))
     }
 
-    @Test("A file without any, and one that is missing, change nothing")
+    @Test("A file without attributes, and a missing file, change nothing")
     func nothing() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         let target = try file("target")

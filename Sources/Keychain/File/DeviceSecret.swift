@@ -11,7 +11,7 @@ import SystemPackage
 struct DeviceSecret {
     static let name = "keychain-secret"
     private static let byteCount = 32
-    /// The size of a UUID as text, by which a file that names an item is told from one that holds the secret.
+    /// The size of a UUID as text, by which a file with the name of an item is told from a file with the secret.
     private static let nameByteCount = 36
 
     private let directory: URL
