@@ -17,6 +17,29 @@ let settings: [SwiftSetting] = [
 /// What only servers' backends need: a package that disables both traits builds and fetches no SwiftNIO.
 let servers = TargetDependencyCondition.when(traits: ["WebDAV", "S3"])
 
+// libsodium and zstd come with the system on Linux, and as packages to Apple platforms. Only these read a privacy manifest.
+#if os(Linux)
+let privacyManifest: [Resource] = []
+let excluded = ["PrivacyInfo.xcprivacy"]
+let sodium = Target.Dependency.target(name: "CSodium")
+let zstd = Target.Dependency.target(name: "CZstd")
+let libraries: [Package.Dependency] = []
+let systemLibraries: [Target] = [
+    .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
+    .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+]
+#else
+let privacyManifest: [Resource] = [.copy("PrivacyInfo.xcprivacy")]
+let excluded: [String] = []
+let sodium = Target.Dependency.product(name: "Clibsodium", package: "swift-sodium")
+let zstd = Target.Dependency.product(name: "libzstd", package: "zstd")
+let libraries: [Package.Dependency] = [
+    .package(url: "https://github.com/jedisct1/swift-sodium", from: "0.9.1"),
+    .package(url: "https://github.com/facebook/zstd", from: "1.5.2"),
+]
+let systemLibraries: [Target] = []
+#endif
+
 let package = Package(
     name: "swift-store-sync",
     platforms: [.macOS(.v15), .iOS(.v18)],
@@ -84,7 +107,7 @@ let package = Package(
             name: "StoreSync",
             dependencies: [
                 "Operations", "RemoteStorage", "Keychain", "SyncCryptography", "StoreChanges", "ContentDigests",
-                "FileSupport", "ByteCoding", "ThreadSupport",
+                "DatabaseSupport", "FileSupport", "ByteCoding", "ThreadSupport",
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -93,11 +116,17 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // How all of this package's databases are opened.
+        .target(
+            name: "DatabaseSupport",
+            dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: settings
+        ),
         // Record-level changes of SQLite stores. It knows neither a remote nor operations.
         .target(
             name: "StoreChanges",
             dependencies: [
-                "ContentDigests", "FileSupport", "ByteCoding", "CSQLite",
+                "DatabaseSupport", "ContentDigests", "FileSupport", "ByteCoding", "CSQLite",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "HeapModule", package: "swift-collections"),
@@ -136,6 +165,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto", condition: servers),
                 .product(name: "NIOCore", package: "swift-nio", condition: servers),
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: servers),
+                .product(name: "NIOPosix", package: "swift-nio", condition: servers),
                 .product(name: "NIOSSL", package: "swift-nio-ssl", condition: servers),
             ],
             swiftSettings: settings
@@ -148,7 +178,7 @@ let package = Package(
         .target(
             name: "Keychain",
             dependencies: [
-                "SyncCryptography", "FileSupport", "ByteCoding", "ThreadSupport",
+                "SyncCryptography", "DatabaseSupport", "FileSupport", "ByteCoding", "ThreadSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
@@ -156,13 +186,13 @@ let package = Package(
         ),
         .target(
             name: "SyncCryptography",
-            dependencies: ["ContentDigests", "CSodium", "CZstd", "ByteCoding", "ThreadSupport"],
+            dependencies: ["ContentDigests", sodium, zstd, "ByteCoding", "ThreadSupport"],
             swiftSettings: settings
         ),
         // How two states of a file are compared, without keys.
         .target(
             name: "ContentDigests",
-            dependencies: ["CSodium", "FileSupport", "ByteCoding"],
+            dependencies: [sodium, "FileSupport", "ByteCoding"],
             swiftSettings: settings
         ),
         .target(
@@ -207,6 +237,8 @@ let package = Package(
                 .target(name: "CLinux", condition: .when(platforms: [.linux])),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
+            exclude: excluded,
+            resources: privacyManifest,
             swiftSettings: settings
         ),
         .target(name: "ThreadSupport", swiftSettings: settings),
@@ -225,16 +257,6 @@ let package = Package(
         ),
         // Functions of Glibc that Swift's Glibc module doesn't export.
         .systemLibrary(name: "CLinux"),
-        .systemLibrary(
-            name: "CSodium",
-            pkgConfig: "libsodium",
-            providers: [.apt(["libsodium-dev"]), .brew(["libsodium"])]
-        ),
-        .systemLibrary(
-            name: "CZstd",
-            pkgConfig: "libzstd",
-            providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]
-        ),
 
         // How thorough the tests are, and what several test targets need.
         .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
@@ -408,3 +430,6 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+package.dependencies += libraries
+package.targets += systemLibraries

@@ -1,5 +1,11 @@
 package import SystemPackage
 
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+
 extension Directory {
     /// Opens a directory in this one; `nil` if it doesn't exist or is a file.
     package func directoryIfPresent(_ name: String) throws(Errno) -> Directory? {
@@ -44,9 +50,27 @@ extension Directory {
             try renameExclusively(name, to: other, newName)
         } catch let error where error.isUnsupported {
             try moveWithoutExclusiveRename(name, to: other, newName)
+        } catch let error where error == .fileExists {
+            guard try isSameName(name, in: other, newName) else { throw error }
+            try rename(name, to: other, newName)
         }
         try other.synchronize()
         try synchronize()
+    }
+
+    /// Whether both names are one entry of this directory, because the file system ignores the difference, which is mostly case.
+    private func isSameName(
+        _ name: UnsafePointer<CChar>,
+        in other: Directory,
+        _ newName: UnsafePointer<CChar>
+    ) throws(Errno) -> Bool {
+        let (here, there) = (try status(), try other.status())
+        guard here.inode == there.inode, here.deviceID == there.deviceID,
+            try status(name)?.inode == other.status(newName)?.inode
+        else { return false }
+        // Two names of one file, as hard links are, are two entries.
+        let new = Array(UnsafeBufferPointer(start: newName, count: strlen(newName) + 1))
+        return try !names().contains(new)
     }
 
     /// Moves on a file system that can't rename exclusively, such as NFS.

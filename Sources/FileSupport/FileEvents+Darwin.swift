@@ -12,9 +12,9 @@ final class FileEvents: Sendable {
     private let sources = Locked<[Source]>([])
 
     /// An open file or directory, closed with its last reference.
-    private final class Source: Sendable {
+    private final class Source: @unchecked Sendable {
         // Sendable: created in `init` and never changed; dispatch sources are thread-safe.
-        private nonisolated(unsafe) let source: any DispatchSourceFileSystemObject
+        private let source: any DispatchSourceFileSystemObject
 
         init(_ source: any DispatchSourceFileSystemObject) { self.source = source }
 

@@ -1,15 +1,15 @@
-#if os(Linux)
+#if !canImport(Darwin)
 import Dispatch
 import Glibc
 import SystemPackage
 import ThreadSupport
 
 /// Reports what changes in a watched scene, by inotify.
-final class FileEvents: Sendable {
+final class FileEvents: @unchecked Sendable {
     private let scene: WatchedScene
     private let descriptor: Int32
     // Sendable: created in `init` and never changed; dispatch sources are thread-safe.
-    private nonisolated(unsafe) let source: any DispatchSourceRead
+    private let source: any DispatchSourceRead
     /// The indices of the directories, by their watches: several paths may lead to one directory.
     private let indices = Locked<[Int32: Set<Int>]>([:])
 

@@ -86,23 +86,29 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// Makes this empty file share another one's blocks, until either is written to.
+    /// Creates a file that shares another one's blocks, until either is written to.
     ///
-    /// Returns whether the file system can do that, as Btrfs and XFS can; otherwise the file is still empty. Only Linux
-    /// is supported so far.
-    package func clone(_ path: String) -> Bool {
-        #if os(Linux)
+    /// Only its owner may use the new file.
+    ///
+    /// - Parameters:
+    ///   - path: The other file. It's opened, so SQLite mustn't have it open in this process.
+    ///   - newPath: A path at which nothing exists.
+    /// - Returns: Whether the file system can do that, as Btrfs, XFS and APFS can. If not, nothing is created.
+    package static func clone(_ path: String, creating newPath: String) -> Bool {
         guard let source = try? OpenFile(path: path, O_RDONLY) else { return false }
+        #if canImport(Darwin)
+        guard fclonefileat(source.descriptor.rawValue, AT_FDCWD, newPath, 0) == 0 else { return false }
+        let isShared = chmod(newPath, 0o600) == 0
+        #else
+        guard let clone = try? OpenFile(creating: newPath) else { return false }
         // FICLONE, a macro that Swift doesn't import.
-        guard ioctl(descriptor.rawValue, 0x4004_9409, source.descriptor.rawValue) == 0 else { return false }
-        guard let size = try? source.status().size, size == (try? status().size) else {
-            try? truncate(to: 0)
+        let isShared = ioctl(clone.descriptor.rawValue, 0x4004_9409, source.descriptor.rawValue) == 0
+        #endif
+        guard isShared, let size = try? source.status().size, size == (try? Stat(newPath).size) else {
+            unlink(newPath)
             return false
         }
         return true
-        #else
-        return false
-        #endif
     }
 
     // MARK: Locks

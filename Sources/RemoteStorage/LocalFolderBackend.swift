@@ -20,7 +20,7 @@ import Glibc
 /// - The folder must exist. A missing folder is an error (``RemoteError/Code/unavailable``): it's never created and never
 ///   mistaken for an empty one.
 public actor LocalFolderBackend: RemoteBackend {
-    /// The folder's location as a `file:` URL without symbolic links.
+    /// The given identity, or the folder's location as a `file:` URL without symbolic links.
     public nonisolated let identity: String
     private let folder: Folder
     private let executor: (any TaskExecutor)?
@@ -28,11 +28,13 @@ public actor LocalFolderBackend: RemoteBackend {
     /// Creates a backend for a folder, which needn't exist before the first request.
     ///
     /// - Parameters:
-    ///   - root: The folder. Links on the way to it are followed; ``identity`` is their current target.
+    ///   - root: The folder. Links on the way to it are followed.
+    ///   - identity: The name by which this device remembers the folder, where its path may change: an app's container has another
+    ///     path after an update of the app, and so has a folder that the user picks. `nil` for the folder's location.
     ///   - executor: The executor on which requests block; `nil` for threads reserved for blocking calls.
-    public init(root: URL, executor: (any TaskExecutor)? = nil) {
+    public init(root: URL, identity: String? = nil, executor: (any TaskExecutor)? = nil) {
         let path = realPath(FilePath(root.absoluteURL.path(percentEncoded: false))).string
-        identity = URL(filePath: path, directoryHint: .notDirectory).absoluteString
+        self.identity = identity ?? URL(filePath: path.asKey, directoryHint: .notDirectory).absoluteString
         folder = Folder(path: path)
         self.executor = executor
     }

@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 import NIOSSL
 import RemoteStorage
 
@@ -40,7 +41,12 @@ package final class HTTPTransport: HTTPSending {
         configuration.httpVersion = .http1Only
         // This type decides about retries, for connections too.
         configuration.connectionPool.retryConnectionEstablishment = false
-        client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        // Not AsyncHTTPClient's own choice: on Apple platforms that is Network.framework, for which it ignores additional trust
+        // roots without a word.
+        client = HTTPClient(
+            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
+            configuration: configuration
+        )
     }
 
     deinit {

@@ -151,7 +151,7 @@ extension CommonOptions {
             environment[variable].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
         }
         // HOME first: Foundation takes the home directory from the user database.
-        let home = directory("HOME") ?? FileManager.default.homeDirectoryForCurrentUser
+        let home = directory("HOME") ?? URL.homeDirectory
         let base = directory("XDG_STATE_HOME") ?? home.appending(path: ".local/state")
         return try StateDirectory(url: base.appending(path: "storesync", directoryHint: .isDirectory))
     }

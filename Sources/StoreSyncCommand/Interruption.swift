@@ -4,12 +4,12 @@ import Operations
 import ThreadSupport
 
 /// Cancels all operations on SIGINT or SIGTERM; a second signal ends the process at once.
-final class Interruption: Sendable {
+final class Interruption: @unchecked Sendable {
     private let received = Locked<Int32?>(nil)
     /// The task that a signal cancels, besides all operations.
     private let task = Locked<Task<Void, any Error>?>(nil)
     // Sendable: created in `init` and never changed; dispatch sources are thread-safe.
-    private nonisolated(unsafe) let sources: [any DispatchSourceSignal]
+    private let sources: [any DispatchSourceSignal]
 
     /// Runs the operations that a signal cancels.
     let supervisor: OperationSupervisor

@@ -68,6 +68,18 @@ struct LockTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path) == [DeviceSecret.name])
     }
 
+    #if !canImport(Security)
+    @Test("A directory whose secret is in the system's keychain of another device opens nothing here, and says why")
+    func copied() async throws {
+        _ = try await fixture.open()
+        try Data(UUID().uuidString.utf8).write(to: secretFile)
+        let keychain = try await locked()
+        await expect(.deviceSecretMissing, "copied from another device") {
+            try await keychain.unlock(with: fixture.deviceSecret)
+        }
+    }
+    #endif
+
     @Test("A missing device secret is never created again for a keychain that needs the old secret")
     func missing() async throws {
         _ = try await fixture.open()

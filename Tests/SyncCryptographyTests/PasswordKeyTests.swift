@@ -52,6 +52,17 @@ struct PasswordKeyTests {
         #expect(executor.count == 0)
     }
 
+    @Test("what the system lets the process allocate is the maximum, where it says so, less what the rest may need")
+    func processMemory() throws {
+        let parameters = PasswordParameters.interactive
+        try parameters.validate(processMemory: 0)
+        try parameters.validate(processMemory: 80 << 20)
+        for memory in [1, 64 << 20, (80 << 20) - 1] as [UInt64] {
+            let error = failure { try parameters.validate(processMemory: memory) }
+            #expect(error?.code == .outOfMemory)
+        }
+    }
+
     @Test("a quarter of the machine's memory is the maximum")
     func machineMemory() throws {
         let parameters = PasswordParameters.moderate

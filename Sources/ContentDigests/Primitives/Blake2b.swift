@@ -1,4 +1,8 @@
+#if canImport(Clibsodium)
+import Clibsodium
+#else
 import CSodium
+#endif
 
 /// BLAKE2b (RFC 7693): libsodium's `crypto_generichash`.
 package enum Blake2b {

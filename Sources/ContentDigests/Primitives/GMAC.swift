@@ -1,4 +1,8 @@
+#if canImport(Clibsodium)
+import Clibsodium
+#else
 import CSodium
+#endif
 
 /// GMAC with AES-256 (NIST SP 800-38D): libsodium's `crypto_aead_aes256gcm` with nothing to encrypt.
 ///

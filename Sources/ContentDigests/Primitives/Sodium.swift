@@ -1,4 +1,8 @@
+#if canImport(Clibsodium)
+import Clibsodium
+#else
 import CSodium
+#endif
 
 /// libsodium, which has to be initialized once.
 package enum Sodium {

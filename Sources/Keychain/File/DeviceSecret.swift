@@ -4,9 +4,15 @@ import SyncCryptography
 import SystemPackage
 
 /// 32 random bytes in a file that only its owner can read.
+///
+/// On Apple platforms they're in the system's keychain, on this device alone, and the file only names the item. So a copy of the
+/// directory doesn't open the keychain on another device. A program without entitlements, which that keychain refuses, has the
+/// bytes in the file.
 struct DeviceSecret {
     static let name = "keychain-secret"
     private static let byteCount = 32
+    /// The size of a UUID as text, by which a file with the name of an item is told from a file with the secret.
+    private static let nameByteCount = 36
 
     private let directory: URL
 
@@ -57,6 +63,7 @@ struct DeviceSecret {
         guard status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw unsafe("users other than its owner have permissions on it")
         }
+        if status.size == Self.nameByteCount { return try readItem(named: file) }
         guard status.size == Self.byteCount else { throw corrupt }
         var count = 0
         let secret = SecretBytes(count: Self.byteCount) { buffer in
@@ -68,14 +75,46 @@ struct DeviceSecret {
 
     /// Creates the secret, complete and durable, unless another process creates it first.
     private func make() throws(KeychainError) {
+        let secret = SecretBytes(randomCount: Self.byteCount)
+        #if canImport(Security)
+        let item = KeychainItem(service: Self.service, account: UUID().uuidString)
+        do throws(KeychainError) {
+            _ = try SecurityKeychain.add(secret, as: item)
+            return try write(SecretBytes(copying: Array(item.account.utf8)))
+        } catch  where error.code == .notEntitled {}
+        #endif
+        try write(secret)
+    }
+
+    #if canImport(Security)
+    /// The service of the item in the system's keychain.
+    static let service = "swift-store-sync.device-secret"
+    #endif
+
+    /// Reads the secret from the item in the system's keychain that the file names.
+    private func readItem(named file: OpenFile) throws(KeychainError) -> SecretBytes {
+        #if canImport(Security)
+        guard let name = try? file.read(at: 0, upTo: Self.nameByteCount) else { throw corrupt }
+        let item = KeychainItem(service: Self.service, account: String(decoding: name, as: UTF8.self))
+        do throws(KeychainError) {
+            return try SecurityKeychain.secret(of: item)
+        } catch  where error.code == .itemNotFound {
+            throw ofAnotherDevice
+        }
+        #else
+        throw ofAnotherDevice
+        #endif
+    }
+
+    /// Writes the file, complete and durable, unless another process creates it first.
+    private func write(_ content: SecretBytes) throws(KeychainError) {
         do throws(Errno) {
             let directory = try Directory(path: directory.path)
             let temporary = ".\(Self.name)-\(UUID().uuidString).tmp"
             let file = try directory.create(temporary, permissions: .ownerReadWrite)
             // Removes the temporary name, whether or not the file got its final name.
             defer { try? directory.unlink(temporary) }
-            let secret = SecretBytes(randomCount: Self.byteCount)
-            try secret.withBytes { bytes throws(Errno) in try file.write(bytes) }
+            try content.withBytes { bytes throws(Errno) in try file.write(bytes) }
             // The umask may have narrowed the mode, but never widened it: the owner must be able to read the file.
             try file.setPermissions(.ownerReadWrite)
             try file.synchronize()
@@ -96,6 +135,16 @@ struct DeviceSecret {
     }
 
     // MARK: Errors
+
+    private var ofAnotherDevice: KeychainError {
+        KeychainError(
+            .deviceSecretMissing,
+            """
+            \(directory.path) was copied from another device, whose system's keychain has the device secret. Start with a new \
+            state directory here, and leave the other device its own.
+            """
+        )
+    }
 
     private var corrupt: KeychainError {
         KeychainError(.corrupt, "The device secret \(path) is damaged. Put it back from a backup.")

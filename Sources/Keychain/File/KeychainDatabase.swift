@@ -1,3 +1,4 @@
+import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
@@ -20,7 +21,7 @@ final class KeychainDatabase: Sendable {
     init(url: URL, _ options: FileKeychain.Options) throws {
         self.url = url
         steps = options.steps
-        var configuration = Configuration()
+        var configuration = Configuration.ofThisPackage
         configuration.busyMode = .timeout(options.busyTimeout)
         configuration.prepareDatabase { db in
             // The rollback journal is truncated, since a power cut may undo its deletion, and the commit with it.
@@ -194,6 +195,12 @@ extension KeychainError {
             self.init(.corrupt, "The keychain \(url.path) is damaged. Put it back from a backup.", cause: error)
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.busy, "Another program is using the keychain \(url.path). Try again.", cause: error)
+        case .SQLITE_ABORT, .SQLITE_INTERRUPT:
+            self.init(
+                .busy,
+                "The keychain \(url.path) was closed because the app is being suspended. Try again when the app resumes.",
+                cause: error
+            )
         default:
             self.init(
                 .cannotWrite,

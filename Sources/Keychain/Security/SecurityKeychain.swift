@@ -8,6 +8,9 @@ import ThreadSupport
 ///
 /// The system unlocks it, enforces entitlements by the code signature and carries synchronizable items to the user's other
 /// devices by iCloud. This module does none of that. On macOS it's the data protection keychain, as on iOS.
+///
+/// Items can be read once the device was unlocked after its start, so in the background too. Items that aren't synchronizable
+/// never leave the device, not even with its backup.
 public actor SecurityKeychain: KeychainServices {
     /// An attribute dictionary for one call.
     private typealias Attributes = [CFString: Any]
@@ -33,28 +36,25 @@ public actor SecurityKeychain: KeychainServices {
         // The limits are the same on every system, so that every item can be stored on another system.
         _ = try ItemKey(service: item.service, account: item.account, accessGroup: item.accessGroup ?? "default")
         try KeychainLimits.check(secret)
-        return try await runBlocking(on: executor) {
-            var attributes = Self.attributes(KeychainQuery(item))
-            attributes[kSecValueData] = Self.data(secret)
-            attributes[kSecAttrAccessible] = kSecAttrAccessibleAfterFirstUnlock
-            attributes[kSecReturnAttributes] = true
-            var result: CFTypeRef?
-            try Self.check(SecItemAdd(attributes as CFDictionary, &result))
-            guard let added = result as? [String: Any], let item = Self.item(added) else { throw Self.unexpected }
-            return item
-        }
+        return try await runBlocking(on: executor) { try Self.add(secret, as: item) }
     }
 
     /// Finds all items that match, in every access group that the caller is entitled to.
+    ///
+    /// An item that another process deletes at the same time may be left out.
     ///
     /// - Parameter query: Which items.
     /// - Returns: The items with their secrets, at least one, in the order of groups, services and accounts.
     /// - Throws: ``KeychainError``.
     public func copyMatching(_ query: KeychainQuery) async throws -> [KeychainMatch] {
         try await runBlocking(on: executor) {
-            let matches = try Self.items(matching: query).map { item in
+            let matches = try Self.items(matching: query).compactMap { item -> KeychainMatch? in
                 // One by one: macOS doesn't return the secrets of several items at once.
-                KeychainMatch(item: item, secret: try Self.secret(of: item))
+                do throws(KeychainError) {
+                    return KeychainMatch(item: item, secret: try Self.secret(of: item))
+                } catch  where error.code == .itemNotFound {
+                    return nil
+                }
             }
             guard !matches.isEmpty else { throw KeychainError.itemNotFound }
             return matches
@@ -104,6 +104,21 @@ public actor SecurityKeychain: KeychainServices {
 
     // MARK: The framework
 
+    /// Adds an item, and blocks meanwhile.
+    static func add(_ secret: SecretBytes, as item: KeychainItem) throws(KeychainError) -> KeychainItem {
+        var attributes = attributes(KeychainQuery(item))
+        attributes[kSecValueData] = data(secret)
+        // A synchronizable item can't be bound to a device.
+        attributes[kSecAttrAccessible] =
+            item.isSynchronizable
+            ? kSecAttrAccessibleAfterFirstUnlock : kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly
+        attributes[kSecReturnAttributes] = true
+        var result: CFTypeRef?
+        try check(SecItemAdd(attributes as CFDictionary, &result))
+        guard let added = result as? [String: Any], let item = Self.item(added) else { throw unexpected }
+        return item
+    }
+
     private static func attributes(_ query: KeychainQuery) -> Attributes {
         var attributes: Attributes = [kSecClass: kSecClassGenericPassword, kSecUseDataProtectionKeychain: true]
         if let service = query.service { attributes[kSecAttrService] = service }
@@ -136,7 +151,8 @@ public actor SecurityKeychain: KeychainServices {
         }.map(\.item)
     }
 
-    private static func secret(of item: KeychainItem) throws -> SecretBytes {
+    /// Reads an item's secret, and blocks meanwhile.
+    static func secret(of item: KeychainItem) throws(KeychainError) -> SecretBytes {
         var attributes = attributes(KeychainQuery(item))
         attributes[kSecReturnData] = true
         var result: CFTypeRef?
@@ -161,7 +177,7 @@ public actor SecurityKeychain: KeychainServices {
 
     // MARK: Errors
 
-    private static func check(_ status: OSStatus) throws {
+    private static func check(_ status: OSStatus) throws(KeychainError) {
         let explanation = SecCopyErrorMessageString(status, nil) as String? ?? "no explanation"
         switch status {
         case errSecSuccess: return

@@ -81,7 +81,8 @@ final class TemporaryDirectory: Sendable {
 
     private static func sweep(_ parent: OpenDirectory, _ url: URL) {
         for name in (try? parent.names()) ?? [] {
-            guard let name = Name(lock: String(cString: name)) else { continue }
+            let bytes = name.dropLast().map { UInt8(bitPattern: $0) }
+            guard let name = Name(lock: String(decoding: bytes, as: UTF8.self)) else { continue }
             TemporaryDirectory(left: name, in: parent, url)?.remove()
         }
     }

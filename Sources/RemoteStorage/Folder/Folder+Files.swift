@@ -15,6 +15,7 @@ extension Folder {
             default: throw .tooManySymbolicLinkLevels
             }
         } catch let error where error == .noSuchFileOrDirectory {
+            try refusePlaceholder(of: name, in: parent, at: path)
             return nil
         }
     }

@@ -1,11 +1,6 @@
 import FileSupport
-import SystemPackage
-
-#if canImport(Darwin)
-import Darwin
-#else
 import Foundation
-#endif
+import SystemPackage
 
 /// A folder of the file system, in which items are named by ``RemotePath``s.
 struct Folder: Sendable {
@@ -15,8 +10,8 @@ struct Folder: Sendable {
     /// Whether the file system is known to be local: neither a network's nor a program's (FUSE).
     var isOnThisDevice: Bool {
         #if canImport(Darwin)
-        var status = statfs()
-        return statfs(path, &status) == 0 && status.f_flags & UInt32(MNT_LOCAL) != 0
+        let values = try? URL(filePath: path).resourceValues(forKeys: [.volumeIsLocalKey])
+        return values?.volumeIsLocal ?? false
         #else
         guard let mounts = try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8),
             let type = Self.fileSystem(of: path, in: mounts)
@@ -79,13 +74,16 @@ struct Folder: Sendable {
     /// Returns the item at a path; `nil` if there is none.
     func item(at path: RemotePath) throws -> RemoteItem? {
         guard let name = path.lastComponent else { return RemoteItem(name: "", try open().status()) }
-        return try parent(of: path)?.status(name).map { RemoteItem(name: name, $0) }
+        guard let parent = try parent(of: path) else { return nil }
+        if let status = try parent.status(name) { return RemoteItem(name: name, status) }
+        try refusePlaceholder(of: name, in: parent, at: path)
+        return nil
     }
 
     /// Returns the items in a directory, sorted by name; `nil` if the directory doesn't exist.
     func items(in path: RemotePath) throws -> [RemoteItem]? {
         guard let directory = try directory(at: path) else { return nil }
-        return try directory.names().compactMap { bytes in
+        let items = try directory.names().compactMap { bytes -> RemoteItem? in
             guard
                 let name = String(validating: bytes.dropLast(), as: UTF8.self),
                 !TemporaryName.isOne(name),
@@ -93,7 +91,8 @@ struct Folder: Sendable {
             else { return nil }
             return RemoteItem(name: name, status)
         }
-        .sorted { $0.name < $1.name }
+        try refusePlaceholders(among: items.map(\.name), at: path)
+        return items.sorted { $0.name < $1.name }
     }
 
     private func directory(at path: RemotePath) throws -> Directory? {

@@ -23,7 +23,7 @@ public struct S3Environment: Sendable {
         let variables = variables.filter { !$0.value.isEmpty }
         self.variables = variables
         profileName = variables["AWS_PROFILE"] ?? "default"
-        let home = variables["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path(percentEncoded: false)
+        let home = variables["HOME"] ?? URL.homeDirectory.path(percentEncoded: false)
         let configuration = Self.sections(of: variables["AWS_CONFIG_FILE"] ?? "\(home)/.aws/config", home: home)
         let credentials = Self.sections(
             of: variables["AWS_SHARED_CREDENTIALS_FILE"] ?? "\(home)/.aws/credentials",

@@ -1,3 +1,4 @@
+import DatabaseSupport
 public import Foundation
 import GRDB
 
@@ -19,7 +20,7 @@ extension StoreSchema {
     /// - Throws: ``StoreChangesError``.
     public init(storeAt url: URL, rules: SyncRules = .none) throws {
         try Self.requireStore(at: url)
-        var configuration = Configuration()
+        var configuration = Configuration.ofThisPackage
         configuration.readonly = true
         configuration.busyMode = .timeout(5)
         do {

@@ -112,6 +112,9 @@ package struct StoreConnection {
             let synchronous = try connection.first("PRAGMA synchronous")?.integer(0) ?? 0
             try connection.execute("PRAGMA synchronous = \(max(synchronous, Self.full))")
             defer { try? connection.execute("PRAGMA synchronous = \(synchronous)") }
+            let reachesMedium = try connection.first("PRAGMA fullfsync")?.integer(0) ?? 0
+            try connection.execute("PRAGMA fullfsync = ON")
+            defer { try? connection.execute("PRAGMA fullfsync = \(reachesMedium)") }
             try db.inTransaction(.immediate) { try body(db) }
         }
     }

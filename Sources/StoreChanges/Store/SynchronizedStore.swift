@@ -1,3 +1,4 @@
+import DatabaseSupport
 package import FileSupport
 package import Foundation
 package import GRDB
@@ -139,7 +140,7 @@ package final class SynchronizedStore {
     }
 
     static var configuration: Configuration {
-        var configuration = Configuration()
+        var configuration = Configuration.ofThisPackage
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }

@@ -53,22 +53,28 @@ public enum PropertyListValue: Sendable, Hashable {
             let values = value.compactMapValues { Self($0) }
             guard values.count == value.count else { return nil }
             self = .dictionary(values)
-        case let value as Bool where Self.isBoolean(object): self = .boolean(value)
-        case let value as Int: self = .integer(value)
-        case let value as Double: self = .real(value)
-        default: return nil
+        default:
+            guard let number = Self.number(object) else { return nil }
+            self = number
         }
     }
 
-    /// Whether an object is a Boolean.
+    /// A Boolean or a number.
     ///
-    /// On Apple platforms Foundation bridges Booleans and numbers to one class, so a cast doesn't distinguish them.
-    private static func isBoolean(_ object: Any) -> Bool {
+    /// Foundation has one class for all of them, so a cast doesn't distinguish them: 1.0 is an `Int` too, and so is `true` on
+    /// Apple platforms.
+    private static func number(_ object: Any) -> PropertyListValue? {
         #if canImport(Darwin)
-        CFGetTypeID(object as CFTypeRef) == CFBooleanGetTypeID()
+        guard let number = object as? NSNumber else { return nil }
+        if CFGetTypeID(number) == CFBooleanGetTypeID() { return .boolean(number.boolValue) }
+        if CFNumberIsFloatType(number) { return .real(number.doubleValue) }
         #else
-        type(of: object) == Bool.self
+        if type(of: object) == Bool.self { return (object as? Bool).map(Self.boolean) }
+        if let number = object as? NSNumber, ["d", "f"].contains(String(cString: number.objCType)) {
+            return .real(number.doubleValue)
+        }
         #endif
+        return (object as? Int).map(Self.integer) ?? (object as? Double).map(Self.real)
     }
 
     /// The property list as XML.

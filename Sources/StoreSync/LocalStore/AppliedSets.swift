@@ -1,3 +1,4 @@
+import DatabaseSupport
 import Foundation
 import GRDB
 import RemoteStorage
@@ -12,7 +13,7 @@ enum AppliedSets {
     /// Creates a file with nothing applied.
     static func create(at url: URL) throws {
         do {
-            var configuration = Configuration()
+            var configuration = Configuration.ofThisPackage
             // It's part of a copy that is uploaded or discarded, and needn't survive a crash.
             configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
             let database = try DatabaseQueue(path: url.path, configuration: configuration)
@@ -113,6 +114,11 @@ struct AppliedSetsDirectory: Sendable {
         try? FileManager.default.removeItem(at: other.url)
         guard access(url.path, F_OK) == 0 else { return }
         try LocalFile.rename(url.path, to: other.url.path)
+    }
+
+    /// Moves the files if there are any.
+    func moveIfPresent(to other: AppliedSetsDirectory) throws {
+        if access(url.path, F_OK) == 0 { try move(to: other) }
     }
 
     /// Exchanges the files of two stores that were exchanged.

@@ -1,3 +1,4 @@
+import DatabaseSupport
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -53,7 +54,7 @@ final class HeldDatabase: @unchecked Sendable {
     init?(_ store: LocalStore, copyingTo destination: URL) {
         do {
             guard SQLiteHeader.isAtStart(of: store.url) else { return nil }
-            var configuration = Configuration()
+            var configuration = Configuration.ofThisPackage
             // The transaction stays open between reads.
             configuration.allowsUnsafeTransactions = true
             configuration.busyMode = .immediateError

@@ -1,3 +1,4 @@
+import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
@@ -35,10 +36,23 @@ struct LocalStore: Sendable {
             guard let resolved = Self.canonicalPath(parent.path) else {
                 throw StoreSyncError(.storeNotFound, "The directory \(parent.path) doesn't exist on this device.")
             }
-            self.url = URL(fileURLWithPath: resolved, isDirectory: true).appending(path: url.lastPathComponent)
+            self.url = URL(fileURLWithPath: resolved, isDirectory: true).appending(path: url.lastPathComponent.asKey)
         }
         try refuseLongName()
-        _ = try exists
+        if try !exists { try refusePlaceholder() }
+    }
+
+    /// Throws if iCloud has the file and has put a placeholder here: a new store would be a second one.
+    private func refusePlaceholder() throws {
+        let placeholder = directory.appending(path: ".\(url.lastPathComponent).icloud").path
+        guard access(placeholder, F_OK) == 0 else { return }
+        throw StoreSyncError(
+            .storeNotFound,
+            """
+            \(path) is in iCloud, and only its placeholder is on this device. Download it in Finder or Files, then try again. A \
+            store is better kept outside iCloud, which doesn't know SQLite's locks and logs.
+            """
+        )
     }
 
     private func refuseLongName() throws {
@@ -53,10 +67,11 @@ struct LocalStore: Sendable {
         )
     }
 
-    private static func canonicalPath(_ path: String) -> String? {
+    /// A path without symbolic links; `nil` if nothing exists there.
+    static func canonicalPath(_ path: String) -> String? {
         guard let resolved = realpath(path, nil) else { return nil }
         defer { free(resolved) }
-        return String(cString: resolved)
+        return String(cString: resolved).asKey
     }
 
     /// The status of the file in the file system.
@@ -137,7 +152,7 @@ struct LocalStore: Sendable {
     var directory: URL { url.deletingLastPathComponent() }
 
     private func open(readonly: Bool, _ timeout: TimeInterval) throws -> DatabaseQueue {
-        var configuration = Configuration()
+        var configuration = Configuration.ofThisPackage
         configuration.readonly = readonly
         configuration.busyMode = .cancellable(timeout)
         let queue = try DatabaseQueue(path: path, configuration: configuration)

@@ -1,3 +1,4 @@
+import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
@@ -16,7 +17,7 @@ extension StoreReplacement {
                 "The downloaded store isn't an SQLite database, so it can't be written into \(store.path) while that is open. Close it."
             )
         }
-        var configuration = Configuration()
+        var configuration = Configuration.ofThisPackage
         configuration.readonly = true
         let source = try DatabaseQueue(path: download.path, configuration: configuration)
         defer { try? source.close() }

@@ -184,6 +184,7 @@ struct StoreReplacement {
         let former = store.status
         if let former {
             try LocalFile.adopt(former, download.path)
+            FileAttributes.copy(from: store.path, to: download.path)
         } else {
             try LocalFile.adoptDefaults(download.path)
         }

@@ -22,10 +22,10 @@ extension StoreSnapshot {
         to destination: URL
     ) throws -> StoreSnapshot {
         let path = destination.path
-        let target = try LocalFile.writing(path) { () throws(Errno) in try OpenFile(creating: path) }
         do {
             let (byteCount, root) = try atRest(store) {
-                if target.clone(store.path) { return try digest(store, from: destination) }
+                if OpenFile.clone(store.path, creating: path) { return try digest(store, from: destination) }
+                let target = try LocalFile.writing(path) { () throws(Errno) in try OpenFile(creating: path) }
                 return try digest(store, from: store.url) { block in
                     try LocalFile.writing(path) { () throws(Errno) in try target.write(block) }
                 }

@@ -1,4 +1,5 @@
 import ContentDigests
+import DatabaseSupport
 import FileSupport
 import Foundation
 import GRDB
@@ -146,7 +147,7 @@ struct StoreSnapshot: Sendable {
     static func copy(_ source: Database, of store: LocalStore, to destination: URL) throws -> StoreSnapshot {
         try LocalFile.create(destination.path)
         do {
-            var configuration = Configuration()
+            var configuration = Configuration.ofThisPackage
             // The copy has no former state to roll back to. It's made durable as a whole, or discarded.
             configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
             let copy = try DatabaseQueue(path: destination.path, configuration: configuration)

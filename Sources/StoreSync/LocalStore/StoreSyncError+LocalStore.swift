@@ -7,6 +7,8 @@ extension StoreSyncError {
         switch (error as? DatabaseError)?.resultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.busy, "\(path) is being used by another program. Close it there, or try again.", cause: error)
+        case .SQLITE_ABORT, .SQLITE_INTERRUPT:
+            self.init(.busy, .suspended(path), cause: error)
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
             self.init(
                 .corrupt,
@@ -50,5 +52,12 @@ extension StoreSyncError {
             .cannotWrite,
             "\(path) can't be written on this device: \(String(cString: strerror(code))). Make room or check the permissions."
         )
+    }
+}
+
+extension String {
+    /// Says that a database released its locks, because the app has announced that it's about to be suspended.
+    static func suspended(_ path: String) -> String {
+        "\(path) was closed because the app is being suspended. Nothing is lost: try again when the app resumes."
     }
 }

@@ -11,7 +11,9 @@ extension StateDirectory {
     func locate(_ store: LocalStore, document key: DocumentKey) throws -> StoreRecord? {
         let records = try stores(of: key)
         guard let file = store.file else { return records.first { $0.path == store.path } }
-        let ofFile = records.first { $0.file == file && ($0.path == store.path || wasMoved($0, records)) }
+        let ofFile = records.first {
+            $0.file == file && ($0.path == store.path || differsOnlyInCase($0, store) || wasMoved($0, records))
+        }
         let ofPath = records.first { $0.path == store.path }
         let only = records.count == 1 ? records.first { isGone($0.path) } : nil
         guard var record = ofFile ?? ofPath ?? only else { return nil }
@@ -31,6 +33,11 @@ extension StateDirectory {
     private func wasMoved(_ record: StoreRecord, _ records: [StoreRecord]) -> Bool {
         guard let there = FileIdentity(atPath: record.path) else { return isGone(record.path) }
         return records.contains { $0.path != record.path && $0.file == there }
+    }
+
+    /// Whether only the case of a store's name changed: where a file system ignores it, the former path leads to the store too.
+    private func differsOnlyInCase(_ record: StoreRecord, _ store: LocalStore) -> Bool {
+        record.path.lowercased() == store.path.lowercased()
     }
 
     private func isGone(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }

@@ -1,3 +1,4 @@
+import DatabaseSupport
 package import FileSupport
 public import Foundation
 import GRDB
@@ -26,10 +27,16 @@ public final class StateDirectory: Sendable {
 
     /// Opens a state directory, and creates it with mode 0700 if it doesn't exist.
     ///
-    /// - Parameter url: The directory.
+    /// On Apple platforms it's excluded from backups: a restored state directory would make two devices of one.
+    ///
+    /// - Parameters:
+    ///   - url: The directory.
+    ///   - root: A directory above the stores whose path may change, such as the home directory of an app's container, which has
+    ///     another path after an update of the app. Stores in it are recognized under its new path. `nil` if paths stay.
     /// - Throws: ``StoreSyncError`` with code `cannotWrite`, `corrupt`, or `unsupportedFormat` if a newer version wrote it.
-    public convenience init(url: URL) throws {
+    public convenience init(url: URL, root: URL? = nil) throws {
         try self.init(url: url, steps: .none)
+        if let root { try moveStores(toRoot: root) }
     }
 
     package init(url: URL, steps: StepObserver) throws {
@@ -37,7 +44,7 @@ public final class StateDirectory: Sendable {
         self.steps = steps
         try Self.makeDirectory(at: url)
         let file = url.appending(path: "state.sqlite").path
-        var configuration = Configuration()
+        var configuration = Configuration.ofThisPackage
         configuration.busyMode = .timeout(10)
         configuration.prepareDatabase { db in
             // A rollback journal, not a WAL: the closed database is one file and an empty journal, and can be copied.
@@ -76,6 +83,12 @@ public final class StateDirectory: Sendable {
                 attributes: [.posixPermissions: 0o700]
             )
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: url.path)
+            #if canImport(Darwin)
+            var url = url
+            var values = URLResourceValues()
+            values.isExcludedFromBackup = true
+            try url.setResourceValues(values)
+            #endif
         } catch {
             throw StoreSyncError(
                 .cannotWrite,
@@ -129,9 +142,15 @@ public final class StateDirectory: Sendable {
         by holder: String = "another operation"
     ) throws -> FileLock {
         // Lock files are numbered, since a name may contain any character of a path.
-        let number = try database.write { db in
-            try db.execute(sql: "INSERT OR IGNORE INTO lockName (name) VALUES (?)", arguments: [subject.name])
-            return try Int64.fetchOne(db, sql: "SELECT id FROM lockName WHERE name = ?", arguments: [subject.name]) ?? 0
+        let number: Int64
+        do {
+            number = try database.write { db in
+                try db.execute(sql: "INSERT OR IGNORE INTO lockName (name) VALUES (?)", arguments: [subject.name])
+                return try Int64.fetchOne(db, sql: "SELECT id FROM lockName WHERE name = ?", arguments: [subject.name])
+                    ?? 0
+            }
+        } catch {
+            throw StoreSyncError(state: error, at: url)
         }
         return try FileLock(at: url.appending(path: "locks/\(number)"), subject, mode, by: holder)
     }

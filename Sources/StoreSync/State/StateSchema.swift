@@ -175,7 +175,7 @@ enum StateSchema {
 
     // MARK: JSON
 
-    private static func decode<Value: Decodable>(_ json: String) throws -> Value {
+    static func decode<Value: Decodable>(_ json: String) throws -> Value {
         do {
             return try JSONDecoder().decode(Value.self, from: Data(json.utf8))
         } catch {
@@ -206,6 +206,8 @@ extension StoreSyncError {
             )
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.busy, "The state directory \(url.path) is in use. Try again.", cause: error)
+        case .SQLITE_ABORT, .SQLITE_INTERRUPT:
+            self.init(.busy, .suspended(url.path), cause: error)
         case nil where error is StateSchema.NewerVersion:
             self.init(
                 .unsupportedFormat,

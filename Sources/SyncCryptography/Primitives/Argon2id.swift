@@ -1,5 +1,10 @@
-import CSodium
 import ContentDigests
+
+#if canImport(Clibsodium)
+import Clibsodium
+#else
+import CSodium
+#endif
 
 /// Argon2id (RFC 9106) with one lane: libsodium's `crypto_pwhash`.
 enum Argon2id {

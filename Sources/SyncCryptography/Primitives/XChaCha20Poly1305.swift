@@ -1,5 +1,10 @@
-import CSodium
 import ContentDigests
+
+#if canImport(Clibsodium)
+import Clibsodium
+#else
+import CSodium
+#endif
 
 /// XChaCha20-Poly1305 with a nonce of 24 bytes: libsodium's `crypto_aead_xchacha20poly1305_ietf`.
 enum XChaCha20Poly1305 {

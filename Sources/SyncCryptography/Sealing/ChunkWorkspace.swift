@@ -1,6 +1,12 @@
+import ContentDigests
+
+#if canImport(Clibsodium)
+import Clibsodium
+import libzstd
+#else
 import CSodium
 import CZstd
-import ContentDigests
+#endif
 
 /// The memory that a worker reuses from chunk to chunk: space for one chunk, and zstd's contexts.
 ///

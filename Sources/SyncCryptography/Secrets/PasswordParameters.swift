@@ -1,5 +1,9 @@
 import Foundation
 
+#if os(iOS)
+import os
+#endif
+
 /// The cost of hashing a password: Argon2id's passes and memory.
 ///
 /// A higher cost makes each guess more expensive for an attacker who has a key file, and also each legitimate use.
@@ -30,13 +34,34 @@ public struct PasswordParameters: Hashable, Sendable {
 
     /// Refuses parameters that an attacker who can write to the storage may have lowered, to guess, or raised, to do harm.
     ///
-    /// Call it before allocating memory. A hash may take a quarter of this machine's memory.
+    /// Call it before allocating memory. A hash may take a quarter of this machine's memory, and no more than what iOS lets the
+    /// process allocate: an app that takes more is ended.
     ///
     /// - Throws: ``CryptographyError/Code/weakParameters`` below ``interactive``;
-    ///   ``CryptographyError/Code/costlyParameters`` above 20 passes, 1 GiB or a quarter of the machine's memory.
+    ///   ``CryptographyError/Code/costlyParameters`` above 20 passes, 1 GiB or a quarter of the machine's memory;
+    ///   ``CryptographyError/Code/outOfMemory`` above what the process may allocate.
     public func validate() throws(CryptographyError) {
         try validate(machineMemory: ProcessInfo.processInfo.physicalMemory)
+        #if os(iOS)
+        try validate(processMemory: UInt64(os_proc_available_memory()))
+        #endif
     }
+
+    /// Refuses a hash for which a process that may allocate this many bytes has no memory; 0 is no limit.
+    func validate(processMemory: UInt64) throws(CryptographyError) {
+        let available = processMemory - min(processMemory, Self.memoryOfOthers)
+        guard processMemory > 0, UInt64(memory) > available else { return }
+        throw CryptographyError(
+            .outOfMemory,
+            """
+            Checking the password takes \(memory >> 20) MiB of memory, and the system lets this app allocate only \
+            \(processMemory >> 20) MiB. Try again when the app does less at the same time, and not in an extension.
+            """
+        )
+    }
+
+    /// What the rest of the process may need during a hash, in bytes.
+    private static let memoryOfOthers: UInt64 = 16 << 20
 
     /// Refuses the same parameters as ``validate()``, on a machine with this many bytes of memory.
     func validate(machineMemory: UInt64) throws(CryptographyError) {

@@ -1,5 +1,10 @@
-import CSodium
 import ContentDigests
+
+#if canImport(Clibsodium)
+import Clibsodium
+#else
+import CSodium
+#endif
 
 /// Secret bytes: a key or a password.
 ///

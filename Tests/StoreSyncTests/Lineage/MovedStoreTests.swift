@@ -48,6 +48,17 @@ struct MovedStoreTests {
         #expect(try Store.notes(in: newer) == ["one", "two", "three"])
     }
 
+    @Test("a store whose name changed only in case keeps its record, also while the former name leads to it")
+    func caseOnly() async throws {
+        let scene = try await Scene()
+        let new = scene.a.store.deletingLastPathComponent()
+            .appending(path: scene.a.store.lastPathComponent.uppercased())
+        // As a file system that ignores case does: both names lead to one file.
+        try FileManager.default.linkItem(at: scene.a.store, to: new)
+        try Store.write(["two"], to: new)
+        try await scene.expectGoesOn(new)
+    }
+
     @Test("a moved store keeps its record although another store takes its former path")
     func replacedAfterMove() async throws {
         let scene = try await Scene()

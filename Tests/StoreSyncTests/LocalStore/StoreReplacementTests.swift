@@ -57,6 +57,15 @@ struct StoreReplacementTests {
         }
     }
 
+    @Test("keeps the extended attributes of the store")
+    func attributes() throws {
+        try Store.write(old.sorted(), to: url)
+        // Not every file system has them.
+        guard FileAttributes.set("user.tag", to: [1, 2], url.path) else { return }
+        try replace(.anything)
+        #expect(FileAttributes.value("user.tag", url.path) == [1, 2])
+    }
+
     private func mode() throws -> Int? {
         try FileManager.default.attributesOfItem(atPath: url.path)[.posixPermissions] as? Int
     }

@@ -1,0 +1,81 @@
+import Foundation
+import GRDB
+
+/// Stores below a directory that gets another path, as an app's container does.
+extension StateDirectory {
+    /// Remembers the root; if it had another path before, everything remembered of stores below it gets the new path.
+    func moveStores(toRoot root: URL) throws {
+        guard let path = LocalStore.canonicalPath(root.path) else {
+            throw StoreSyncError(.storeNotFound, "The directory \(root.path) doesn't exist on this device.")
+        }
+        let former = try read { try StateSchema.fetch(String.self, $0, Self.root, .ofDevice) }
+        guard former != path else { return }
+        guard let former else { return try setRoot(path) }
+        for store in try read(StateSchema.fetchAllStores) {
+            guard let moved = moved(store.path, from: former, to: path) else { continue }
+            try appliedSets(for: store.path, in: store.document)
+                .moveIfPresent(to: appliedSets(for: moved, in: store.document))
+        }
+        try write("moved root") { db in
+            for var store in try StateSchema.fetchAllStores(db) {
+                guard let moved = moved(store.path, from: former, to: path) else { continue }
+                try StateSchema.removeStore(at: store.path, db, store.document)
+                store.path = moved
+                try StateSchema.save(store, db)
+            }
+            for var upload in try StateSchema.fetchAllUploads(db) {
+                guard let moved = upload.store.flatMap({ moved($0.path, from: former, to: path) }) else { continue }
+                upload.store?.path = moved
+                try StateSchema.save(upload, db)
+            }
+            for (key, name) in try StateSchema.fetchFacts(db, beginning: "synchronization ") {
+                guard var memory = try StateSchema.fetch(SynchronizationMemory.self, db, name, key),
+                    let moved = memory.store.flatMap({ moved($0, from: former, to: path) })
+                else { continue }
+                memory.store = moved
+                try StateSchema.save(memory, db, name, key)
+            }
+            try StateSchema.save(path, db, Self.root, .ofDevice)
+        }
+    }
+
+    private static let root = "root"
+
+    private func setRoot(_ path: String) throws {
+        try write("root") { try StateSchema.save(path, $0, Self.root, .ofDevice) }
+    }
+
+    private func moved(_ path: String, from former: String, to root: String) -> String? {
+        path.hasPrefix(former + "/") ? root + path.dropFirst(former.count) : nil
+    }
+}
+
+extension DocumentKey {
+    /// The key of facts that belong to no application.
+    fileprivate static let ofDevice = DocumentKey(
+        application: ApplicationKey(remote: "", application: ""),
+        document: ""
+    )
+}
+
+extension StateSchema {
+    fileprivate static func fetchAllStores(_ db: Database) throws -> [StoreRecord] {
+        try String.fetchAll(db, sql: "SELECT value FROM store").map { try decode($0) }
+    }
+
+    fileprivate static func fetchAllUploads(_ db: Database) throws -> [UploadRecord] {
+        try String.fetchAll(db, sql: "SELECT value FROM upload").map { try decode($0) }
+    }
+
+    /// The documents and names of all facts whose names begin so.
+    fileprivate static func fetchFacts(_ db: Database, beginning: String) throws -> [(DocumentKey, String)] {
+        try Row.fetchAll(
+            db,
+            sql: "SELECT remote, application, document, name FROM fact WHERE substr(name, 1, ?) = ?",
+            arguments: [beginning.count, beginning]
+        ).map { row in
+            let application = ApplicationKey(remote: row[0], application: row[1])
+            return (DocumentKey(application: application, document: row[2]), row[3])
+        }
+    }
+}
