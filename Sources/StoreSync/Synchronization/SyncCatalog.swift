@@ -49,16 +49,20 @@ struct SyncCatalog: Sendable {
     ///     published sets as this client, too.
     ///   - known: The last set of each client that this device has.
     ///   - memory: What this device remembers of heads.
+    ///   - listing: The heads that the remote has just listed; `nil` to list them.
     /// - Returns: The sets.
     /// - Throws: ``StoreSyncError``, with `rolledBack` if a client's head is older than a head that was read before.
     func news(
         for client: RemoteIdentifier,
         besides known: [ClientID: SeenSet],
-        _ memory: SynchronizationMemory
+        _ memory: SynchronizationMemory,
+        listing: [String]? = nil
     ) async throws -> News {
         var news = News()
+        var listing = listing
         for _ in 0..<Self.maximumListings {
-            let names = try await hooks.listSyncHeads(hierarchy).compactMap { SyncHeadName($0) }
+            let listed = if let first = listing.take() { first } else { try await hooks.listSyncHeads(hierarchy) }
+            let names = listed.compactMap { SyncHeadName($0) }
             let unknown = Dictionary(grouping: names.filter { !memory.heads.contains($0.name) }, by: \.client)
             let searches = try await unknown.sorted { $0.key < $1.key }.concurrentMap(atMost: Self.filesAtATime) {
                 try await newest(among: $0.value, memory)

@@ -227,7 +227,7 @@ final class SynchronizationHistory {
         var (lost, touched): (Set<String>, Set<String>) = ([], [])
         for member in members { try await collect(member.device, &lost, &touched) }
         let texts = try members[0].device.query(
-            "SELECT title FROM note UNION ALL SELECT body FROM note UNION ALL SELECT mark FROM list UNION ALL SELECT color FROM tag"
+            "SELECT title FROM note UNION ALL SELECT body FROM note WHERE body NOT NULL UNION ALL SELECT mark FROM list UNION ALL SELECT color FROM tag"
         )
         let problems = ledger.problems(present: texts, lost: lost, touched: touched)
         #expect(problems.isEmpty, "\(problems)\n\(comment)")
