@@ -117,6 +117,11 @@ public actor SynchronizationOperation: Operation {
         let known = try await replica.using(context) { try $0.knownSets() }
         let catalog = catalog(since: replica.origin)
         var news = try await catalog.news(for: client, besides: known, memory, listing: listing)
+        if let other = news.rolledBack.first {
+            // Other devices need what the storage has lost of this one.
+            _ = try await publish(from: replica, besides: news.own, memory, context)
+            throw rolledBack(other)
+        }
         if !news.gaps.isEmpty {
             // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
             if news.gaps.contains(client) { try await goOnAsAnotherClient(&memory, context) }
@@ -124,6 +129,7 @@ public actor SynchronizationOperation: Operation {
             let known = try await replica.using(context) { try $0.knownSets() }
             news = try await catalog.news(for: client, besides: known, memory)
             guard news.gaps.isEmpty else { throw gap(news.gaps) }
+            if let other = news.rolledBack.first { throw rolledBack(other) }
         }
         memory.note(news)
         memory.store = request.url.path
@@ -147,6 +153,17 @@ public actor SynchronizationOperation: Operation {
             changes: published.changes,
             bytes: published.bytes,
             warnings: news.warnings + differences + late + warnings
+        )
+    }
+
+    func rolledBack(_ client: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .rolledBack,
+            """
+            Client \(client) has published more than \(hierarchy.recentSyncs) on the remote shows now: that is still \
+            arriving, or the storage was put back to an older state. Wait until everything has arrived; if the error \
+            stays, synchronize on that client.
+            """
         )
     }
 

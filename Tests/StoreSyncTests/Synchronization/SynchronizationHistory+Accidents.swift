@@ -96,6 +96,8 @@ extension SynchronizationHistory {
                 to: home.appending(path: name)
             )
         }
+        // Its memory is opened again.
+        member.device = try fixture.device(member.device.name, backend: member.veil)
         guard part != "state" else { return }
         // An edit that isn't in the backup may have been published before it was given up.
         ledger.giveUp(member.unpublished.subtracting(backup.unpublished))

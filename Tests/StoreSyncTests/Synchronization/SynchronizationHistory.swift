@@ -15,7 +15,7 @@ import Testing
 final class SynchronizationHistory {
     /// A device, its connection, and what the storage hides from it.
     final class Member {
-        let device: Device
+        var device: Device
         let connection: SimulatedBackend
         let veil: VeiledBackend
         /// The values of edits that aren't known to be published.
