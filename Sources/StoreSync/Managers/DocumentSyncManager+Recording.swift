@@ -11,8 +11,8 @@ extension DocumentSyncManager {
     ///   - url: The store.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     /// - Returns: The number of edits.
-    /// - Throws: ``StoreSyncError``: `storeNotFound` if the store was never synchronized with this document, `storeReplaced`
-    ///   if it's a copy or a backup, `massDeletion` if too many rows are gone.
+    /// - Throws: ``StoreSyncError``: `storeNotFound` if the store was never synchronized with this document, or is a copy or a
+    ///   backup, `massDeletion` if too many rows are gone.
     @discardableResult
     public func recordChanges(ofStoreAt url: URL, allowsDeletions: Bool = false) async throws -> Int {
         try await manager.state.withSynchronizedStore(at: url, of: document, through: nil) { store in

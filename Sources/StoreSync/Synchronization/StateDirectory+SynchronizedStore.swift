@@ -29,7 +29,10 @@ extension StateDirectory {
                     let what = document.map { "synchronized with \($0)" } ?? "synchronized"
                     throw StoreSyncError(
                         .storeNotFound,
-                        "\(url.path) was never \(what) on this device. Synchronize it first, or name its state directory."
+                        """
+                        \(url.path) was never \(what) on this device, or is a copy or a backup. Synchronize it first, or name \
+                        its state directory.
+                        """
                     )
                 }
                 let options = SynchronizedStore.Options(app: app)

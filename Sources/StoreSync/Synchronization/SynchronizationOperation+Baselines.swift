@@ -50,6 +50,9 @@ extension SynchronizationOperation {
             checkpoint: checkpoint,
             synchronized: SynchronizedContent(origin: replica.origin.identifier, vector: vector)
         )
+        // The upload writes it, too, and may leave a part of it.
+        memory.recorded = nil
+        try await remember(memory, context)
         let upload = WholeStoreUploadOperation(request, document: document, backend: backend, state: state)
         let uploaded = try await context.addChild(upload).value
         guard let name = try await record(context)?.base else { return uploaded }

@@ -349,13 +349,22 @@ struct VacuumTests {
         let joiner = try fixture.device("joiner") { step in
             if !step.hasPrefix("after") { requests.withLock { $0 += 1 } }
         }
-        _ = try await joiner.synchronize().value
+        let clock = ContinuousClock()
+        let joining = try await clock.measure { _ = try await joiner.synchronize().value }
+        try devices[0].execute("UPDATE note SET title = title || '?' WHERE id = 1")
+        let synchronizing = try await clock.measure { _ = try await devices[0].synchronize().value }
         for device in devices { _ = try await device.synchronize().value }
+        _ = try await joiner.synchronize().value
         let titles = try devices[0].query("SELECT title FROM note ORDER BY 1")
         for device in devices + [joiner] { #expect(try device.query("SELECT title FROM note ORDER BY 1") == titles) }
         #expect(titles.count == 1 + 5 * days)
         let steps = requests.withLock(\.self)
-        print("\(days) days: at most \(most.files) files, \(most.bytes) bytes; a join in \(steps) steps")
+        print(
+            """
+            \(days) days: at most \(most.files) files, \(most.bytes) bytes; a join in \(steps) steps and \(joining), a \
+            synchronization in \(synchronizing)
+            """
+        )
         #expect(most.files < 120)
     }
 }
