@@ -14,35 +14,41 @@ import Testing
 actor DistantBackend: RemoteBackend {
     private let near: InMemoryBackend
     private let clock: SimulatedClock
+    private let observer: @Sendable (String) -> Void
 
     nonisolated var identity: String { near.identity }
 
-    init(_ near: InMemoryBackend, _ clock: SimulatedClock) {
+    /// - Parameters: `observer` is called with each request.
+    init(_ near: InMemoryBackend, _ clock: SimulatedClock, _ observer: @escaping @Sendable (String) -> Void = { _ in }) {
         self.near = near
         self.clock = clock
+        self.observer = observer
     }
 
-    private func roundTrip() async throws { try await clock.sleep(for: .seconds(1)) }
+    private func roundTrip(_ request: String) async throws {
+        observer(request)
+        try await clock.sleep(for: .seconds(1))
+    }
 
     func capabilities() async throws -> RemoteCapabilities { try await near.capabilities() }
 
     func status(of path: RemotePath) async throws -> RemoteItem? {
-        try await roundTrip()
+        try await roundTrip("status of \(path)")
         return try await near.status(of: path)
     }
 
     func list(_ directory: RemotePath) async throws -> [RemoteItem]? {
-        try await roundTrip()
+        try await roundTrip("list of \(directory)")
         return try await near.list(directory)
     }
 
     func createDirectory(at path: RemotePath) async throws {
-        try await roundTrip()
+        try await roundTrip("directory \(path)")
         try await near.createDirectory(at: path)
     }
 
     func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
-        try await roundTrip()
+        try await roundTrip("read of \(path)")
         return try await near.read(path, range: range)
     }
 
@@ -51,22 +57,22 @@ actor DistantBackend: RemoteBackend {
         to path: RemotePath,
         when condition: WriteCondition
     ) async throws -> RemoteItem {
-        try await roundTrip()
+        try await roundTrip("write of \(path)")
         return try await near.write(content, to: path, when: condition)
     }
 
     func copy(_ source: RemotePath, to destination: RemotePath, when condition: WriteCondition) async throws {
-        try await roundTrip()
+        try await roundTrip("copy to \(destination)")
         try await near.copy(source, to: destination, when: condition)
     }
 
     func move(_ source: RemotePath, to destination: RemotePath) async throws {
-        try await roundTrip()
+        try await roundTrip("move to \(destination)")
         try await near.move(source, to: destination)
     }
 
     func remove(_ path: RemotePath) async throws {
-        try await roundTrip()
+        try await roundTrip("removal of \(path)")
         try await near.remove(path)
     }
 }

@@ -46,6 +46,8 @@ extension AppliedSets {
         do {
             let database = try DatabaseQueue(path: checkpoint.path)
             try database.write { db in
+                // The checkpoint of a device that began with another one has that one's list.
+                try db.execute(sql: "DROP TABLE IF EXISTS appliedSet")
                 try begin(db)
                 for (client, sequence) in vector.sorted(by: { $0.key < $1.key }) {
                     try db.execute(

@@ -178,6 +178,13 @@ extension StateDirectory {
         }
     }
 
+    /// Remembers that a store needn't be replaced any more, because it was merged with what the document has.
+    func keepStore(at path: String, document key: DocumentKey) throws {
+        guard var store = try self.store(at: path, document: key), store.mustReplace else { return }
+        store.mustReplace = false
+        try write("merged store") { [store] in try StateSchema.save(store, $0) }
+    }
+
     /// Remembers that a store was moved to the path in `store`.
     ///
     /// - Parameters:

@@ -1,7 +1,6 @@
 public import Foundation
 package import GRDB
 public import StoreChanges
-import ThreadSupport
 
 /// What merging overwrote or left out in a synchronized store.
 ///
@@ -70,22 +69,6 @@ public struct ConflictLog: Sendable {
     private func using<Result: Sendable>(
         _ body: @escaping @Sendable (SynchronizedStore) throws -> Result
     ) async throws -> Result {
-        try await runBlocking(on: nil) {
-            do {
-                if let app { try StoreConnection.check(app) }
-                guard let replica = try SynchronizedStore.replica(ofStoreAt: url, among: state.replicas()) else {
-                    throw StoreSyncError(
-                        .storeNotFound,
-                        "\(url.path) was never synchronized on this device. Synchronize it first, or name its state directory."
-                    )
-                }
-                let options = SynchronizedStore.Options(app: app)
-                return try body(
-                    SynchronizedStore(storeAt: url, replicaAt: replica.url, replica.identity, options: options)
-                )
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
-            }
-        }
+        try await state.withSynchronizedStore(at: url, through: app, body)
     }
 }

@@ -25,6 +25,8 @@ struct SyncCatalog: Sendable {
         var heads: [SyncHead] = []
         /// The names of this client's heads that the remote lists.
         var own: [SyncHeadName] = []
+        /// Clients that have published more than the remote shows now.
+        var rolledBack: [RemoteIdentifier] = []
         /// Clients whose sets this device lacks, although they were removed because baselines contain them.
         var gaps: [RemoteIdentifier] = []
         /// Warnings about files that can't be used, in full sentences.
@@ -42,34 +44,40 @@ struct SyncCatalog: Sendable {
 
     /// Fetches the change sets that this device doesn't have.
     ///
-    /// What can't be read holds up no other client: it may still be arriving.
+    /// What can't be read holds up no other client: it may still be arriving. If a client's head is older than a head that
+    /// was read before, no sets are fetched.
     ///
     /// - Parameters:
     ///   - client: This client. A copy of this device, or this device before it was restored from a backup, may have
     ///     published sets as this client, too.
     ///   - known: The last set of each client that this device has.
     ///   - memory: What this device remembers of heads.
+    ///   - listing: The heads that the remote has just listed; `nil` to list them.
     /// - Returns: The sets.
-    /// - Throws: ``StoreSyncError``, with `rolledBack` if a client's head is older than a head that was read before.
+    /// - Throws: ``StoreSyncError``.
     func news(
         for client: RemoteIdentifier,
         besides known: [ClientID: SeenSet],
-        _ memory: SynchronizationMemory
+        _ memory: SynchronizationMemory,
+        listing: [String]? = nil
     ) async throws -> News {
         var news = News()
+        var listing = listing
         for _ in 0..<Self.maximumListings {
-            let names = try await hooks.listSyncHeads(hierarchy).compactMap { SyncHeadName($0) }
+            let listed = if let first = listing.take() { first } else { try await hooks.listSyncHeads(hierarchy) }
+            let names = listed.compactMap { SyncHeadName($0) }
             let unknown = Dictionary(grouping: names.filter { !memory.heads.contains($0.name) }, by: \.client)
             let searches = try await unknown.sorted { $0.key < $1.key }.concurrentMap(atMost: Self.filesAtATime) {
                 try await newest(among: $0.value, memory)
             }
             news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
             news.heads = searches.compactMap(\.head)
+            news.rolledBack = searches.compactMap(\.rolledBack)
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
             guard searches.contains(where: \.isReplaced) else { break }
         }
         news.gaps = news.heads.filter { $0.removed > known[$0.content.client]?.sequence ?? 0 }.map(\.name.client)
-        guard news.gaps.isEmpty else { return news }
+        guard news.gaps.isEmpty, news.rolledBack.isEmpty else { return news }
         let results = try await news.heads.concurrentMap(atMost: Self.filesAtATime) { head in
             try await readable { try await sets(of: head, after: known[head.content.client]) }
         }
@@ -97,6 +105,8 @@ struct SyncCatalog: Sendable {
         var head: SyncHead?
         /// Whether a head was replaced since the listing.
         var isReplaced = false
+        /// The client, if it has published more than this head says.
+        var rolledBack: RemoteIdentifier?
         var warnings: [String] = []
     }
 
@@ -116,23 +126,13 @@ struct SyncCatalog: Sendable {
                 continue
             }
             if let former, former.number > name.number || former.sequence > name.sequence {
-                throw rolledBack(name.client)
+                search.rolledBack = name.client
+                return search
             }
             search.head = head
             return search
         }
         return search
-    }
-
-    private func rolledBack(_ client: RemoteIdentifier) -> StoreSyncError {
-        StoreSyncError(
-            .rolledBack,
-            """
-            Client \(client) has published more than \(hierarchy.recentSyncs) on the remote shows now: that is still \
-            arriving, or the storage was put back to an older state. Wait until everything has arrived; if the error \
-            stays, synchronize on that client.
-            """
-        )
     }
 
     /// Returns what `body` reads, or a warning if the file isn't authentic, or has not arrived completely.
@@ -180,7 +180,10 @@ struct SyncCatalog: Sendable {
             guard let bytes = try await hooks.fetchSyncFile(at: path) else {
                 throw StoreSyncError(
                     .noUploadedStore,
-                    "\(path) on the remote has not arrived, but a newer file names it. Synchronize again later."
+                    """
+                    \(path) on the remote has not arrived, but a newer file names it. Synchronize again later. If it stays \
+                    missing, run storesync vacuum on the device that published it.
+                    """
                 )
             }
             let role = ApplicationSeal.Role.syncSegment(segment, by: client, since: origin, of: identity)

@@ -29,6 +29,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var bytesSinceBaseline: Int64 = 0
     /// Where the store was that was synchronized last.
     var store: String?
+    /// When the time of this client's last synchronization was written to the remote.
+    var recorded: Date?
     /// The newest head that was read of each other client, by client.
     var others: [String: Head] = [:]
 
@@ -104,6 +106,14 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         // A head may leave out sets, too.
         if segments.isEmpty { removed = max(removed, min(last, sequence ?? 0)) }
         return superfluous
+    }
+
+    /// How old the time on the remote may be, so that a device without news writes nothing.
+    private static let maximumRecordAge: TimeInterval = 30 * 60
+
+    /// Whether lists show too old a time of this client's last synchronization.
+    func isRecordOutdated(at now: Date) -> Bool {
+        recorded.map { abs(now.timeIntervalSince($0)) > Self.maximumRecordAge } ?? true
     }
 
     /// The name of this client's last head.

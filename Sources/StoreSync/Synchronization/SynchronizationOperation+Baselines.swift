@@ -34,9 +34,11 @@ extension SynchronizationOperation {
         defer { try? FileManager.default.removeItem(at: folder) }
         let sets = try await replica.using(context) { try $0.makeCheckpoint(at: checkpoint, withStoreAt: store) }
         let vector = Dictionary(uniqueKeysWithValues: sets.map { ($0.rawValue, $1.sequence) })
-        try await context.blocking {
+        try await context.blocking { [state, key, request] in
             try SQLiteHeader.normalize(store)
             try AppliedSets.note(vector, in: checkpoint, at: Date())
+            // A client that was removed and came back has merged its store.
+            try state.keepStore(at: LocalStore(request.url).path, document: key)
         }
         // Every set that a baseline contains is published: another device may need to undo it.
         if vector[memory.client] ?? 0 > memory.sequence ?? 0 {
@@ -48,6 +50,9 @@ extension SynchronizationOperation {
             checkpoint: checkpoint,
             synchronized: SynchronizedContent(origin: replica.origin.identifier, vector: vector)
         )
+        // The upload writes it, too, and may leave a part of it.
+        memory.recorded = nil
+        try await remember(memory, context)
         let upload = WholeStoreUploadOperation(request, document: document, backend: backend, state: state)
         let uploaded = try await context.addChild(upload).value
         guard let name = try await record(context)?.base else { return uploaded }

@@ -56,10 +56,39 @@ extension SynchronizationOperation {
             try store.trim()
             return try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
         }
+        if !isThere, !memory.heads.isEmpty {
+            // The storage was put back to an older state, and may have lost older files of this client, too.
+            let there = try await hooks.listSyncSegments(of: RemoteIdentifier(memory.client), hierarchy).map(\.name)
+            try await restoreSegments(besides: Set(there), from: replica, published.memory, context)
+        }
         try await publish(publication, &published, since: replica.origin, context)
         await removeFormerHeads(own, published.memory)
         await remove(superfluous, of: published.memory)
         return published
+    }
+
+    /// Creates this client's files with older change sets again that the storage has lost.
+    func restoreSegments(
+        besides there: Set<String>,
+        from replica: SynchronizedReplica,
+        _ memory: SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws {
+        let (catalog, client) = (catalog(since: replica.origin), try RemoteIdentifier(memory.client))
+        for segment in memory.segments where !there.contains(segment.name) {
+            let sets = try await replica.using(context) { store in
+                try store.publication(after: segment.first - 1, head: 0).sets.filter {
+                    $0.header.id.sequence <= segment.last
+                }
+            }
+            // A device that began with a baseline doesn't have its older sets any more.
+            guard UInt64(sets.count) == segment.last - segment.first + 1 else { continue }
+            do {
+                _ = try await catalog.create(segment, sets, by: client)
+            } catch let error as StoreSyncError where error.code == .busy {
+                // The listing was stale, and the file is there.
+            }
+        }
     }
 
     /// Whether there is anything that other devices need to know.

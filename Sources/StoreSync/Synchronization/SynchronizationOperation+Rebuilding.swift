@@ -71,6 +71,7 @@ extension SynchronizationOperation {
         }
         let memory = try await memory(since: origin, context)
         let news = try await catalog(since: origin).news(for: client, besides: known, memory)
+        if let other = news.rolledBack.first { throw rolledBack(other) }
         let merged = try await merge(news, into: copy, taking: request.takes, context)
         let unpublished = try await copy.using(context) { try $0.publication(after: memory.sequence ?? 0, head: 0) }
         return synchronization(

@@ -76,11 +76,13 @@ public actor SynchronizationOperation: Operation {
             }
             defer { lock.release() }
             if request.isPreview { return try await preview(context) }
+            // At once with the origin: a synchronization without news takes one round trip.
+            async let listing = hooks.listSyncHeads(hierarchy)
             let origin = try await origin(context)
             let replica = try await replica(since: origin, context)
             if request.rebuildsReplica { try await rebuild(replica, context) }
             do {
-                return try await exchange(with: replica, context)
+                return try await exchange(with: replica, listing: listing, context)
             } catch let error as StoreSyncError where error.code == .storeReplaced {
                 guard let side = request.takes else { throw error }
                 if side == .remote { try await setStoreAside(context) }
@@ -90,28 +92,44 @@ public actor SynchronizationOperation: Operation {
     }
 
     /// Fetches, merges, writes and publishes.
+    ///
+    /// - Parameters:
+    ///   - replica: The replica.
+    ///   - listing: The heads that the remote has listed; `nil` to list them.
+    ///   - side: What counts if the store isn't the replica's.
+    ///   - context: The operation's context.
     private func exchange(
         with replica: SynchronizedReplica,
+        listing: [String]? = nil,
         taking side: TakenSide? = nil,
         _ context: OperationContext
     ) async throws -> Synchronization {
         var memory = try await memory(since: replica.origin, context)
         try await goOnAsRegisteredClient(replica, &memory, context)
+        var listing = listing
         if memory.heads.isEmpty {
+            listing = nil
             // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
             // device hasn't seen.
             memory = try await publish(from: replica, besides: [], memory, context).memory
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
         let known = try await replica.using(context) { try $0.knownSets() }
-        var news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
+        let catalog = catalog(since: replica.origin)
+        var news = try await catalog.news(for: client, besides: known, memory, listing: listing)
+        if let other = news.rolledBack.first {
+            // Other devices need what the storage has lost of this one.
+            _ = try await publish(from: replica, besides: news.own, memory, context)
+            throw rolledBack(other)
+        }
         if !news.gaps.isEmpty {
             // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
             if news.gaps.contains(client) { try await goOnAsAnotherClient(&memory, context) }
             try await rebuild(replica, context)
             let known = try await replica.using(context) { try $0.knownSets() }
-            news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
+            news = try await catalog.news(for: client, besides: known, memory)
             guard news.gaps.isEmpty else { throw gap(news.gaps) }
+            if let other = news.rolledBack.first { throw rolledBack(other) }
         }
         memory.note(news)
         memory.store = request.url.path
@@ -128,7 +146,7 @@ public actor SynchronizationOperation: Operation {
         } else {
             late = try await writeBaselineIfDue(of: replica, &memory, context)
         }
-        let warnings = await document.recordSync(of: client, backend.recentSyncHooks)
+        let warnings = try await recordSync(&memory, context)
         return synchronization(
             merged,
             sequence: published.sequence,
@@ -136,6 +154,30 @@ public actor SynchronizationOperation: Operation {
             bytes: published.bytes,
             warnings: news.warnings + differences + late + warnings
         )
+    }
+
+    func rolledBack(_ client: RemoteIdentifier) -> StoreSyncError {
+        StoreSyncError(
+            .rolledBack,
+            """
+            Client \(client) has published more than \(hierarchy.recentSyncs) on the remote shows now: that is still \
+            arriving, or the storage was put back to an older state. Wait until everything has arrived; if the error \
+            stays, synchronize on that client.
+            """
+        )
+    }
+
+    /// Records on the remote when this client synchronized, if the time there is old: lists show it.
+    private func recordSync(
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws -> [String] {
+        guard memory.isRecordOutdated(at: .now) else { return [] }
+        let warnings = await document.recordSync(of: client, backend.recentSyncHooks)
+        guard warnings.isEmpty else { return warnings }
+        memory.recorded = .now
+        try await remember(memory, context)
+        return []
     }
 
     /// Returns warnings about clients that merged the same edits to another result: one of both replicas is damaged.
@@ -247,39 +289,6 @@ public actor SynchronizationOperation: Operation {
     func remember(_ memory: SynchronizationMemory, _ context: OperationContext) async throws {
         try await context.blocking { [state, key, document] in
             try state.setSynchronization(memory, of: key, document.integrityKey)
-        }
-    }
-}
-
-/// The replica of a store, opened for each use on the executor for blocking work.
-struct SynchronizedReplica: Sendable {
-    /// Where the document's change sets begin.
-    let origin: SyncOrigin
-    let store: URL
-    let url: URL
-    let identity: SynchronizedStore.Identity
-    let options: SynchronizedStore.Options
-
-    /// The same replica, of which another client captured a part.
-    func opened(as client: ClientID) -> SynchronizedReplica {
-        var identity = identity
-        identity.client = client
-        return SynchronizedReplica(origin: origin, store: store, url: url, identity: identity, options: options)
-    }
-
-    /// Runs `body` with the open store.
-    func using<Result: Sendable>(
-        _ context: OperationContext,
-        _ body: @escaping @Sendable (SynchronizedStore) throws -> Result
-    ) async throws -> Result {
-        try await context.blocking {
-            do {
-                return try body(
-                    SynchronizedStore(storeAt: store, replicaAt: url, identity, options: options)
-                )
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
-            }
         }
     }
 }

@@ -222,6 +222,36 @@ struct SynchronizationTests {
         #expect(await code { try await other.entries() } == .storeNotFound)
     }
 
+    @Test("Changes are recorded without the remote, so that each edit is published; a backup from before is noticed")
+    func recording() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        let asker = Asker()
+        let notes = ApplicationSyncManager(
+            application: a.application,
+            clientDescription: "a",
+            backend: LocalFolderBackend(root: fixture.folder.appending(path: "away")),
+            state: a.state,
+            supervisor: a.supervisor,
+            delegate: asker
+        ).document(a.document)
+        #expect(await code { try await notes.recordChanges(ofStoreAt: a.store) } == .storeNotFound)
+        _ = try await a.synchronize().value
+        let backup = try Data(contentsOf: a.store)
+        try a.execute("INSERT INTO note (title) VALUES ('first'), ('second')")
+        #expect(try await notes.recordChanges(ofStoreAt: a.store) == 2)
+        #expect(try await notes.recordChanges(ofStoreAt: a.store) == 0)
+        try a.execute("UPDATE note SET title = 'changed' WHERE title = 'first'")
+        let result = try await a.synchronize().value
+        #expect(result.publishedChanges == 3 && result.sequence == 2)
+        _ = try await b.synchronize().value
+        #expect(try Set(b.query("SELECT title FROM note")) == ["changed", "second"])
+        try backup.write(to: a.store)
+        #expect(await code { try await notes.recordChanges(ofStoreAt: a.store) } == .storeNotFound)
+        #expect(await code { try await a.synchronize().value } == .storeReplaced)
+    }
+
     @Test("A head that is older than its client's last head is noticed")
     func rollback() async throws {
         let fixture = try Fixture(password: "correct horse")

@@ -81,6 +81,23 @@ struct VacuumTests {
         #expect(Set(applied) == ["\(clients[0])-2", "\(clients[1])-1"])
     }
 
+    @Test("A device that began with a baseline writes baselines, too, and further devices begin with them")
+    func generations() async throws {
+        let fixture = try Fixture()
+        let a = try await devices("a", in: fixture)[0]
+        var all = [a]
+        for name in ["b", "c", "d"] {
+            let writer = all[all.count - 1]
+            try await write(1, by: writer)
+            #expect(try await writer.vacuum().value.isBaselineWritten)
+            all.append(try fixture.device(name))
+            _ = try await all[all.count - 1].synchronize().value
+        }
+        for device in all { _ = try await device.synchronize().value }
+        for device in all { #expect(try notes(device) == notes(a) && notes(a).count == 4) }
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
     @Test("Edits that two baselines contain are removed as soon as every client has seen them, and not before")
     func removing() async throws {
         let fixture = try Fixture(password: "correct horse")
@@ -237,6 +254,8 @@ struct VacuumTests {
         #expect(try notes(a).contains("of a device that was removed "))
         #expect(try notes(b) == notes(a) && notes(c) == notes(a) && notes(a).count == 12)
         #expect(try c.synchronizationMemory()?.client != client.rawValue)
+        try await write(1, by: c)
+        #expect(try await c.vacuum().value.isBaselineWritten)
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
@@ -330,13 +349,22 @@ struct VacuumTests {
         let joiner = try fixture.device("joiner") { step in
             if !step.hasPrefix("after") { requests.withLock { $0 += 1 } }
         }
-        _ = try await joiner.synchronize().value
+        let clock = ContinuousClock()
+        let joining = try await clock.measure { _ = try await joiner.synchronize().value }
+        try devices[0].execute("UPDATE note SET title = title || '?' WHERE id = 1")
+        let synchronizing = try await clock.measure { _ = try await devices[0].synchronize().value }
         for device in devices { _ = try await device.synchronize().value }
+        _ = try await joiner.synchronize().value
         let titles = try devices[0].query("SELECT title FROM note ORDER BY 1")
         for device in devices + [joiner] { #expect(try device.query("SELECT title FROM note ORDER BY 1") == titles) }
         #expect(titles.count == 1 + 5 * days)
         let steps = requests.withLock(\.self)
-        print("\(days) days: at most \(most.files) files, \(most.bytes) bytes; a join in \(steps) steps")
+        print(
+            """
+            \(days) days: at most \(most.files) files, \(most.bytes) bytes; a join in \(steps) steps and \(joining), a \
+            synchronization in \(synchronizing)
+            """
+        )
         #expect(most.files < 120)
     }
 }

@@ -1,0 +1,24 @@
+public import Foundation
+import StoreChanges
+
+extension DocumentSyncManager {
+    /// Records what the user has changed in a store, without the remote: the next synchronization publishes it.
+    ///
+    /// Edits that are recorded apart are merged apart, so that each has the time at which it was recorded. This device must
+    /// have synchronized the store before.
+    ///
+    /// - Parameters:
+    ///   - url: The store.
+    ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    /// - Returns: The number of edits.
+    /// - Throws: ``StoreSyncError``: `storeNotFound` if the store was never synchronized with this document, or is a copy or a
+    ///   backup, `massDeletion` if too many rows are gone.
+    @discardableResult
+    public func recordChanges(ofStoreAt url: URL, allowsDeletions: Bool = false) async throws -> Int {
+        try await manager.state.withSynchronizedStore(at: url, of: document, through: nil) { store in
+            // Nothing arrives. The store gets a token, by which a backup from before is told.
+            let outcome = try store.synchronize(with: [], allowsDeletions: allowsDeletions)
+            return outcome.captured.reduce(0) { $0 + $1.changes.count }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+
+@testable import StoreSync
+
+@Suite("Synchronizing records on a storage that exchanges, withholds and puts back files", .timeLimit(.minutes(10)))
+struct HostileSynchronizationTests {
+    private func titles(_ device: Device) throws -> Set<String> { try Set(device.query("SELECT title FROM note")) }
+
+    private func synchronize(_ devices: Device...) async throws {
+        for device in devices { _ = try await device.synchronize().value }
+    }
+
+    private func insert(_ title: String, _ device: Device, bytes: Int = 0) throws {
+        try device.execute("INSERT INTO note (title, bytes) VALUES ('\(title)', randomblob(\(bytes)))")
+    }
+
+    /// Three devices. The first two have published edits in heads and segments that the third doesn't have.
+    private func devices(_ fixture: Fixture) async throws -> (Device, Device, Device) {
+        let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try await synchronize(a, b, c)
+        for device in [a, b] {
+            for number in 1...2 {
+                try insert("\(device.name) \(number)", device, bytes: 70_000)
+                try await synchronize(device)
+            }
+            try insert("\(device.name) 3", device)
+            try await synchronize(device)
+        }
+        return (a, b, c)
+    }
+
+    /// The heads and segments of a device's client.
+    private func files(of device: Device, _ fixture: Fixture) throws -> [String] {
+        let client = try #require(try device.synchronizationMemory()?.client)
+        return try fixture.files().keys.filter {
+            $0.contains("RecentSyncs/\(client)-") || $0.contains("SyncChanges/\(client)/")
+        }.sorted()
+    }
+
+    /// A copy of a device, as it was when it was copied.
+    private func copy(_ device: Device, _ number: Int, _ fixture: Fixture) throws -> Device {
+        let name = "\(device.name)\(number)"
+        try FileManager.default.copyItem(
+            at: fixture.folder.appending(path: device.name),
+            to: fixture.folder.appending(path: name)
+        )
+        return try fixture.device(name)
+    }
+
+    /// Synchronizes a device on a storage that was changed, and returns what it says.
+    private func complaint(_ device: Device) async throws -> String {
+        do {
+            return try await device.synchronize().value.warnings.joined(separator: "\n")
+        } catch let error as StoreSyncError {
+            #expect([.tampered, .corrupt, .rolledBack, .orphan, .remoteUnavailable].contains(error.code), "\(error)")
+            return error.message
+        }
+    }
+
+    @Test(
+        "A file in the place of another one is named, and brings no edit; the others' edits arrive",
+        arguments: [nil, "correct horse"]
+    )
+    func exchanged(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let (a, b, c) = try await devices(fixture)
+        let (former, own) = (try fixture.files(), try files(of: a, fixture))
+        let all = own + (try files(of: b, fixture)) + former.keys.filter { $0.hasSuffix("origin.plist") }
+        #expect(own.count == 3 && all.count == 7)
+        var number = 0
+        for target in all {
+            for source in all where source != target {
+                number += 1
+                try fixture.restore(former)
+                let device = try copy(c, number, fixture)
+                try fixture.put(former[source], at: target)
+                let said = try await complaint(device)
+                let name = try #require(target.split(separator: "/").last)
+                #expect(said.contains(name), "\(source) at \(target): \(said)")
+                // The second device's later edits had seen the first one's, and wait for them.
+                let others: Set = own.contains(target) ? ["b 1"] : ["a 1", "a 2", "a 3"]
+                let expected = target.hasSuffix("origin.plist") ? [] : others
+                #expect(try titles(device) == expected, "\(source) at \(target): \(said)")
+            }
+        }
+        try fixture.restore(former)
+        try await synchronize(c)
+        #expect(try titles(c).count == 6)
+    }
+
+    @Test("A file that is cut off, or has a changed byte, is named, and brings no edit", arguments: [nil, "correct horse"])
+    func damaged(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let (_, b, c) = try await devices(fixture)
+        let former = try fixture.files()
+        var number = 0
+        for path in try files(of: b, fixture) {
+            let bytes = try #require(former[path])
+            var changed = bytes
+            changed[changed.startIndex + changed.count / 2] ^= 1
+            // What isn't sealed is taken for what the app wrote, as long as it has the form of a file.
+            for damaged in [bytes.prefix(bytes.count / 2), bytes + [0]] + (password == nil ? [] : [changed]) {
+                number += 1
+                try fixture.restore(former)
+                let device = try copy(c, number, fixture)
+                try fixture.put(Data(damaged), at: path)
+                let said = try await complaint(device)
+                #expect(try said.contains(#require(path.split(separator: "/").last)), "\(path): \(said)")
+                #expect(try titles(device) == ["a 1", "a 2", "a 3"], "\(path): \(said)")
+            }
+        }
+    }
+
+    @Test(
+        "Files of a former application of that name are named, and bring no edit",
+        arguments: [nil, "correct horse"]
+    )
+    func formerApplication(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let (a, b, _) = try await devices(fixture)
+        let paths = try files(of: a, fixture) + files(of: b, fixture)
+        let former = try fixture.files()
+        _ = try await a.removeApplication().value
+        let (later, last) = (try fixture.device("later"), try fixture.device("last"))
+        try later.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try insert("of the new application", later)
+        try await synchronize(later, last)
+        for path in paths { try fixture.put(former[path], at: path) }
+        for device in [later, last, try fixture.device("joiner")] {
+            let said = try await complaint(device)
+            for path in paths where path.contains("RecentSyncs") {
+                #expect(try said.contains(#require(path.split(separator: "/").last)), "\(said)")
+            }
+            #expect(try titles(device) == ["of the new application"])
+        }
+    }
+
+    @Test(
+        "A former head under the name of a newer one is named, and undoes nothing",
+        arguments: [nil, "correct horse"]
+    )
+    func renamed(password: String?) async throws {
+        let fixture = try Fixture(password: password)
+        let (a, _, c) = try await devices(fixture)
+        let path = try #require(try files(of: a, fixture).first { $0.contains("RecentSyncs") })
+        let bytes = try fixture.files()[path]
+        try await synchronize(c)
+        try insert("later", a)
+        try await synchronize(a, c)
+        let newest = try #require(try files(of: a, fixture).first { $0.contains("RecentSyncs") })
+        var name = try #require(SyncHeadName(String(newest.split(separator: "/").last ?? "")))
+        let former = name.name
+        name.number += 1
+        try fixture.put(bytes, at: newest.replacing(former, with: name.name))
+        #expect(try await complaint(c).contains(name.name))
+        #expect(try titles(c).count == 7)
+        try insert("last", a)
+        try await synchronize(a, c)
+        #expect(try titles(c).count == 8)
+    }
+
+    @Test("Edits that had seen what the storage withholds wait, their client is named, and they arrive with the rest")
+    func withheld() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, c) = try await devices(fixture)
+        try await synchronize(a)
+        try a.execute("UPDATE note SET title = 'seen by a' WHERE title = 'b 3'")
+        try await synchronize(a)
+        let former = try fixture.files()
+        for path in try files(of: b, fixture) { try fixture.put(nil, at: path) }
+        let result = try await c.synchronize().value
+        #expect(try result.waitingFor.map(\.rawValue) == [#require(a.synchronizationMemory()?.client)])
+        #expect(try titles(c) == ["a 1", "a 2", "a 3"])
+        for path in try files(of: b, fixture) { try fixture.put(nil, at: path) }
+        try fixture.restore(former)
+        #expect(try await c.synchronize().value.waitingFor == [])
+        #expect(try titles(c).contains("seen by a") && titles(c).count == 6)
+    }
+
+    @Test("A storage that was put back to a former state is noticed, and the clients that lost files publish them again")
+    func putBack() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, c) = try await devices(fixture)
+        try await synchronize(a, b, c)
+        let former = try fixture.files()
+        for device in [a, b] {
+            try insert("\(device.name) later", device, bytes: 70_000)
+            try await synchronize(device)
+        }
+        try await synchronize(a, b, c)
+        try fixture.restore(former)
+        for device in [c, a] { #expect(await code { try await device.synchronize().value } == .rolledBack) }
+        #expect(try titles(c).count == 8)
+        // The first device has published its files again nevertheless, so that it's the second one's turn.
+        try await synchronize(b, a, c)
+        let joiner = try fixture.device("joiner")
+        try await synchronize(joiner)
+        for device in [a, b, c, joiner] { #expect(try titles(device).count == 8) }
+        #expect(try await a.verify().value.problems.isEmpty)
+    }
+
+    @Test("A vacuum creates files again that the storage has lost")
+    func lostSegments() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, _, c) = try await devices(fixture)
+        let lost = try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") }
+        for path in lost { try fixture.put(nil, at: path) }
+        #expect(try await complaint(c).contains("run storesync vacuum on the device that published it"))
+        #expect(try titles(c) == ["b 1"])
+        _ = try await a.vacuum().value
+        #expect(try files(of: a, fixture).filter { $0.hasSuffix(".syncchg") } == lost)
+        try await synchronize(c)
+        #expect(try titles(c).count == 6)
+    }
+
+    @Test("The memory of a device is put back alone: it says so, and no edit is lost, whichever side is taken")
+    func memoryPutBack() async throws {
+        for side in [TakenSide.local, .remote, .both] {
+            let fixture = try Fixture()
+            let (a, b, c) = try await devices(fixture)
+            try await synchronize(a, b, c)
+            let (memory, backup) = (c.state.url, fixture.folder.appending(path: "backup"))
+            try FileManager.default.copyItem(at: memory, to: backup)
+            try insert("published", c)
+            try await synchronize(c, a)
+            try FileManager.default.removeItem(at: memory)
+            try FileManager.default.copyItem(at: backup, to: memory)
+            let restored = try fixture.device("c")
+            #expect(await code { try await restored.synchronize().value } == .storeReplaced)
+            _ = try await restored.synchronize(SynchronizationRequest(url: c.store, takes: side)).value
+            try insert("later", restored)
+            try await synchronize(restored, a, b)
+            for device in [a, b, restored] {
+                #expect(try titles(device).isSuperset(of: ["published", "later"]), "\(side)")
+                #expect(try device.query("SELECT title FROM note").count == 8, "\(side)")
+            }
+        }
+    }
+}

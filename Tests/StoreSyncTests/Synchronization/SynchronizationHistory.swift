@@ -1,0 +1,267 @@
+import Foundation
+import Operations
+import OperationsTesting
+import RemoteStorage
+import RemoteStorageTesting
+import StoreChanges
+import TestSupport
+import Testing
+
+@testable import StoreSync
+
+/// Devices that edit, synchronize and have accidents in a random order, each over a connection with faults of its own.
+///
+/// The order of what happens, the faults of the storage and the deaths of devices depend on the seed only.
+final class SynchronizationHistory {
+    /// A device, its connection, and what the storage hides from it.
+    final class Member {
+        var device: Device
+        let connection: SimulatedBackend
+        let veil: VeiledBackend
+        /// The values of edits that aren't known to be published.
+        var unpublished: Set<String> = []
+
+        init(_ device: Device, _ connection: SimulatedBackend, _ veil: VeiledBackend) {
+            (self.device, self.connection, self.veil) = (device, connection, veil)
+        }
+    }
+
+    /// A copy of all files of a device.
+    struct Backup {
+        let folder: URL
+        let unpublished: Set<String>
+    }
+
+    private static let schema = """
+        CREATE TABLE list (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, mark TEXT);
+        CREATE TABLE note (
+            id INTEGER PRIMARY KEY, list INTEGER REFERENCES list ON DELETE CASCADE, title TEXT, body TEXT, bytes BLOB
+        );
+        CREATE TABLE tag (name TEXT PRIMARY KEY, color TEXT);
+        INSERT INTO list (name, mark) VALUES ('inbox', 'the first list')
+        """
+    static let accidents = 0.2
+    static let faults = 0.02
+
+    let fixture: Fixture
+    let server: SimulatedServer
+    let place: InMemoryBackend
+    let simulation: Simulation
+    let seed: UInt64
+    var random: SplitMix64
+    var members: [Member] = []
+    var backups: [String: Backup] = [:]
+    var ledger = EditLedger()
+    var log: [String] = []
+    private var values = 0
+
+    init(_ server: SimulatedServer, _ seed: UInt64, _ simulation: Simulation) throws {
+        (self.server, self.seed, self.simulation) = (server, seed, simulation)
+        place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
+        fixture = try Fixture(place: place, simulation: simulation)
+        random = SplitMix64(seed: seed)
+    }
+
+    var comment: Comment { "\(server), seed \(seed)\n\(log.joined(separator: "\n"))" }
+
+    func run() async throws {
+        for _ in 0..<Int.random(in: 2...3, using: &random) { try add("\(members.count)") }
+        try members[0].device.execute(Self.schema)
+        _ = try await members[0].device.synchronize().value
+        for member in members { await member.connection.set(server.faults(Self.faults)) }
+        for _ in 0..<24 {
+            let member = members[Int.random(in: members.indices, using: &random)]
+            if Double.random(in: 0..<1, using: &random) < Self.accidents {
+                try await accident(of: member)
+            } else if Bool.random(using: &random), hasStore(member) {
+                try edit(member)
+            } else {
+                await synchronize(member)
+            }
+        }
+        try await settle()
+    }
+
+    /// Adds a device whose files may be there already.
+    @discardableResult
+    func add(_ name: String) throws -> Member {
+        let number = UInt64(members.count)
+        let connection = SimulatedBackend(server, seed: seed &* 16 &+ number, place: place, clock: simulation.clock)
+        let veil = VeiledBackend(connection)
+        members.append(Member(try fixture.device(name, backend: veil), connection, veil))
+        return members[members.count - 1]
+    }
+
+    func hasStore(_ member: Member) -> Bool { FileManager.default.fileExists(atPath: member.device.store.path) }
+
+    // MARK: Edits
+
+    private func edit(_ member: Member) throws {
+        let statement = Int.random(in: 0..<10, using: &random)
+        values += 1
+        let value = "\(member.device.name) \(values)"
+        let choice = Int.random(in: 0..<1000, using: &random)
+        var (written, overwritten, deleted): ([String], [String], [String]) = ([value], [], [])
+        let note = "(SELECT id FROM note ORDER BY title, id LIMIT 1 OFFSET \(choice) % max(1, (SELECT count(*) FROM note)))"
+        let list = "(SELECT id FROM list ORDER BY name LIMIT 1 OFFSET \(choice) % (SELECT count(*) FROM list))"
+        let sql: String
+        switch statement {
+        case 0...2: sql = "INSERT INTO note (list, title) VALUES (\(list), '\(value)')"
+        case 3: sql = "INSERT INTO note (list, title, bytes) VALUES (\(list), '\(value)', zeroblob(70000))"
+        case 4, 5:
+            overwritten = try member.device.query("SELECT body FROM note WHERE id = \(note) AND body NOT NULL")
+            if try member.device.query("SELECT id FROM note").isEmpty { written = [] }
+            sql = "UPDATE note SET body = '\(value)' WHERE id = \(note)"
+        case 6:
+            written = []
+            sql = "UPDATE note SET list = \(list) WHERE id = \(note)"
+        case 7:
+            let name = "list \(choice % 3)"
+            if try !member.device.query("SELECT id FROM list WHERE name = '\(name)'").isEmpty { written = [] }
+            sql = "INSERT OR IGNORE INTO list (name, mark) VALUES ('\(name)', '\(value)')"
+        case 8:
+            let name = "tag \(choice % 3)"
+            overwritten = try member.device.query("SELECT color FROM tag WHERE name = '\(name)'")
+            sql = "INSERT OR REPLACE INTO tag VALUES ('\(name)', '\(value)')"
+        default:
+            let condition = choice % 5 > 0 ? "id = \(note)" : "list = \(list)"
+            deleted = try member.device.query("SELECT title FROM note WHERE \(condition)")
+            written = []
+            overwritten = try deleted + member.device.query("SELECT body FROM note WHERE \(condition) AND body NOT NULL")
+            sql = "DELETE FROM note WHERE \(condition)"
+        }
+        try member.device.execute(sql)
+        member.unpublished.formUnion(written + deleted)
+        ledger.note(written: written, overwritten: overwritten, deleted: deleted)
+        log.append("\(member.device.name): \(sql)")
+    }
+
+    // MARK: Synchronizing
+
+    /// The errors that faults and accidents may cause.
+    private static let allowed: Set<StoreSyncError.Code> = [
+        .remoteUnavailable, .busy, .noUploadedStore, .applicationIncomplete, .cannotWrite, .rolledBack, .storeNotFound,
+        .identityTwice, .deregistered, .storeReplaced, .massDeletion,
+    ]
+
+    private func synchronize(_ member: Member) async {
+        if Int.random(in: 0..<4, using: &random) == 0 {
+            await member.connection.die(afterRequests: Int.random(in: 0..<30, using: &random))
+        }
+        if hasStore(member), Int.random(in: 0..<5, using: &random) == 0 {
+            await attempt(member, "vacuums") { _ = try await member.device.vacuum().value }
+        } else {
+            _ = await attempt(member)
+        }
+        await member.connection.revive()
+    }
+
+    /// Synchronizes, with what a user would answer to an error; returns whether the device is in step.
+    @discardableResult
+    func attempt(_ member: Member, taking side: TakenSide? = nil) async -> Bool {
+        let code = await attempt(member, "synchronizes" + (side.map { " and takes \($0)" } ?? "")) {
+            let request = SynchronizationRequest(url: member.device.store, allowsDeletions: true, takes: side)
+            let result = try await member.device.synchronize(request).value
+            self.log.append("  \(result.warnings) waits for \(result.waitingFor)")
+            let isAlarm = result.warnings.contains { $0.contains("their stores differ") }
+            #expect(!isAlarm, self.comment)
+            member.unpublished = []
+        }
+        switch code {
+        case .storeReplaced where side == nil:
+            ledger.giveUp(member.unpublished)
+            member.unpublished = []
+            return await attempt(member, taking: .remote)
+        case .storeNotFound where !hasStore(member) && side == nil:
+            return await attempt(member, taking: .remote)
+        case .deregistered:
+            await attempt(member, "registers again") {
+                _ = try await member.device.supervisor.add(member.device.registration(registersAgain: true)).value
+            }
+            return false
+        default: return code == nil
+        }
+    }
+
+    @discardableResult
+    private func attempt(
+        _ member: Member,
+        _ what: String,
+        _ body: () async throws -> Void
+    ) async -> StoreSyncError.Code? {
+        do {
+            log.append("\(member.device.name) \(what)")
+            try await body()
+            return nil
+        } catch let error as StoreSyncError {
+            log.append("  \(error.code) \(error.message)")
+            #expect(Self.allowed.contains(error.code), comment)
+            return error.code
+        } catch {
+            Issue.record("\(error)\n\(comment)")
+            return .corrupt
+        }
+    }
+
+    // MARK: The end
+
+    /// Lets everything arrive, and compares the stores with each other and with the edits.
+    private func settle() async throws {
+        log.append("the end")
+        for member in members {
+            await member.connection.set(.none)
+            await member.connection.revive()
+            await member.veil.showAll()
+        }
+        for _ in 0..<5 {
+            for member in members { _ = await attempt(member) }
+        }
+        let expected = try content(members[0].device)
+        for member in members {
+            let result = try await member.device.synchronize().value
+            let isIdle = result.publishedChanges == 0 && result.applied.isEmpty && result.waitingFor.isEmpty
+            #expect(isIdle && result.warnings.isEmpty, "\(member.device.name): \(result)\n\(comment)")
+            #expect(try content(member.device) == expected, "\(member.device.name)\n\(comment)")
+            #expect(try member.device.query("SELECT 1 FROM pragma_foreign_key_check").isEmpty, comment)
+        }
+        var (lost, touched): (Set<String>, Set<String>) = ([], [])
+        for member in members { try await collect(member.device, &lost, &touched) }
+        let texts = try members[0].device.query(
+            "SELECT title FROM note UNION ALL SELECT body FROM note WHERE body NOT NULL UNION ALL SELECT mark FROM list UNION ALL SELECT color FROM tag"
+        )
+        let problems = ledger.problems(present: texts, lost: lost, touched: touched)
+        #expect(problems.isEmpty, "\(problems)\n\(comment)")
+        let report = try await members[0].device.verify().value
+        #expect(report.problems.isEmpty, "\(report.problems)\n\(comment)")
+    }
+
+    /// Everything but the local numbers of rows.
+    private func content(_ device: Device) throws -> [String] {
+        try device.query(
+            """
+            SELECT 'note ' || title || ifnull(body, '-') || ifnull(length(bytes), 0) || ifnull(name, '-')
+            FROM note LEFT JOIN list ON list.id = list
+            UNION ALL SELECT 'list ' || name || mark FROM list UNION ALL SELECT name || color FROM tag ORDER BY 1
+            """
+        )
+    }
+
+    /// Adds what a device's conflict log has.
+    private func collect(_ device: Device, _ lost: inout Set<String>, _ touched: inout Set<String>) async throws {
+        let titles = try device.query("SELECT id || ' ' || title FROM note").map { $0.split(separator: " ", maxSplits: 1) }
+        let titleOfKey = Dictionary(titles.map { (String($0[0]), String($0[1])) }) { first, _ in first }
+        for entry in try await ConflictLog(ofStoreAt: device.store, state: device.state).entries() {
+            lost.formUnion(entry.conflict.lost.values.compactMap(\.string))
+            touched.formUnion(entry.conflict.lost.values.compactMap(\.string))
+            touched.formUnion(entry.conflict.kept.values.compactMap(\.string))
+            if entry.conflict.row.table == "note", let title = titleOfKey[entry.key] { touched.insert(title) }
+        }
+    }
+}
+
+extension Cell {
+    fileprivate var string: String? {
+        guard case .value(.text(let bytes)) = self else { return nil }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
