@@ -19,7 +19,11 @@ actor DistantBackend: RemoteBackend {
     nonisolated var identity: String { near.identity }
 
     /// - Parameters: `observer` is called with each request.
-    init(_ near: InMemoryBackend, _ clock: SimulatedClock, _ observer: @escaping @Sendable (String) -> Void = { _ in }) {
+    init(
+        _ near: InMemoryBackend,
+        _ clock: SimulatedClock,
+        _ observer: @escaping @Sendable (String) -> Void = { _ in }
+    ) {
         self.near = near
         self.clock = clock
         self.observer = observer

@@ -144,6 +144,20 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { _ in try replica.integratedSets() } }
     }
 
+    /// Whether a set of a client is integrated, and not another one of its number.
+    package func counts(_ set: SeenSet, of client: ClientID) throws -> Bool {
+        try locked {
+            try replicaDatabase.read { _ in
+                try replica.db.first(
+                    "SELECT 1 FROM sets WHERE client = ? AND sequence = ? AND digest = ? AND status IN (1, 3)",
+                    [
+                        .text(client.rawValue), .integer(Int64(clamping: set.sequence)), .blob(set.digest.rawValue),
+                    ]
+                ) != nil
+            }
+        }
+    }
+
     /// Remembers what the storage says besides sets.
     package func remember(_ news: LogNews) throws {
         try locked { try replicaDatabase.write { _ in try replica.remember(news) } }

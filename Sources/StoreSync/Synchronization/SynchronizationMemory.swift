@@ -77,9 +77,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
             note(head.baselines)
             removals.merge(head.removals, uniquingKeysWith: max)
             if head.name.client.rawValue == client {
-                // A copy of this device published it: the next head has all that it had.
+                // A copy of this device published it.
                 note(head.name)
-                (segments, removed) = (head.segments, head.removed)
                 acknowledged = nil
             } else {
                 others[head.name.client.rawValue] = Head(

@@ -67,6 +67,22 @@ extension SynchronizationOperation {
         return published
     }
 
+    /// Names the files of a copy of this device in the next head, if the copy's sets count.
+    ///
+    /// Otherwise this device has other sets of these numbers, and publishes its own.
+    func adoptFiles(
+        of heads: [SyncHead],
+        _ replica: SynchronizedReplica,
+        _ memory: inout SynchronizationMemory,
+        _ context: OperationContext
+    ) async throws {
+        for head in heads where head.name.client.rawValue == memory.client {
+            guard let last = head.content.last else { continue }
+            let counts = try await replica.using(context) { try $0.counts(last, of: head.content.client) }
+            if counts { (memory.segments, memory.removed) = (head.segments, head.removed) }
+        }
+    }
+
     /// Creates this client's files with older change sets again that the storage has lost.
     func restoreSegments(
         besides there: Set<String>,

@@ -98,6 +98,8 @@ public actor SynchronizationOperation: Operation {
     ///   - listing: The heads that the remote has listed; `nil` to list them.
     ///   - side: What counts if the store isn't the replica's.
     ///   - context: The operation's context.
+    /// - Returns: What happened.
+    /// - Throws: ``StoreSyncError``.
     private func exchange(
         with replica: SynchronizedReplica,
         listing: [String]? = nil,
@@ -135,6 +137,7 @@ public actor SynchronizationOperation: Operation {
         memory.store = request.url.path
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged = try await merge(news, into: replica, taking: side, context)
+        try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
         let differences = try await differences(from: news.heads, replica, context)
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))

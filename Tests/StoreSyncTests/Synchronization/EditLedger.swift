@@ -16,7 +16,7 @@ struct EditLedger {
     /// Values that two copies of a device had before either published them.
     private var copied: Set<String> = []
 
-    /// Notes an edit: the values that it writes, and those that it knows and overwrites.
+    /// Notes an edit: what it writes, and what it knows and overwrites.
     mutating func note(written values: [String], overwritten former: [String], deleted titles: [String]) {
         written.formUnion(values)
         overwritten.formUnion(former)

@@ -18,7 +18,7 @@ struct HostileSynchronizationTests {
         try device.execute("INSERT INTO note (title, bytes) VALUES ('\(title)', randomblob(\(bytes)))")
     }
 
-    /// Three devices. The first two have published edits in heads and segments that the third doesn't have.
+    /// Three devices, of which the first two have published edits that the third doesn't have, in heads and segments.
     private func devices(_ fixture: Fixture) async throws -> (Device, Device, Device) {
         let (a, b, c) = (try fixture.device("a"), try fixture.device("b"), try fixture.device("c"))
         try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
@@ -93,7 +93,10 @@ struct HostileSynchronizationTests {
         #expect(try titles(c).count == 6)
     }
 
-    @Test("A file that is cut off, or has a changed byte, is named, and brings no edit", arguments: [nil, "correct horse"])
+    @Test(
+        "A file that is cut off, or has a changed byte, is named, and brings no edit",
+        arguments: [nil, "correct horse"]
+    )
     func damaged(password: String?) async throws {
         let fixture = try Fixture(password: password)
         let (_, b, c) = try await devices(fixture)
@@ -182,7 +185,7 @@ struct HostileSynchronizationTests {
         #expect(try titles(c).contains("seen by a") && titles(c).count == 6)
     }
 
-    @Test("A storage that was put back to a former state is noticed, and the clients that lost files publish them again")
+    @Test("A storage that is put back to a former state is noticed, and clients publish again what it has lost")
     func putBack() async throws {
         let fixture = try Fixture(password: "correct horse")
         let (a, b, c) = try await devices(fixture)

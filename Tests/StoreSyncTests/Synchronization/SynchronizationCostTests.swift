@@ -51,14 +51,14 @@ struct SynchronizationCostTests {
         return Cost(depth: depth, requests: requests.withLock(\.self))
     }
 
-    @Test("Without news it takes one round trip, in which the heads are listed and the origin is read; nothing is written")
+    @Test("Without news it takes one round trip, which lists the heads and reads the origin; nothing is written")
     func idle() async throws {
         let cost = try await cost("a")
         #expect(cost.depth == 1 && cost.requests.count == 2, "\(cost)")
         #expect(cost.count(of: "list") == 1 && cost.count(of: "read") == 1, "\(cost)")
     }
 
-    @Test("The news of another client take a round trip more, whether they were edited in one synchronization or in ten")
+    @Test("The news of another client take a round trip more, whether they are of one synchronization or of ten")
     func news() async throws {
         for rounds in [1, 10] {
             for round in 0..<rounds {

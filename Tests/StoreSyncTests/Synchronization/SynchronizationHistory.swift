@@ -102,7 +102,8 @@ final class SynchronizationHistory {
         let value = "\(member.device.name) \(values)"
         let choice = Int.random(in: 0..<1000, using: &random)
         var (written, overwritten, deleted): ([String], [String], [String]) = ([value], [], [])
-        let note = "(SELECT id FROM note ORDER BY title, id LIMIT 1 OFFSET \(choice) % max(1, (SELECT count(*) FROM note)))"
+        let index = "\(choice) % max(1, (SELECT count(*) FROM note))"
+        let note = "(SELECT id FROM note ORDER BY title, id LIMIT 1 OFFSET \(index))"
         let list = "(SELECT id FROM list ORDER BY name LIMIT 1 OFFSET \(choice) % (SELECT count(*) FROM list))"
         let sql: String
         switch statement {
@@ -127,7 +128,8 @@ final class SynchronizationHistory {
             let condition = choice % 5 > 0 ? "id = \(note)" : "list = \(list)"
             deleted = try member.device.query("SELECT title FROM note WHERE \(condition)")
             written = []
-            overwritten = try deleted + member.device.query("SELECT body FROM note WHERE \(condition) AND body NOT NULL")
+            let bodies = "SELECT body FROM note WHERE \(condition) AND body NOT NULL"
+            overwritten = try deleted + member.device.query(bodies)
             sql = "DELETE FROM note WHERE \(condition)"
         }
         try member.device.execute(sql)
@@ -248,7 +250,8 @@ final class SynchronizationHistory {
 
     /// Adds what a device's conflict log has.
     private func collect(_ device: Device, _ lost: inout Set<String>, _ touched: inout Set<String>) async throws {
-        let titles = try device.query("SELECT id || ' ' || title FROM note").map { $0.split(separator: " ", maxSplits: 1) }
+        let rows = try device.query("SELECT id || ' ' || title FROM note")
+        let titles = rows.map { $0.split(separator: " ", maxSplits: 1) }
         let titleOfKey = Dictionary(titles.map { (String($0[0]), String($0[1])) }) { first, _ in first }
         for entry in try await ConflictLog(ofStoreAt: device.store, state: device.state).entries() {
             lost.formUnion(entry.conflict.lost.values.compactMap(\.string))

@@ -106,15 +106,17 @@ struct SynchronizationTests {
 
     @Test(
         "Of a device and its copy that captured at once, one goes on as another client, and no edit is lost",
-        arguments: 0..<4
+        arguments: 0..<4,
+        // The second size needs a file besides the head.
+        [10, 70_000]
     )
-    func twins(variant: Int) async throws {
+    func twins(variant: Int, bytes: Int) async throws {
         let dies = Locked(false)
         let (fixture, a, twin) = try await deviceAndCopy { step in
             if step == "captured", dies.withLock(\.self) { throw CancellationError() }
         }
-        try a.execute("INSERT INTO note (title) VALUES ('a')")
-        try twin.execute("INSERT INTO note (title) VALUES ('twin \(variant)')")
+        try a.execute("INSERT INTO note (title, bytes) VALUES ('a', zeroblob(\(bytes)))")
+        try twin.execute("INSERT INTO note (title, bytes) VALUES ('twin \(variant)', zeroblob(\(bytes)))")
         dies.withLock { $0 = true }
         await #expect(throws: CancellationError.self) { try await twin.synchronize().value }
         dies.withLock { $0 = false }
@@ -141,7 +143,7 @@ struct SynchronizationTests {
     ) async throws -> (Fixture, Device, Device) {
         let fixture = try Fixture()
         let a = try fixture.device("a")
-        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
         _ = try await a.synchronize().value
         let folder = fixture.folder.appending(path: "a")
         try FileManager.default.copyItem(at: folder, to: fixture.folder.appending(path: "twin"))
