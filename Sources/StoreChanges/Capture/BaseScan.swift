@@ -12,6 +12,7 @@ struct BaseScan {
 
     private let state: ReplicaState
     private let table: String
+    private let tableID: Int64
     private let identifiers: ClosedRange<Int64>
     private let scan: SQLStatement
     private let lookup: SQLStatement
@@ -25,27 +26,24 @@ struct BaseScan {
     private(set) var foundCount = 0
     /// Whether every row of the scan was found as soon as it was met.
     private var isComplete = true
-    /// The names of pending rows that the store had, and that weren't found.
-    private var missingPending: Set<[UInt8]>
+    /// The names of pending rows.
+    private let pending: Set<[UInt8]>
+    /// Those of them that the store had, and that weren't found.
+    private var missingPending: Set<[UInt8]> = []
 
     init(_ table: String, _ state: ReplicaState) throws {
         self.state = state
         self.table = table
+        tableID = try state.identifier(of: table)
         identifiers = try state.identifiers(of: table)
         start = identifiers.lowerBound
         scan = try state.db.prepareApart(
-            """
-            SELECT r.id, r.number, r.name, r.image, p.name IS NOT NULL FROM rows r
-            LEFT JOIN pending p ON p.tbl = r.tbl AND p.name = r.name
-            WHERE r.id BETWEEN ? AND ? ORDER BY r.id
-            """
+            "SELECT id, number, name, image FROM rows WHERE id BETWEEN ? AND ? ORDER BY id"
         )
         lookup = try state.db.prepareApart("SELECT id, image FROM rows WHERE tbl = ? AND name = ?")
-        let pending = try state.db.all(
-            "SELECT name FROM pending WHERE tbl = ? AND image IS NOT NULL",
-            [state.table(table)]
-        )
-        missingPending = Set(pending.compactMap { $0.bytes(0) })
+        let names = try state.db.all("SELECT name, image IS NULL FROM pending WHERE tbl = ?", [state.table(table)])
+        pending = Set(names.compactMap { $0.bytes(0) })
+        missingPending = Set(names.compactMap { $0.integer(1) == 0 ? $0.bytes(0) : nil })
     }
 
     /// Whether a row of the store is as it was; most calls end here.
@@ -55,16 +53,26 @@ struct BaseScan {
             isStarted = true
             isAtRow = try scan.step()
         }
-        guard isAtRow, scan.integer(4) == 0 else { return false }
+        guard isAtRow else { return false }
         if let number = row.number {
             guard scan.integer(1) == number else { return false }
         } else {
             guard scan.holds(row.name, 2) else { return false }
         }
-        guard scan.holds(row.image, 3) else { return false }
+        guard try holds(row.image) else { return false }
         if let id = scan.integer(0) { found.insert(id) }
         foundCount += 1
         isAtRow = try scan.step()
+        return true
+    }
+
+    /// Whether the store had the row of the scan, and with these cells.
+    private mutating func holds(_ image: [UInt8]) throws -> Bool {
+        guard !pending.isEmpty, let name = scan.blob(2), pending.contains(name) else { return scan.holds(image, 3) }
+        let statement = try state.statements.pending.bind(RowKey(table: tableID, name: name))
+        defer { statement.reset() }
+        guard try statement.step(), statement.holds(image, 0) else { return false }
+        missingPending.remove(name)
         return true
     }
 

@@ -19,7 +19,21 @@ struct Baseline {
     }
 
     /// Takes all rows of the first baseline into an empty replica.
-    func insert() throws { try run(BaselineRows.init) }
+    func insert() throws {
+        try ReplicaSchema.withoutIndexes(state.db) {
+            try run(BaselineRows.init)
+            for table in state.schema.tables.keys.sorted(by: { $0.precedes($1) }) {
+                // In the order of the names, because the table is.
+                try state.db.execute(
+                    """
+                    INSERT OR IGNORE INTO numbers (tbl, name, number)
+                    SELECT ?, name, number FROM rows WHERE id BETWEEN ? AND ? AND number IS NOT NULL ORDER BY name
+                    """,
+                    [state.table(state.schema.numberedTable(table))] + state.identifierBounds(of: table)
+                )
+            }
+        }
+    }
 
     /// Takes the rows that a checkpoint leaves out.
     func fill() throws { try run(CheckpointRows.init) }
@@ -50,6 +64,7 @@ struct Baseline {
                 try lookups.insert(key: key.encoded, of: encoded)
             }
         }
+        try lookups.finish()
     }
 }
 
@@ -64,29 +79,24 @@ private protocol StoredRows {
 /// The rows of a first baseline, which are inserted in the order of the store.
 private final class BaselineRows: StoredRows {
     private let table: StoredValue
-    private let numbers: StoredValue
     private let rowStatement: SQLStatement
-    private let numberStatement: SQLStatement
     private let counts: CountedRows
     private let inserters = StoredValue.blob(Set<SetID>().encoded)
     private var identifier: Int64
 
     init(_ table: String, _ state: ReplicaState) throws {
         self.table = try state.table(table)
-        numbers = try state.table(state.schema.numberedTable(table))
         identifier = try state.identifiers(of: table).lowerBound
         rowStatement = try state.db.prepare(
             "INSERT INTO rows (id, tbl, name, number, image, inserters) VALUES (?, ?, ?, ?, ?, ?)"
         )
-        numberStatement = try state.db.prepare("INSERT OR IGNORE INTO numbers (tbl, name, number) VALUES (?, ?, ?)")
         counts = try CountedRows(table, state)
     }
 
     func take(_ name: [UInt8], _ number: Int64?, _ image: [UInt8]) throws -> Bool {
-        let number = number.map { StoredValue.integer($0) }
+        let number = number.map { StoredValue.integer($0) } ?? .null
         identifier += 1
-        try rowStatement.execute([.integer(identifier), table, .blob(name), number ?? .null, .blob(image), inserters])
-        if let number { try numberStatement.execute([numbers, .blob(name), number]) }
+        try rowStatement.execute([.integer(identifier), table, .blob(name), number, .blob(image), inserters])
         return true
     }
 
@@ -174,17 +184,29 @@ private final class CountedRows {
     }
 }
 
-/// Inserts the keys by which a table's rows are found.
+/// Inserts the keys by which a table's rows are found, all at once and in their order: one after the other they would be
+/// written all over the file.
 private struct LookupWriter {
     private let table: StoredValue
+    private let db: SQLConnection
     private let statement: SQLStatement
 
     init(_ table: String, _ state: ReplicaState) throws {
         self.table = try state.table(table)
-        statement = try state.db.prepare("INSERT INTO lookups (tbl, key, name) VALUES (?, ?, ?)")
+        db = state.db
+        try db.execute("CREATE TEMP TABLE IF NOT EXISTS new_lookups (key BLOB, name BLOB)")
+        statement = try db.prepare("INSERT INTO new_lookups (key, name) VALUES (?, ?)")
     }
 
     func insert(key: [UInt8], of name: [UInt8]) throws {
-        try statement.execute([table, .blob(key), .blob(name)])
+        try statement.execute([.blob(key), .blob(name)])
+    }
+
+    func finish() throws {
+        try db.execute(
+            "INSERT INTO lookups (tbl, key, name) SELECT ?, key, name FROM new_lookups ORDER BY key, name",
+            [table]
+        )
+        try db.execute("DELETE FROM new_lookups")
     }
 }

@@ -6,7 +6,7 @@ struct Capture {
     private let numbers: ReplicaNumbers
     private let names: RowNames
     private var changes: [Change] = []
-    private var deleted: [RowReference: [String: Cell]] = [:]
+    private var deleted: [RowReference: StoredRow] = [:]
 
     /// Prepares a capture.
     ///
@@ -34,15 +34,10 @@ struct Capture {
         }
         for table in own + others { try compare(table, allowsDeletions) }
         let deletedParents = try deletedParents()
-        for (row, cells) in deleted {
-            let image = state.schema.imageDigest(of: RowState(cells: cells, inserters: []))
-            changes.append(
-                Change(
-                    row.table,
-                    row.row,
-                    .delete(DeletedRow(image: image, parents: try parents(row, cells, among: deletedParents)))
-                )
-            )
+        for (row, stored) in deleted {
+            let parents = try parents(row, stored, among: deletedParents)
+            let image = state.schema.imageDigest(of: stored)
+            changes.append(Change(row.table, row.row, .delete(DeletedRow(image: image, parents: parents))))
             try pending.setBase(row, nil)
         }
         return changes
@@ -65,7 +60,9 @@ struct Capture {
             guard let name = try numbers.name(of: number, in: table.name),
                 let base = try pending.base(RowReference(table.name, name))
             else { continue }
-            let informative = base.filter { !$0.value.isNull && $0.value != defaults[$0.key] }
+            let informative = try state.schema.table(table.name).cells(base).filter {
+                !$0.value.isNull && $0.value != defaults[$0.key]
+            }
             guard informative.count > 1, let row = try table.row(numbered: number),
                 informative.allSatisfy({ row.cells[$0.key] != $0.value })
             else { break }
@@ -85,7 +82,7 @@ struct Capture {
             if scan.isCounted {
                 try counts.add(scan.name)
             } else if try !base.isUnchanged(scan) {
-                try compare(scan, &base, table)
+                try compare(scan, &base, table, schema)
             }
         }
         try counts.forEachDifference { try compareCounts($0, table) }
@@ -93,65 +90,72 @@ struct Capture {
     }
 
     /// Compares a row that isn't the next one of the base, or has other bytes.
-    private mutating func compare(_ scan: borrowing StoreScan, _ base: inout BaseScan, _ table: StoreTable) throws {
+    private mutating func compare(
+        _ scan: borrowing StoreScan,
+        _ base: inout BaseScan,
+        _ table: StoreTable,
+        _ schema: FoldSchema.Table
+    ) throws {
         let former = try base.row(scan.rowName())
         guard former.image != scan.image else { return }
-        let row = StoreTable.Row(
-            reference: RowReference(table.name, former.name),
-            cells: try state.schema.cells(decoding: scan.image, of: table.name),
-            number: scan.number
-        )
-        let cells = try former.image.map { try state.schema.cells(decoding: $0, of: table.name) }
-        guard let change = try change(of: row, from: cells, in: table) else { return }
-        changes.append(change)
-        try pending.setBase(row.reference, row.cells)
+        let row = RowReference(table.name, former.name)
+        let stored = StoredRow(schema, scan.image)
+        let edit: Edit
+        if let image = former.image {
+            try schema.check(image)
+            edit = .update(try updatedCells(row, stored, from: StoredRow(schema, image), table))
+        } else {
+            let dangling = try table.danglingColumns(row, stored, among: Set(schema.columns))
+            edit = .insert(InsertedRow(cells: stored.cells, wish: scan.number, dangling: dangling))
+        }
+        changes.append(Change(table.name, row.row, edit))
+        try pending.setBase(row, stored.image)
     }
 
-    private func change(of row: StoreTable.Row, from base: [String: Cell]?, in table: StoreTable) throws -> Change? {
-        guard let base else {
-            let dangling = try table.danglingColumns(row)
-            let inserted = InsertedRow(
-                cells: row.cells,
-                wish: row.number,
-                dangling: dangling
-            )
-            return Change(table.name, row.reference.row, .insert(inserted))
-        }
-        var columns = Set(row.cells.filter { base[$0.key] != $0.value }.keys)
-        guard !columns.isEmpty else { return nil }
+    private func updatedCells(
+        _ row: RowReference,
+        _ stored: StoredRow,
+        from base: StoredRow,
+        _ table: StoreTable
+    ) throws -> [String: UpdatedCell] {
+        var columns = Set(stored.table.valueColumns.filter { !stored.holdsSame($0, as: base) })
         // Columns of one constraint travel together, so that every value of them satisfied it somewhere.
-        for group in try state.schema.table(table.name).checkGroups where !group.isDisjoint(with: columns) {
-            columns.formUnion(group.intersection(row.cells.keys))
+        for group in stored.table.checkGroups where !group.isDisjoint(with: columns) {
+            columns.formUnion(group.intersection(stored.table.valueColumns))
         }
-        let dangling = try table.danglingColumns(row)
-        let replaced = try replaced(row.reference)
+        let dangling = try table.danglingColumns(row, stored, among: columns)
+        let replaced = try replaced(row, stored.table)
         var cells: [String: UpdatedCell] = [:]
         for column in columns {
-            let (new, old) = (row.cells[column] ?? .null, base[column] ?? .null)
+            let (new, old) = (stored.cell(column) ?? .null, base.cell(column) ?? .null)
             cells[column] = UpdatedCell(
                 from: OldCell(old),
                 to: new,
                 isDangling: dangling.contains(column),
-                putsBack: new != old && replaced?[column] == new
+                putsBack: new != old && replaced?.cell(column) == new
             )
         }
-        return Change(table.name, row.reference.row, .update(cells))
+        return cells
     }
 
     /// What the last write replaced in a row.
-    private func replaced(_ row: RowReference) throws -> [String: Cell]? {
+    private func replaced(_ row: RowReference, _ table: FoldSchema.Table) throws -> StoredRow? {
         try state.db.first("SELECT image FROM replaced WHERE tbl = ? AND name = ?", try state.key(row))?.bytes(0)
-            .map { try state.schema.cells(decoding: $0, of: row.table) }
+            .map { image in
+                try table.check(image)
+                return StoredRow(table, image)
+            }
     }
 
     private mutating func compareCounts(_ difference: CountScan.Difference, _ table: StoreTable) throws {
         let row = RowReference(table.name, difference.name)
         let (count, base) = (difference.count, difference.base)
-        let dangling = try table.danglingColumns(StoreTable.Row(reference: row, cells: [:], number: nil))
+        let schema = try state.schema.table(table.name)
+        let dangling = try table.danglingColumns(row, StoredRow(countedIn: schema), among: Set(schema.columns))
         for _ in base..<max(base, count) {
             changes.append(Change(table.name, row.row, .insert(InsertedRow(cells: [:], dangling: dangling))))
         }
-        let image = state.schema.imageDigest(of: .counted)
+        let image = state.schema.imageDigest(of: StoredRow(countedIn: schema))
         for _ in count..<max(base, count) {
             changes.append(Change(table.name, row.row, .delete(DeletedRow(image: image))))
         }
@@ -161,10 +165,12 @@ struct Capture {
     // MARK: Deletes
 
     private mutating func findDeleted(_ base: borrowing BaseScan, _ table: StoreTable, _ allowsDeletions: Bool) throws {
+        let schema = try state.schema.table(table.name)
         var deletedCount = 0
         try base.forEachMissing { row in
             guard let image = row.image else { return }
-            deleted[RowReference(table.name, row.name)] = try state.schema.cells(decoding: image, of: table.name)
+            try schema.check(image)
+            deleted[RowReference(table.name, row.name)] = StoredRow(schema, image)
             deletedCount += 1
         }
         let count = base.foundCount + deletedCount
@@ -182,13 +188,10 @@ struct Capture {
     /// The deleted rows to which a deleted row referred with `ON DELETE CASCADE`.
     private func parents(
         _ row: RowReference,
-        _ cells: [String: Cell],
+        _ stored: StoredRow,
         among deletedParents: [LookupKey: [RowReference]]
     ) throws -> Set<RowReference> {
-        let row = (reference: row, state: RowState(cells: cells, inserters: []))
-        let keys = try cascades(of: row.reference.table).compactMap {
-            state.schema.childKey($0, of: row.reference, row.state)
-        }
+        let keys = try cascades(of: row.table).compactMap { state.schema.childKey($0, of: row, stored) }
         return Set(keys.flatMap { deletedParents[$0] ?? [] })
     }
 
@@ -197,10 +200,9 @@ struct Capture {
     /// The base of deleted rows is in memory; the state may have other values by now.
     private func deletedParents() throws -> [LookupKey: [RowReference]] {
         var parents: [LookupKey: [RowReference]] = [:]
-        for (row, cells) in deleted {
-            let rowState = RowState(cells: cells, inserters: [])
+        for (row, stored) in deleted {
             for id in try state.schema.table(row.table).incoming where try cascades(of: id.table).contains(id) {
-                guard let key = state.schema.childKey(id, leadingTo: row, rowState) else { continue }
+                guard let key = state.schema.childKey(id, leadingTo: row, stored) else { continue }
                 parents[key, default: []].append(row)
             }
         }

@@ -69,7 +69,7 @@ struct EqualRows {
         let former = table.rows.count
         for (number, values) in table.rows.sorted(by: { $0.key < $1.key }) {
             guard let cells = try cells(values, of: table.table) else { continue }
-            let image = state.schema.encode(cells, of: name)
+            let image = table.table.encode(cells)
             guard var rows = table.candidates[image], !rows.isEmpty else { continue }
             // Of several, the row that has this number already.
             let index = try numbers.name(of: number, in: name).flatMap(rows.firstIndex) ?? rows.count - 1

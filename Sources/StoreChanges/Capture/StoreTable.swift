@@ -5,6 +5,7 @@ struct StoreTable {
     private let store: SQLConnection
     private let state: ReplicaState
     private let numbers: ReplicaNumbers
+    private let updates: UpdateStatements
     /// The table's columns, in ascending order of their names.
     private var columns: [String] { table.columns }
 
@@ -14,6 +15,7 @@ struct StoreTable {
         self.state = state
         numbers = ReplicaNumbers(state)
         table = try state.schema.table(name)
+        updates = UpdateStatements(table)
     }
 
     /// The column with integers that differ between devices; `nil` if the table has none.
@@ -107,6 +109,11 @@ struct StoreTable {
         return try store.first(sql, [.integer(number)]).flatMap(row)
     }
 
+    /// The row of a name as the replica would store it.
+    func storedRow(_ reference: RowReference) throws -> StoredRow? {
+        try row(reference).map { StoredRow(table, $0.cells) }
+    }
+
     /// The row of a name, as the store has it.
     func row(_ reference: RowReference) throws -> Row? {
         guard let (condition, values) = try condition(reference) else { return nil }
@@ -176,7 +183,7 @@ struct StoreTable {
         }
         let isCounted = state.schema.isCounted(row)
         let named = isCounted ? columns : table.schema.key.columns
-        let values = try named.map { try value(state.schema.cell($0, of: row, .counted), of: $0) }
+        let values = try named.map { try value(state.schema.cell($0, of: row, StoredRow(countedIn: table)), of: $0) }
         guard isCounted else { return (named.map { "\($0.quotedName) = ?" }.joined(separator: " AND "), values) }
         // A row without a key is found by its bytes, because its name has them: 1 isn't 1.0 here.
         let conditions = named.map { "\($0.quotedName) IS ? COLLATE BINARY AND typeof(\($0.quotedName)) = typeof(?)" }
@@ -196,14 +203,16 @@ struct StoreTable {
         try store.execute("DELETE FROM \(table) WHERE \(one)", values)
     }
 
-    func insert(_ row: RowReference, _ cells: [String: Cell]) throws {
+    /// Inserts one of equal rows without a key.
+    func insertCounted(_ row: RowReference) throws { try insert(row, StoredRow(countedIn: table)) }
+
+    func insert(_ row: RowReference, _ stored: StoredRow) throws {
         var values: [StoredValue] = []
         for column in columns {
             if column == integerKey {
                 values.append(try numbers.number(of: row).map { .integer($0) } ?? .null)
             } else {
-                let state = RowState(cells: cells, inserters: [])
-                values.append(try value(self.state.schema.cell(column, of: row, state), of: column))
+                values.append(try value(state.schema.cell(column, of: row, stored), of: column))
             }
         }
         let places = columns.map { _ in "?" }.joined(separator: ", ")
@@ -213,31 +222,47 @@ struct StoreTable {
     /// Inserts a row that is gone; a row with an integer key gets its number again if that is free, else a new one.
     func insertAgain(_ row: RowReference, _ cells: [String: Cell]) throws {
         let number = try numbers.number(of: row)
-        guard let integerKey, try number.map({ try exists($0) }) ?? true else { return try insert(row, cells) }
+        let stored = state.schema.isCounted(row) ? StoredRow(countedIn: table) : StoredRow(table, cells)
+        guard let integerKey, try number.map({ try exists($0) }) ?? true else { return try insert(row, stored) }
         let columns = columns.filter { $0 != integerKey }
-        let state = RowState(cells: cells, inserters: [])
-        let values = try columns.map { try value(self.state.schema.cell($0, of: row, state), of: $0) }
+        let values = try columns.map { try value(state.schema.cell($0, of: row, stored), of: $0) }
         let names = columns.map(\.quotedName).joined(separator: ", ")
         let places = columns.map { _ in "?" }.joined(separator: ", ")
         try store.execute("INSERT INTO \(name.quotedName) (\(names)) VALUES (\(places))", values)
     }
 
-    func update(_ row: RowReference, _ cells: [String: Cell]) throws {
-        guard let (condition, key) = try condition(row), !cells.isEmpty else { return }
-        let sorted = cells.sorted { $0.key.precedes($1.key) }
-        let assignments = sorted.map { "\($0.key.quotedName) = ?" }.joined(separator: ", ")
-        let values = try sorted.map { try value($0.value, of: $0.key) }
-        try store.execute("UPDATE \(name.quotedName) SET \(assignments) WHERE \(condition)", values + key)
+    /// Writes the columns outside the key that fulfil a condition.
+    ///
+    /// - Parameters:
+    ///   - row: The row.
+    ///   - stored: What it will hold.
+    ///   - isWritten: Whether a column is written.
+    ///   - number: The row's integer key, if it's known already.
+    /// - Throws: `DatabaseError`.
+    func update(
+        _ row: RowReference,
+        _ stored: StoredRow,
+        where isWritten: (String) -> Bool,
+        number: Int64? = nil
+    ) throws {
+        let columns = table.valueColumns.filter(isWritten)
+        guard !columns.isEmpty else { return }
+        var values = try columns.map { try value(stored.cell($0) ?? .null, of: $0) }
+        if let number, integerKey != nil {
+            values.append(.integer(number))
+            return try store.execute(updates.statement(columns, updates.numberCondition), values)
+        }
+        guard let (condition, key) = try condition(row) else { return }
+        try store.execute(updates.statement(columns, condition), values + key)
     }
 
     // MARK: References
 
-    /// The columns of a row whose references lead to no row of the store.
-    func danglingColumns(_ row: Row) throws -> Set<String> {
+    /// The columns of a row whose references lead to no row of the store, of the references that have some columns.
+    func danglingColumns(_ row: RowReference, _ stored: StoredRow, among columns: Set<String>) throws -> Set<String> {
         var dangling: Set<String> = []
-        for reference in table.references {
-            let state = RowState(cells: row.cells, inserters: [])
-            let cells = reference.key.columns.map { self.state.schema.cell($0, of: row.reference, state) }
+        for reference in table.references where !columns.isDisjoint(with: reference.key.columns) {
+            let cells = reference.key.columns.map { state.schema.cell($0, of: row, stored) }
             guard !cells.contains(.null) else { continue }
             let values = try zip(cells, reference.key.columns).map { try value($0, of: $1) }
             let conditions = reference.key.parentColumns.map { "\($0.quotedName) = ?" }.joined(separator: " AND ")
@@ -245,5 +270,26 @@ struct StoreTable {
             if try store.first(sql, values) == nil { dangling.formUnion(reference.key.columns) }
         }
         return dangling
+    }
+}
+
+/// The statements that update rows of a table, by the columns that they write.
+private final class UpdateStatements {
+    /// The condition that only the row of a number fulfils.
+    let numberCondition: String
+    private let table: String
+    private var statements: [[String]: [String: String]] = [:]
+
+    init(_ table: FoldSchema.Table) {
+        self.table = table.schema.name.quotedName
+        numberCondition = "\(table.schema.key.columns.first?.quotedName ?? "rowid") = ?"
+    }
+
+    func statement(_ columns: [String], _ condition: String) -> String {
+        if let known = statements[columns]?[condition] { return known }
+        let assignments = columns.map { "\($0.quotedName) = ?" }.joined(separator: ", ")
+        let statement = "UPDATE \(table) SET \(assignments) WHERE \(condition)"
+        statements[columns, default: [:]][condition] = statement
+        return statement
     }
 }

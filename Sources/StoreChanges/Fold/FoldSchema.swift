@@ -10,6 +10,10 @@ package final class FoldSchema {
         let keyColumns: Set<String>
         /// The columns outside the key, in ascending order of their names.
         let valueColumns: [String]
+        /// Where each of them is.
+        let valueIndexes: [String: Int]
+        /// The encoded defaults of these columns.
+        let encodedDefaults: [[UInt8]]
         /// What columns hold in rows that were inserted without them, where that isn't `NULL`.
         let defaults: [String: Cell]
         let uniques: [Unique]
@@ -22,6 +26,8 @@ package final class FoldSchema {
         let checkGroups: [Set<String>]
         /// How the keys are made by which rows are found.
         fileprivate(set) var plans = LookupKeyPlans()
+        /// The tables to whose rows the references of a row lead, of those rows, and so on.
+        fileprivate(set) var ancestors: [String] = []
 
         init(_ table: TableSchema, defaults: [String: Cell]) {
             schema = table
@@ -29,7 +35,10 @@ package final class FoldSchema {
             let names = table.columns.map(\.name)
             columns = names.sorted { $0.precedes($1) }
             keyColumns = Set(table.key.columns)
-            valueColumns = table.valueColumns
+            let valueColumns = table.valueColumns
+            self.valueColumns = valueColumns
+            valueIndexes = Dictionary(uniqueKeysWithValues: zip(valueColumns, valueColumns.indices))
+            encodedDefaults = valueColumns.map { (defaults[$0] ?? .null).encoded }
             uniques = table.uniques.map { index in
                 let named = index.namedColumns(of: names)
                 // Rows of one key are one row, whatever else is said of its index.
@@ -84,6 +93,19 @@ package final class FoldSchema {
         for table in schema.tables { link(table, schema) }
         findRowColumns()
         for table in tables.values { table.plans = plans(of: table) }
+        for table in tables.values { table.ancestors = ancestors(of: table) }
+    }
+
+    private func ancestors(of table: Table) -> [String] {
+        var found: [String] = []
+        var searched = [table]
+        while let table = searched.popLast() {
+            for reference in table.references where !found.contains(reference.parent) {
+                found.append(reference.parent)
+                if let parent = tables[reference.parent] { searched.append(parent) }
+            }
+        }
+        return found
     }
 
     private func link(_ table: TableSchema, _ schema: StoreSchema) {
@@ -215,15 +237,14 @@ package final class FoldSchema {
 
     /// Whether a row has no key, so that equal ones are counted.
     package func isCounted(_ row: RowReference) -> Bool {
-        guard let table = tables[row.table] else { return false }
-        guard case .key(let cells) = row.row else { return false }
+        guard case .key(let cells) = row.row, let table = tables[row.table] else { return false }
         return table.schema.key == .none || cells.count != table.keyColumns.count || cells.contains(.null)
     }
 
     /// What a column of a row holds.
-    package func cell(_ column: String, of row: RowReference, _ state: RowState) -> Cell {
-        if let cell = state.cells[column] { return cell }
-        guard let table = tables[row.table] else { return .null }
+    func cell(_ column: String, of row: RowReference, _ state: StoredRow) -> Cell {
+        if let cell = state.cell(column) { return cell }
+        let table = state.table
         switch row.row {
         case .numbered: return table.keyColumns.contains(column) ? .row(row.row) : .null
         case .key(let cells):
@@ -236,16 +257,8 @@ package final class FoldSchema {
     }
 
     /// All cells of a row by the names of their columns.
-    package func cells(of row: RowReference, _ state: RowState) -> [String: Cell] {
-        guard let table = tables[row.table] else { return state.cells }
-        return Dictionary(uniqueKeysWithValues: table.columns.map { ($0, cell($0, of: row, state)) })
-    }
-
-    /// The cells of a row that aren't what their columns hold by default; without those of the key, if there is one.
-    func informativeCells(of row: RowReference, _ state: RowState) -> [String: Cell] {
-        let defaults = tables[row.table]?.defaults ?? [:]
-        let cells = isCounted(row) ? cells(of: row, state) : state.cells
-        return cells.filter { $0.value != defaults[$0.key] ?? .null }
+    func cells(of row: RowReference, _ state: StoredRow) -> [String: Cell] {
+        Dictionary(uniqueKeysWithValues: state.table.columns.map { ($0, cell($0, of: row, state)) })
     }
 
     /// Whether a column belongs to a table's key.

@@ -17,6 +17,9 @@ package struct LookupKey: Hashable, Sendable {
     package var table: String
     package var kind: Kind
     package var cells: [Cell]
+
+    /// Whether references find a row by the key.
+    var leadsReferences: Bool { if case .parent = kind { true } else { false } }
 }
 
 extension Cell {
@@ -70,18 +73,32 @@ struct LookupKeyPlan {
 /// How the keys of a table's rows are made.
 struct LookupKeyPlans {
     /// For each unique index; `nil` where SQLite evaluates an expression or a condition.
-    var uniques: [LookupKeyPlan?] = []
+    let uniques: [LookupKeyPlan?]
     /// For each unique index whose last column is a position in a list.
-    var lists: [LookupKeyPlan?] = []
+    let lists: [LookupKeyPlan?]
     /// For each reference.
-    var children: [LookupKeyPlan] = []
+    let children: [LookupKeyPlan]
     /// For the columns to which references lead.
-    var parents: [LookupKeyPlan] = []
+    let parents: [LookupKeyPlan]
 
     /// The plans of all keys.
-    var all: [LookupKeyPlan] { uniques.compactMap(\.self) + lists.compactMap(\.self) + children + parents }
+    let all: [LookupKeyPlan]
     /// The positions of the unique indexes that SQLite evaluates.
-    var evaluatedUniques: [Int] { uniques.indices.filter { uniques[$0] == nil } }
+    let evaluatedUniques: [Int]
+
+    init(
+        uniques: [LookupKeyPlan?] = [],
+        lists: [LookupKeyPlan?] = [],
+        children: [LookupKeyPlan] = [],
+        parents: [LookupKeyPlan] = []
+    ) {
+        self.uniques = uniques
+        self.lists = lists
+        self.children = children
+        self.parents = parents
+        all = uniques.compactMap(\.self) + lists.compactMap(\.self) + children + parents
+        evaluatedUniques = uniques.indices.filter { uniques[$0] == nil }
+    }
 }
 
 extension FoldSchema {
@@ -151,15 +168,56 @@ extension FoldSchema {
     // MARK: Keys
 
     /// All keys by which a row is found.
-    package func lookupKeys(of row: RowReference, _ state: RowState) throws -> [LookupKey] {
+    func lookupKeys(of row: RowReference, _ state: StoredRow) throws -> [LookupKey] {
         let table = try table(row.table)
         let cells = { self.cell($0, of: row, state) }
         return try table.plans.all.compactMap { key($0, in: table, cells) }
             + table.plans.evaluatedUniques.compactMap { try uniqueKey($0, in: table, cells) }
     }
 
+    /// The keys by which a row isn't found any more, and those by which it's found from now on, after it changed.
+    func changedKeys(
+        of row: RowReference,
+        from former: StoredRow?,
+        to state: StoredRow?
+    ) throws -> (lost: [LookupKey], gained: [LookupKey]) {
+        guard let former, let state else {
+            return (
+                try former.map { try lookupKeys(of: row, $0) } ?? [],
+                try state.map { try lookupKeys(of: row, $0) } ?? []
+            )
+        }
+        var (lost, gained): ([LookupKey], [LookupKey]) = ([], [])
+        func compare(_ first: LookupKey?, _ second: LookupKey?) {
+            guard first != second else { return }
+            if let first { lost.append(first) }
+            if let second { gained.append(second) }
+        }
+        let table = state.table
+        guard former.image != state.image else { return (lost, gained) }
+        for plan in table.plans.all
+        where !plan.columns.allSatisfy({ state.holdsSame($0.name, as: former) }) {
+            compare(
+                key(plan, in: table) { cell($0, of: row, former) },
+                key(plan, in: table) { cell($0, of: row, state) }
+            )
+        }
+        for index in table.plans.evaluatedUniques {
+            compare(try uniqueKey(index, of: row, former), try uniqueKey(index, of: row, state))
+        }
+        return (lost, gained)
+    }
+
+    /// The name of which a key consists: a row with an integer key is found by its name already.
+    func name(in key: LookupKey) -> RowName? {
+        guard case .parent(let columns) = key.kind, columns.count == 1, case .row(let name) = key.cells[0],
+            hasIntegerKey(key.table), isKey(columns[0], of: key.table)
+        else { return nil }
+        return name
+    }
+
     /// The values that no other row may have; `nil` if the index doesn't have the row, or a value is `NULL`.
-    func uniqueKey(_ index: Int, of row: RowReference, _ state: RowState) throws -> LookupKey? {
+    func uniqueKey(_ index: Int, of row: RowReference, _ state: StoredRow) throws -> LookupKey? {
         try uniqueKey(index, in: try table(row.table)) { cell($0, of: row, state) }
     }
 
@@ -179,13 +237,13 @@ extension FoldSchema {
     }
 
     /// The list in which a row has a position; `nil` if the index isn't one of positions.
-    func listKey(_ index: Int, of row: RowReference, _ state: RowState) -> LookupKey? {
+    func listKey(_ index: Int, of row: RowReference, _ state: StoredRow) -> LookupKey? {
         guard let table = tables[row.table], let plan = table.plans.lists[index] else { return nil }
         return key(plan, in: table) { cell($0, of: row, state) }
     }
 
     /// The values of a reference as its parent's columns compare them; `nil` if a value is `NULL`.
-    func childKey(_ id: ReferenceID, of row: RowReference, _ state: RowState) -> LookupKey? {
+    func childKey(_ id: ReferenceID, of row: RowReference, _ state: StoredRow) -> LookupKey? {
         guard let table = tables[id.table] else { return nil }
         return key(table.plans.children[id.index], in: table) { cell($0, of: row, state) }
     }
@@ -207,20 +265,20 @@ extension FoldSchema {
     }
 
     /// The keys by which a deleted row is found: by references to it, and by its own references.
-    package func tombKeys(of row: RowReference, _ state: RowState) -> [LookupKey] {
+    func tombKeys(of row: RowReference, _ state: StoredRow) -> [LookupKey] {
         let references = tables[row.table]?.references.indices ?? 0..<0
         return parentKeys(of: row, state)
             + references.compactMap { childKey(ReferenceID(table: row.table, index: $0), of: row, state) }
     }
 
     /// The keys by which references find a row.
-    package func parentKeys(of row: RowReference, _ state: RowState) -> [LookupKey] {
+    func parentKeys(of row: RowReference, _ state: StoredRow) -> [LookupKey] {
         guard let table = tables[row.table] else { return [] }
         return table.plans.parents.compactMap { key($0, in: table) { cell($0, of: row, state) } }
     }
 
     /// The key of a reference that leads to a row.
-    func childKey(_ id: ReferenceID, leadingTo row: RowReference, _ state: RowState) -> LookupKey? {
+    func childKey(_ id: ReferenceID, leadingTo row: RowReference, _ state: StoredRow) -> LookupKey? {
         guard let reference = tables[id.table]?.references[id.index] else { return nil }
         let cells = reference.parentColumns.map { cell($0.name, of: row, state).representative($0.collation) }
         guard !cells.contains(.null) else { return nil }

@@ -55,7 +55,7 @@ extension SetFold {
         except dangling: Set<String> = [],
         depth: Int = 0
     ) throws {
-        guard depth < Self.maximumSteps else { return }
+        guard try depth < Self.maximumSteps && work.leadsReferences(of: schema.table(table)) else { return }
         for _ in 0..<Self.maximumSteps {
             let former = cells
             for (index, reference) in try schema.table(table).references.enumerated()
@@ -107,15 +107,21 @@ extension SetFold {
     // MARK: Making
 
     /// The values of unique columns of a row, by which references find it; `nil` if one is `NULL`.
-    func valueKey(_ columns: [String], of row: RowReference, _ state: RowState) -> AliasKey? {
+    private func valueKey(_ columns: [String], of row: RowReference, _ state: StoredRow) -> AliasKey? {
         let cells = columns.map { schema.cell($0, of: row, state) }
         return cells.contains(.null) ? nil : AliasKey(table: row.table, columns: columns, cells: cells)
     }
 
+    /// The values of unique columns that an update alone gives to a row that is out; `nil` if one is missing.
+    private func valueKey(_ columns: [String], of row: RowReference, _ cells: [String: UpdatedCell]) -> AliasKey? {
+        let values = columns.map { cells[$0]?.new ?? .null }
+        return values.contains(.null) ? nil : AliasKey(table: row.table, columns: columns, cells: values)
+    }
+
     /// Lets the former values of unique columns lead to a row that has others now.
-    mutating func leaveAliases(of former: RowReference, _ formerState: RowState, at row: RowReference) throws {
+    mutating func leaveAliases(of former: RowReference, _ formerState: StoredRow, at row: RowReference) throws {
         guard let state = try work.row(row) else { return }
-        for columns in try schema.table(row.table).referencedColumns {
+        for columns in state.table.referencedColumns {
             guard let key = valueKey(columns, of: former, formerState), key != valueKey(columns, of: row, state) else {
                 continue
             }
@@ -160,29 +166,30 @@ extension SetFold {
     /// The names and values that a change gives to a row, as its author has them and led through aliases.
     private mutating func writtenKeys(of change: Change) throws -> [AliasKey] {
         let row = RowReference(change.table, change.row)
-        guard !schema.isCounted(row) else { return [] }
         let table = try schema.table(change.table)
+        guard try work.hasAliases(change.table), !schema.isCounted(row) else { return [] }
         switch change.edit {
         case .delete: return []
         case .insert(let inserted):
-            let state = RowState(cells: inserted.cells, inserters: [])
+            let state = StoredRow(table, inserted.cells)
             var led = schema.cells(of: row, state)
             try lead(&led, in: change.table)
             let ledRow = RowReference(row.table, schema.name(of: led, in: row))
             return [schema.aliasKey(of: row), schema.aliasKey(of: ledRow)]
                 + table.referencedColumns.compactMap { valueKey($0, of: row, state) }
-                + table.referencedColumns.compactMap { valueKey($0, of: ledRow, RowState(cells: led, inserters: [])) }
+                + table.referencedColumns.compactMap { valueKey($0, of: ledRow, StoredRow(table, led)) }
         case .update(let cells):
-            var state = try work.row(row) ?? RowState(cells: [:], inserters: [])
-            state.cells.merge(cells.mapValues(\.new)) { $1 }
-            return table.referencedColumns.filter { columns in columns.contains { cells[$0] != nil } }
-                .compactMap { valueKey($0, of: row, state) }
+            let written = table.referencedColumns.filter { columns in columns.contains { cells[$0] != nil } }
+            guard !written.isEmpty else { return [] }
+            guard var state = try work.row(row) else { return written.compactMap { valueKey($0, of: row, cells) } }
+            state.write(cells.mapValues(\.new))
+            return written.compactMap { valueKey($0, of: row, state) }
         }
     }
 
     /// Ends the aliases whose values a row has, after everything else.
     mutating func endTakenAliases() throws {
-        for row in work.changedRows {
+        for row in try work.changedRowsWithAliases() {
             guard let state = try work.row(row) else { continue }
             if !schema.isCounted(row) { try work.write(schema.aliasKey(of: row), nil) }
             for columns in try schema.table(row.table).referencedColumns {

@@ -6,6 +6,7 @@ extension SetFold {
     /// Example: A device deleted a note that another one had edited meanwhile: the note goes, and its last text is
     /// logged. If the other device had inserted a note of the same name, which the author didn't know, the note stays.
     mutating func delete(_ changes: [ResolvedChange]) throws {
+        guard changes.contains(where: \.edit.isDelete) else { return }
         let edited = Set(changes.filter { !$0.edit.isDelete }.map(\.row))
         var deletes: [RowReference: DeletedRow] = [:]
         var joined: Set<RowReference> = []
@@ -87,7 +88,7 @@ extension SetFold {
     }
 
     /// Whether a row refers to another one by a reference with `ON DELETE CASCADE`.
-    private mutating func refers(_ row: RowReference, _ state: RowState, to parent: RowReference) throws -> Bool {
+    private mutating func refers(_ row: RowReference, _ state: StoredRow, to parent: RowReference) throws -> Bool {
         guard let parentState = try work.row(parent) ?? work.tomb(parent)?.row else { return false }
         return try schema.table(row.table).references.enumerated().contains { index, reference in
             let id = FoldSchema.ReferenceID(table: row.table, index: index)
@@ -107,7 +108,5 @@ extension SetFold {
 
 extension FoldSchema {
     /// The digest of a row's cells outside the key, by which a delete tells whether its author knew them.
-    package func imageDigest(of state: RowState) -> SetDigest {
-        SetDigest(of: state.cells.sorted { $0.key.precedes($1.key) }.flatMap(\.value.encoded))
-    }
+    func imageDigest(of state: StoredRow) -> SetDigest { SetDigest(of: state.image) }
 }

@@ -13,12 +13,15 @@ extension SetFold {
                 traces[change.row]?.dangling.formUnion(inserted.dangling)
                 continue
             }
-            var state = RowState(cells: inserted.cells, inserters: [header.id])
-            var cells = schema.cells(of: change.row, state)
-            try lead(&cells, in: change.row.table, except: inserted.dangling)
-            for column in state.cells.keys { state.cells[column] = cells[column] }
-            if try work.row(change.row) != nil {
-                try join(state, to: change.row, dangling: inserted.dangling)
+            let table = try schema.table(change.row.table)
+            var state = StoredRow(table, inserted.cells, inserters: [header.id])
+            if try work.leadsReferences(of: table) {
+                var cells = schema.cells(of: change.row, state)
+                try lead(&cells, in: change.row.table, except: inserted.dangling)
+                state.cells = cells
+            }
+            if let present = try work.row(change.row) {
+                try join(state, to: change.row, present, dangling: inserted.dangling)
             } else {
                 traces[change.row] = Trace(origin: .inserted, dangling: inserted.dangling, firstWrites: state.cells)
                 try put(change.row, state, writing: allColumns(change.row.table))
@@ -27,12 +30,17 @@ extension SetFold {
     }
 
     /// Writes an inserted row over a row that exists, as an update would.
-    private mutating func join(_ inserted: RowState, to row: RowReference, dangling: Set<String>) throws {
+    private mutating func join(
+        _ inserted: StoredRow,
+        to row: RowReference,
+        _ present: StoredRow,
+        dangling: Set<String>
+    ) throws {
         var writes: [String: Write] = [:]
         for (column, cell) in inserted.cells {
             writes[column] = Write(cell: cell, isKnown: false, isDangling: dangling.contains(column))
         }
-        try write(writes, to: row)
+        try write(writes, to: row, present)
         guard var state = try work.row(row) else { return }
         state.inserters.insert(header.id)
         try put(row, state, writing: [])

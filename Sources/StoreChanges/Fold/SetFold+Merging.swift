@@ -16,7 +16,7 @@ extension SetFold {
     private mutating func merge(
         _ loser: RowReference,
         into winner: RowReference,
-        referredToAs former: RowState
+        referredToAs former: StoredRow
     ) throws {
         guard let lost = try work.row(loser), var state = try work.row(winner) else { return }
         log(.merged, loser, lost: lost.cells, kept: state.cells)
@@ -41,11 +41,12 @@ extension SetFold {
     /// - Throws: What the state throws.
     mutating func moveReferences(
         from former: RowReference,
-        _ formerState: RowState,
+        _ formerState: StoredRow,
         to row: RowReference
     ) throws {
         let present = try work.row(row)
         for id in try schema.table(row.table).incoming {
+            if former == row, let present, isKept(id, present, formerState) { continue }
             guard let key = schema.childKey(id, leadingTo: former, formerState) else { continue }
             // A row that has these values still keeps its references; there may be very many of them.
             if let present, schema.childKey(id, leadingTo: row, present) == key { continue }
@@ -59,13 +60,20 @@ extension SetFold {
         }
     }
 
+    /// Whether a row has the same values as before where a reference leads.
+    private func isKept(_ id: FoldSchema.ReferenceID, _ state: StoredRow, _ former: StoredRow) -> Bool {
+        schema.tables[id.table]?.references[id.index].key.parentColumns.allSatisfy {
+            state.holdsSame($0, as: former)
+        } ?? false
+    }
+
     /// The cells of a reference that leads nowhere as they are when it leads to a row.
     ///
     /// `nil` if the row has `NULL` there: the reference has lost its parent.
     private mutating func movedCells(
         _ id: FoldSchema.ReferenceID,
         _ child: RowReference,
-        _ state: RowState,
+        _ state: StoredRow,
         to row: RowReference
     ) throws -> [String: Cell]? {
         guard try missingParent(id, of: child, state) != nil, let parent = try work.row(row),
@@ -84,7 +92,7 @@ extension SetFold {
         let table = try schema.table(row.table)
         let all = schema.cells(of: row, former).merging(cells) { $1 }
         let name = RowReference(row.table, schema.name(of: all, in: row))
-        let state = RowState(cells: all.filter { !table.keyColumns.contains($0.key) }, inserters: former.inserters)
+        let state = StoredRow(table, all, inserters: former.inserters)
         queue.insert(name)
         if name == row {
             try put(row, state, writing: Set(cells.keys))
@@ -101,7 +109,7 @@ extension SetFold {
     private mutating func rename(
         _ row: RowReference,
         to name: RowReference,
-        _ state: RowState,
+        _ state: StoredRow,
         writing columns: Set<String>
     ) throws {
         guard let former = try work.row(row) else { return }
@@ -118,7 +126,7 @@ extension SetFold {
     private mutating func unite(
         _ row: RowReference,
         with name: RowReference,
-        referredToAs former: RowState
+        referredToAs former: StoredRow
     ) throws {
         guard precedes(row, name), let state = try work.row(row), let other = try work.row(name) else {
             return try merge(row, into: name, referredToAs: former)
@@ -127,7 +135,8 @@ extension SetFold {
         let inserters = state.inserters.union(other.inserters)
         try work.write(row, former)
         try work.write(name, nil)
-        try rename(row, to: name, RowState(cells: state.cells, inserters: inserters), writing: allColumns(row.table))
+        let united = StoredRow(state.table, state.image, inserters: inserters)
+        try rename(row, to: name, united, writing: allColumns(row.table))
         traces[name]?.mergedInserters.formUnion(other.inserters)
         try leaveAliases(of: name, other, at: name)
         try moveReferences(from: name, other, to: name)
@@ -140,11 +149,10 @@ extension SetFold {
         to row: RowReference
     ) throws {
         guard let tomb = try work.tomb(child), let cells = try movedCells(id, child, tomb.row, to: row) else { return }
-        let table = try schema.table(child.table)
         let all = schema.cells(of: child, tomb.row).merging(cells) { $1 }
         let name = RowReference(child.table, schema.name(of: all, in: child))
         var moved = tomb
-        moved.row.cells = all.filter { !table.keyColumns.contains($0.key) }
+        moved.row.cells = all
         try work.write(child, tomb: nil)
         if try work.row(name) == nil {
             if name != child, let other = try work.tomb(name) {
@@ -166,8 +174,8 @@ extension SetFold {
         guard var state = try work.row(row) else { return }
         if schema.isCounted(row) { return try renameCounted(row, cells) }
         let former = state
-        let changed = cells.filter { state.cells[$0.key] != $0.value }
-        state.cells.merge(changed) { $1 }
+        let changed = cells.filter { state.cell($0.key) != $0.value }
+        state.write(changed)
         try trace(row)
         traces[row]?.updated.formUnion(changed.keys)
         traces[row]?.dangling.subtract(changed.keys)
@@ -178,8 +186,9 @@ extension SetFold {
 
     /// Gives equal rows without a key another content, under which there may be others.
     private mutating func renameCounted(_ row: RowReference, _ cells: [String: Cell]) throws {
+        let table = try schema.table(row.table)
         let name = RowName.key(
-            try schema.table(row.table).columns.map { cells[$0] ?? schema.cell($0, of: row, .counted) }
+            table.columns.map { cells[$0] ?? schema.cell($0, of: row, StoredRow(countedIn: table)) }
         )
         let renamed = RowReference(row.table, name)
         guard renamed != row else { return }

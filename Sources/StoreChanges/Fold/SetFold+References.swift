@@ -37,7 +37,7 @@ extension SetFold {
     private mutating func ledNowhereBefore(
         _ id: FoldSchema.ReferenceID,
         _ row: RowReference,
-        _ state: RowState
+        _ state: StoredRow
     ) throws -> Bool {
         guard let image = traces[row]?.image, let key = schema.childKey(id, of: row, image) else { return false }
         return key == schema.childKey(id, of: row, state)
@@ -58,7 +58,7 @@ extension SetFold {
         }
     }
 
-    private mutating func clear(_ reference: FoldSchema.Reference, _ row: RowReference, _ state: RowState) throws {
+    private mutating func clear(_ reference: FoldSchema.Reference, _ row: RowReference, _ state: StoredRow) throws {
         let columns = reference.key.columns
         let lost = Dictionary(columns.map { ($0, schema.cell($0, of: row, state)) }) { first, _ in first }
         let kept = Dictionary(columns.map { ($0, Cell.null) }) { first, _ in first }
@@ -89,8 +89,7 @@ extension SetFold {
         guard let tomb = try work.tomb(row), broughtBack.insert(row).inserted else { return false }
         var cells = schema.cells(of: row, tomb.row)
         try lead(&cells, in: row.table)
-        let keyColumns = try schema.table(row.table).keyColumns
-        let state = RowState(cells: cells.filter { !keyColumns.contains($0.key) }, inserters: tomb.row.inserters)
+        let state = StoredRow(tomb.row.table, cells, inserters: tomb.row.inserters)
         traces[row] = Trace(origin: .broughtBack(tomb), repairs: traces[row]?.repairs ?? [:])
         log(.broughtBack, row, kept: state.cells)
         try put(row, state, writing: allColumns(row.table))

@@ -44,10 +44,10 @@ extension SetFold {
 
     /// Queues the constraints that a row may violate because columns were written.
     mutating func queue(_ row: RowReference, _ columns: Set<String>) throws {
-        guard isRepairing, let state = try work.row(row) else { return }
+        guard isRepairing else { return }
         let table = try schema.table(row.table)
         for (index, unique) in table.uniques.enumerated() where !unique.columns.isDisjoint(with: columns) {
-            try queueUnique(index, of: row, state)
+            if let state = try work.row(row) { try queueUnique(index, of: row, state) }
         }
         for (index, reference) in table.references.enumerated() where !columns.isDisjoint(with: reference.key.columns) {
             queueReference(row, FoldSchema.ReferenceID(table: row.table, index: index))
@@ -55,7 +55,7 @@ extension SetFold {
     }
 
     /// Queues a clash under the least of the rows that clash.
-    mutating func queueUnique(_ index: Int, of row: RowReference, _ state: RowState) throws {
+    mutating func queueUnique(_ index: Int, of row: RowReference, _ state: StoredRow) throws {
         guard let key = try schema.uniqueKey(index, of: row, state), let first = try work.rows(with: key).first else {
             return
         }
@@ -107,13 +107,13 @@ extension SetFold {
             try remove(row)
             try work.write(row, tomb: tomb)
         case .before(let image?):
-            var cells = schema.cells(of: row, RowState(cells: image.cells, inserters: []))
+            var cells = schema.cells(of: row, image)
             try lead(&cells, in: row.table)
             let changed = state.cells.compactMapKeys { column, cell in cells[column] == cell ? nil : cells[column] }
             let lost = state.cells.filter { changed[$0.key] != nil }
             if !lost.isEmpty { log(.leftOut, row, lost: lost, kept: changed) }
             let inserters = image.inserters.union(traces[row]?.mergedInserters ?? [])
-            try work.write(row, RowState(cells: state.cells, inserters: inserters))
+            try work.write(row, StoredRow(state.table, state.image, inserters: inserters))
             try rewrite(row, changed)
             traces[row]?.dangling = []
         case .inserted, .before(nil), nil:
@@ -124,7 +124,7 @@ extension SetFold {
     }
 
     /// Gives a row without a key the count that it had before the set.
-    private mutating func leaveOutCounted(_ row: RowReference, _ state: RowState) throws {
+    private mutating func leaveOutCounted(_ row: RowReference, _ state: StoredRow) throws {
         let former = try work.formerCount(row)
         while try work.count(row) > former {
             log(.leftOut, row, lost: lostCells(of: row, state))

@@ -31,15 +31,19 @@ extension SetFold {
 
     /// The values by which references find the row that a change makes.
     private mutating func ownKeys(of change: Change) throws -> [LookupKey] {
-        guard !(try schema.table(change.table).incoming.isEmpty) else { return [] }
-        let row = try lead(RowReference(change.table, change.row)).0
+        let table = try schema.table(change.table)
+        guard !table.incoming.isEmpty else { return [] }
         switch change.edit {
         case .delete: return []
         case .insert(let inserted):
-            return schema.parentKeys(of: row, RowState(cells: inserted.cells, inserters: []))
+            let row = try lead(RowReference(change.table, change.row)).0
+            return schema.parentKeys(of: row, StoredRow(table, inserted.cells))
         case .update(let cells):
+            // References find a row by its name, and by values that it keeps, without this.
+            guard table.referencedColumns.contains(where: { $0.contains { cells[$0] != nil } }) else { return [] }
+            let row = try lead(RowReference(change.table, change.row)).0
             guard var state = try work.row(row) else { return [] }
-            state.cells.merge(cells.mapValues(\.new)) { $1 }
+            state.write(cells.mapValues(\.new))
             return schema.parentKeys(of: row, state)
         }
     }
@@ -48,10 +52,12 @@ extension SetFold {
 extension [Change] {
     /// The changes in the order of their tables' and rows' names, each name encoded once.
     fileprivate var inOrderOfApplication: [Change] {
-        map { (change: $0, name: $0.row.encoded) }.sorted {
-            $0.change.table == $1.change.table
-                ? $0.name.lexicographicallyPrecedes($1.name) : $0.change.table.precedes($1.change.table)
-        }.map(\.change)
+        let names = map(\.row.encoded)
+        return indices.sorted { first, second in
+            self[first].table == self[second].table
+                ? names[first].lexicographicallyPrecedes(names[second])
+                : self[first].table.precedes(self[second].table)
+        }.map { self[$0] }
     }
 }
 

@@ -76,7 +76,7 @@ extension SetFold {
             for row in inserted {
                 guard let state = try work.row(row),
                     let other = try others.first(where: {
-                        try $0.table == row.table && work.row($0)?.cells == state.cells
+                        try $0.table == row.table && work.row($0)?.image == state.image
                     })
                 else { continue }
                 inserted.removeAll { $0 == row }
@@ -92,14 +92,11 @@ extension SetFold {
 
     /// The digest of a row as the set's author knew it: a column that its schema doesn't have is no edit while it holds
     /// its default.
-    func imageDigest(of row: RowReference, _ state: RowState) -> SetDigest {
+    func imageDigest(of row: RowReference, _ state: StoredRow) -> SetDigest {
         guard let known = author?.tables[row.table]?.columns else { return schema.imageDigest(of: state) }
         let defaults = schema.tables[row.table]?.defaults ?? [:]
-        var state = state
-        state.cells = state.cells.filter { column, cell in
-            known[column] != nil || cell != defaults[column] ?? .null
-        }
-        return schema.imageDigest(of: state)
+        let cells = state.cells.filter { column, cell in known[column] != nil || cell != defaults[column] ?? .null }
+        return SetDigest(of: cells.sorted { $0.key.precedes($1.key) }.flatMap(\.value.encoded))
     }
 }
 

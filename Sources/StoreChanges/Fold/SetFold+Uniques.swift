@@ -13,7 +13,7 @@ extension SetFold {
         let isRepeated = try rows.contains { try schema.isCounted($0) && work.count($0) > 1 }
         guard rows.count > 1 || isRepeated else { return }
         if rows.contains(where: schema.isCounted) {
-            try leaveOutCounted(rows, check.sortName)
+            try leaveOutCounted(rows, check.sortName, in: schema.table(check.table))
         } else if try !unique.isPosition || !moveToEnd(check.index, check.row) {
             try repairIdentity(rows, unique)
         }
@@ -24,16 +24,20 @@ extension SetFold {
     }
 
     /// Leaves out the later change: a row of which this set made more, else another row that it wrote.
-    private mutating func leaveOutCounted(_ rows: [RowReference], _ constraint: String) throws {
+    private mutating func leaveOutCounted(
+        _ rows: [RowReference],
+        _ constraint: String,
+        in table: FoldSchema.Table
+    ) throws {
         let counted = rows.filter(schema.isCounted)
         let added = try counted.last { try work.count($0) > work.formerCount($0) }
         if let added {
-            log(.leftOut, added, lost: lostCells(of: added, .counted))
+            log(.leftOut, added, lost: schema.cells(of: added, StoredRow(countedIn: table)))
             try removeOne(added)
         } else if let row = rows.last(where: { !schema.isCounted($0) && traces[$0]?.written.isEmpty == false }) {
             if try attempt(row, constraint) == 0 { try leaveOut(row) } else { try takeOut(row) }
         } else if let last = counted.last {
-            log(.takenOut, last, lost: lostCells(of: last, .counted))
+            log(.takenOut, last, lost: schema.cells(of: last, StoredRow(countedIn: table)))
             try removeOne(last)
         }
     }

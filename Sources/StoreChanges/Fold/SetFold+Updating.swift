@@ -12,7 +12,7 @@ extension SetFold {
                 log(.editOfDeleted, change.row, lost: cells.mapValues(\.new))
                 continue
             }
-            try write(try writes(of: cells, change.row, state), to: change.row)
+            try write(try writes(of: cells, change.row, state), to: change.row, state)
         }
     }
 
@@ -27,14 +27,15 @@ extension SetFold {
     private mutating func writes(
         of cells: [String: UpdatedCell],
         _ row: RowReference,
-        _ state: RowState
+        _ state: StoredRow
     ) throws -> [String: Write] {
+        guard try work.leadsReferences(of: state.table) else { return writes(of: cells, state) }
         let current = schema.cells(of: row, state)
         var new = current.merging(cells.mapValues(\.new)) { $1 }
         try lead(&new, in: row.table, except: Set(cells.filter(\.value.isDangling).keys))
         var old = current.merging(cells.compactMapValues(\.old.cell)) { $1 }
         try lead(&old, in: row.table)
-        var writes: [String: Write] = [:]
+        var writes = writes(of: cells, state)
         for (column, goes) in state.cells {
             let written = new[column] ?? .null
             guard let cell = cells[column] else {
@@ -42,42 +43,37 @@ extension SetFold {
                 if written != goes { writes[column] = Write(cell: written, isKnown: true) }
                 continue
             }
-            let isKnown = OldCell(goes) == cell.old || cell.old.cell != nil && old[column] == goes
-            writes[column] = Write(cell: written, isKnown: isKnown && !cell.putsBack, isDangling: cell.isDangling)
+            writes[column]?.cell = written
+            // The author may have known the value by a former name.
+            if !cell.putsBack, cell.old.cell != nil, old[column] == goes { writes[column]?.isKnown = true }
+        }
+        return writes
+    }
+
+    /// What a change writes if no reference is led.
+    private func writes(of cells: [String: UpdatedCell], _ state: StoredRow) -> [String: Write] {
+        var writes: [String: Write] = [:]
+        for (column, cell) in cells {
+            guard let goes = state.cell(column) else { continue }
+            let isKnown = cell.old.describes(goes) && !cell.putsBack
+            writes[column] = Write(cell: cell.new, isKnown: isKnown, isDangling: cell.isDangling)
         }
         return writes
     }
 
     /// Writes cells of a change; of two changes of a set that write one cell differently, the first counts.
-    mutating func write(_ writes: [String: Write], to row: RowReference) throws {
-        guard var state = try work.row(row) else { return }
-        try trace(row)
-        let former = state
-        var (lost, kept): ([String: Cell], [String: Cell]) = ([:], [:])
-        var (second, first): ([String: Cell], [String: Cell]) = ([:], [:])
-        var (outdated, present): ([String: Cell], [String: Cell]) = ([:], [:])
-        for (column, write) in writes {
-            if let earlier = traces[row]?.firstWrites[column] {
-                if earlier != write.cell { (second[column], first[column]) = (write.cell, earlier) }
-                continue
-            }
-            traces[row]?.firstWrites[column] = write.cell
-            traces[row]?.updated.insert(column)
-            traces[row]?.written.insert(column)
-            if write.isDangling { traces[row]?.dangling.insert(column) } else { traces[row]?.dangling.remove(column) }
-            guard let goes = state.cells[column], goes != write.cell else { continue }
-            if header.isMigration, !write.isKnown {
-                (outdated[column], present[column]) = (write.cell, goes)
-                continue
-            }
-            state.cells[column] = write.cell
-            if !write.isKnown { (lost[column], kept[column]) = (goes, write.cell) }
+    mutating func write(_ writes: [String: Write], to row: RowReference, _ former: StoredRow) throws {
+        let outcome = traces[row, default: Trace(origin: .before(former))]
+            .record(writes, over: former, isMigration: header.isMigration)
+        if let second = outcome.second { log(.sameCellTwice, row, lost: second.lost, kept: second.kept) }
+        if let outdated = outcome.outdated { log(.migratedValue, row, lost: outdated.lost, kept: outdated.kept) }
+        if let overwritten = outcome.overwritten {
+            log(.overwritten, row, lost: overwritten.lost, kept: overwritten.kept)
         }
-        if !second.isEmpty { log(.sameCellTwice, row, lost: second, kept: first) }
-        if !outdated.isEmpty { log(.migratedValue, row, lost: outdated, kept: present) }
-        if !lost.isEmpty { log(.overwritten, row, lost: lost, kept: kept) }
-        formerRows.append((row, former))
-        try put(row, state, writing: [])
+        var state = former
+        state.write(outcome.new)
+        if !former.table.incoming.isEmpty { formerRows.append((row, former)) }
+        try replace(row, former, by: state)
     }
 
     /// Lets references follow the values that the set changed.
@@ -89,7 +85,64 @@ extension SetFold {
     }
 }
 
+extension SetFold.Trace {
+    /// What became of the cells that a change writes.
+    fileprivate struct Outcome {
+        /// Cells that are lost, and what stays in their place.
+        typealias Loss = (lost: [String: Cell], kept: [String: Cell])
+
+        /// What is written.
+        var new: [String: Cell] = [:]
+        /// What an earlier change of the set has written otherwise.
+        var second: Loss?
+        /// What is captured together with a change of the schema, and was changed meanwhile.
+        var outdated: Loss?
+        /// What the author didn't know.
+        var overwritten: Loss?
+    }
+
+    /// Records what a change writes.
+    fileprivate mutating func record(
+        _ writes: [String: SetFold.Write],
+        over former: StoredRow,
+        isMigration: Bool
+    ) -> Outcome {
+        var outcome = Outcome()
+        func add(_ column: String, _ lost: Cell, _ kept: Cell, to loss: inout Outcome.Loss?) {
+            loss = loss ?? ([:], [:])
+            loss?.lost[column] = lost
+            loss?.kept[column] = kept
+        }
+        for (column, write) in writes {
+            if let earlier = firstWrites[column] {
+                if earlier != write.cell { add(column, write.cell, earlier, to: &outcome.second) }
+                continue
+            }
+            firstWrites[column] = write.cell
+            updated.insert(column)
+            written.insert(column)
+            if write.isDangling { dangling.insert(column) } else { dangling.remove(column) }
+            guard let goes = former.cell(column), goes != write.cell else { continue }
+            if isMigration, !write.isKnown {
+                add(column, write.cell, goes, to: &outcome.outdated)
+                continue
+            }
+            outcome.new[column] = write.cell
+            if !write.isKnown { add(column, goes, write.cell, to: &outcome.overwritten) }
+        }
+        return outcome
+    }
+}
+
 extension OldCell {
     /// The cell, unless it's known only by its digest.
     fileprivate var cell: Cell? { if case .cell(let cell) = self { cell } else { nil } }
+
+    /// Whether a cell held this.
+    fileprivate func describes(_ cell: Cell) -> Bool {
+        switch self {
+        case .cell(let old): old == cell
+        case .digest: self == OldCell(cell)
+        }
+    }
 }

@@ -7,10 +7,24 @@ struct ByteParser {
 
     private let source: Source
     private var buffer: ArraySlice<UInt8> = []
-    /// How many bytes were parsed.
-    private(set) var position: Int64 = 0
+    /// The next byte in the buffer.
+    private var index = 0
+    /// How many bytes there were before the buffer.
+    private var offset: Int64 = 0
+    /// The client of the last name: most names of a set have the same.
+    private var lastClient = ClientID(rawValue: "")
 
     init(_ source: @escaping Source) { self.source = source }
+
+    /// Parses bytes that are in memory.
+    init(_ bytes: some Sequence<UInt8>) {
+        self.init { [] }
+        buffer = ArraySlice(bytes)
+        index = buffer.startIndex
+    }
+
+    /// How many bytes were parsed.
+    var position: Int64 { offset + Int64(index - buffer.startIndex) }
 
     /// The deepest nesting of names: a name may contain names of rows that its key refers to.
     static let maximumDepth = 16
@@ -27,69 +41,76 @@ struct ByteParser {
     }
 
     private mutating func fill() throws {
-        if buffer.isEmpty { buffer = try source()[...] }
+        guard index == buffer.endIndex else { return }
+        offset += Int64(buffer.count)
+        buffer = try source()[...]
+        index = buffer.startIndex
     }
 
     /// Whether all bytes are parsed.
     mutating func isAtEnd() throws -> Bool {
         try fill()
-        return buffer.isEmpty
+        return index == buffer.endIndex
     }
 
-    mutating func byte(_ what: String) throws -> UInt8 {
-        try fill()
-        guard let byte = buffer.popFirst() else { throw malformed("\(what) is missing") }
-        position += 1
-        return byte
+    mutating func byte(_ what: @autoclosure () -> String) throws -> UInt8 {
+        if index == buffer.endIndex {
+            try fill()
+            guard index < buffer.endIndex else { throw malformed("\(what()) is missing") }
+        }
+        defer { index += 1 }
+        return buffer[index]
     }
 
     /// Parses bytes; memory is only allocated for bytes that exist.
-    mutating func raw(_ count: Int, _ what: String) throws -> [UInt8] {
-        if count <= buffer.count {
-            defer {
-                buffer.removeFirst(count)
-                position += Int64(count)
-            }
-            return Array(buffer.prefix(count))
+    mutating func raw(_ count: Int, _ what: @autoclosure () -> String) throws -> [UInt8] {
+        if count <= buffer.endIndex - index {
+            defer { index += count }
+            return Array(buffer[index..<index + count])
         }
         var bytes: [UInt8] = []
         while bytes.count < count {
             try fill()
-            guard !buffer.isEmpty else { throw malformed("\(what) is cut off") }
-            let part = buffer.prefix(count - bytes.count)
-            bytes += part
-            buffer.removeFirst(part.count)
-            position += Int64(part.count)
+            guard index < buffer.endIndex else { throw malformed("\(what()) is cut off") }
+            let end = min(buffer.endIndex, index + count - bytes.count)
+            bytes += buffer[index..<end]
+            index = end
         }
         return bytes
     }
 
-    mutating func number(_ what: String) throws -> UInt64 {
+    mutating func number(_ what: @autoclosure () -> String) throws -> UInt64 {
         var number: UInt64 = 0
         for shift in stride(from: UInt64(0), through: 63, by: 7) {
-            let byte = try byte(what)
+            let byte = try byte(what())
             // The tenth byte has one bit left, and no number ends with bits that are all zero.
-            guard shift < 63 || byte <= 1, byte != 0 || shift == 0 else { throw malformed("\(what) is no number") }
+            guard shift < 63 || byte <= 1, byte != 0 || shift == 0 else { throw malformed("\(what()) is no number") }
             number |= UInt64(byte & 0x7F) << shift
             if byte < 0x80 { return number }
         }
-        throw malformed("\(what) is no number")
+        throw malformed("\(what()) is no number")
     }
 
-    mutating func count(_ what: String, atMost limit: Int) throws -> Int {
-        let number = try number(what)
-        guard number <= UInt64(limit) else { throw malformed("\(what) is \(number), and at most \(limit) is allowed") }
+    mutating func count(_ what: @autoclosure () -> String, atMost limit: Int) throws -> Int {
+        let number = try number(what())
+        guard number <= UInt64(limit) else {
+            throw malformed("\(what()) is \(number), and at most \(limit) is allowed")
+        }
         return Int(number)
     }
 
-    mutating func signed(_ what: String) throws -> Int64 {
-        let number = try number(what)
+    mutating func signed(_ what: @autoclosure () -> String) throws -> Int64 {
+        let number = try number(what())
         return Int64(bitPattern: number >> 1) ^ -Int64(bitPattern: number & 1)
     }
 
     /// Parses text, of which SQLite's names consist.
     mutating func text(_ what: String) throws -> String {
-        let bytes = try raw(count("the length of \(what)", atMost: Self.maximumNameLength), what)
+        try text(of: count("the length of \(what)", atMost: Self.maximumNameLength), what)
+    }
+
+    private mutating func text(of length: Int, _ what: String) throws -> String {
+        let bytes = try raw(length, what)
         guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed("\(what) isn't UTF-8") }
         return text
     }
@@ -118,12 +139,23 @@ struct ByteParser {
         try raw(count("the length of \(what)", atMost: Self.maximumValueLength), what)
     }
 
+    private mutating func client(_ what: String) throws -> ClientID {
+        let length = try count("the length of \(what)", atMost: Self.maximumNameLength)
+        if length <= buffer.endIndex - index,
+            buffer[index..<index + length].elementsEqual(lastClient.rawValue.utf8)
+        {
+            index += length
+            return lastClient
+        }
+        lastClient = ClientID(rawValue: try text(of: length, what))
+        return lastClient
+    }
+
     mutating func name(_ what: String, depth: Int = 0) throws -> RowName {
         guard depth <= Self.maximumDepth else { throw malformed("\(what) is nested too deeply") }
         switch try byte(what) {
         case 1:
-            let client = try text(what)
-            return .numbered(client: ClientID(rawValue: client), number: try signed(what))
+            return .numbered(client: try client(what), number: try signed(what))
         case 2:
             var cells: [Cell] = []
             for _ in 0..<(try count("the number of columns of \(what)", atMost: ChangeSetReader.maximumColumns)) {

@@ -17,7 +17,7 @@ struct ByteWriter {
 
     mutating func byte(_ byte: UInt8) { bytes.append(byte) }
 
-    mutating func raw(_ raw: [UInt8]) { bytes += raw }
+    mutating func raw(_ raw: some Collection<UInt8>) { bytes += raw }
 
     /// Writes a number in seven bits a byte, the lowest first; all bytes but the last have the highest bit set.
     mutating func number(_ number: some UnsignedInteger) {
@@ -40,7 +40,7 @@ struct ByteWriter {
         bytes += counted
     }
 
-    mutating func text(_ text: String) { counted(Array(text.utf8)) }
+    mutating func text(_ text: String) { counted(text.utf8) }
 
     mutating func value(_ value: StoredValue) {
         switch value {

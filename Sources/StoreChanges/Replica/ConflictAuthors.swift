@@ -16,7 +16,7 @@ struct ConflictAuthors {
     /// What a conflict is about, before the set.
     fileprivate struct Target {
         var row: RowReference
-        var state: RowState?
+        var state: StoredRow?
         /// The columns of the conflict; all of them if it has none.
         var columns: Set<String>
         var author: ChangeAuthor?
@@ -29,9 +29,11 @@ struct ConflictAuthors {
         guard !conflicts.isEmpty else { return [] }
         var targets = try conflicts.map(target)
         for entry in try log.entries(.integrated).reversed() where targets.contains(where: { $0.author == nil }) {
-            let former = try log.formerItems(of: entry)
-            for (index, target) in targets.enumerated() where target.author == nil && target.isChanged(by: former) {
-                targets[index].author = ChangeAuthor(entry.header.id, at: entry.header.stamp)
+            try log.undo.forEachPart(of: entry.reference) { part in
+                let former = FormerRows(part)
+                for (index, target) in targets.enumerated() where target.author == nil && target.isChanged(by: former) {
+                    targets[index].author = ChangeAuthor(entry.header.id, at: entry.header.stamp)
+                }
             }
         }
         return targets.map(\.author)
@@ -42,7 +44,8 @@ struct ConflictAuthors {
         var row = conflict.row
         // The other side of a row that was merged as soon as it was inserted is the row that stays.
         if conflict.rule == .merged, try stateBefore(row) == nil,
-            let alias = delta.aliases[schema.aliasKey(of: row)]?.after
+            case let key = schema.aliasKey(of: row),
+            let alias = delta.aliases.first(where: { $0.key == key })?.pair.after
         {
             row.row = alias.row
         }
@@ -50,20 +53,28 @@ struct ConflictAuthors {
         return Target(row: row, state: try stateBefore(row), columns: conflict.rule == .merged ? [] : columns)
     }
 
-    private func stateBefore(_ row: RowReference) throws -> RowState? {
-        if let pair = delta.rows[row] { return pair.before }
-        return try log.state.row(row)
+    private func stateBefore(_ row: RowReference) throws -> StoredRow? { try log.state.row(row) }
+}
+
+/// The rows that a set replaced, as they were.
+private struct FormerRows {
+    let rows: [RowReference: StoredRow?]
+    let counted: Set<RowReference>
+
+    init(_ items: FormerItems) {
+        rows = Dictionary(items.rows.map { ($0.key, $0.item) }) { first, _ in first }
+        counted = Set(items.counts.map(\.key))
     }
 }
 
 extension ConflictAuthors.Target {
     /// Whether a set that replaced these items gave the row what it has.
-    fileprivate func isChanged(by former: FormerItems) -> Bool {
-        if former.counts[row] != nil { return true }
+    fileprivate func isChanged(by former: FormerRows) -> Bool {
+        if former.counted.contains(row) { return true }
         guard let before = former.rows[row] else { return false }
         guard let state, let before else { return true }
-        return state.cells.contains { column, cell in
-            (columns.isEmpty || columns.contains(column)) && before.cells[column] != cell
+        return state.table.valueColumns.contains { column in
+            (columns.isEmpty || columns.contains(column)) && !state.holdsSame(column, as: before)
         }
     }
 }

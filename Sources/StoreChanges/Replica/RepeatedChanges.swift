@@ -42,10 +42,10 @@ struct RepeatedChanges {
         switch change.edit {
         case .delete: return []
         case .insert(let inserted):
-            return state.schema.parentKeys(of: row, RowState(cells: inserted.cells, inserters: []))
+            return state.schema.parentKeys(of: row, StoredRow(try state.schema.table(row.table), inserted.cells))
         case .update(let cells):
             guard var present = try state.row(row) else { return [] }
-            present.cells.merge(cells.mapValues(\.new)) { $1 }
+            present.write(cells.mapValues(\.new))
             return state.schema.parentKeys(of: row, present)
         }
     }
@@ -60,7 +60,7 @@ struct RepeatedChanges {
         let schema = state.schema
         var dead: Set<String> = []
         let present = try state.row(row)?.cells ?? [:]
-        let all = RowState(cells: present.merging(cells) { $1 }, inserters: [])
+        let all = StoredRow(try schema.table(row.table), present.merging(cells) { $1 })
         for (index, reference) in try schema.table(row.table).references.enumerated()
         where reference.key.columns.contains(where: { cells[$0] != nil })
             && dangling.isDisjoint(with: reference.key.columns)

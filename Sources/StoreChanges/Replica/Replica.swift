@@ -105,13 +105,14 @@ package final class Replica {
     package func integrate(_ sets: [SyncChangeSet]) throws { try integrate(sets, from: .otherDevice) }
 
     func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
+        var arrived: [SetReference: SyncChangeSet] = [:]
         for set in sets {
             try advanceClock(to: set.header.stamp)
             if set.header.id.client == client { try ReplicaNumbers(state).skipNames(of: set) }
-            try log.insert(set, origin)
+            arrived[try log.insert(set, origin)] = set
         }
         if sets.contains(where: { $0.header.schemaDescription != nil }) { try log.readAgain() }
-        try log.integrate()
+        try log.integrate(arrived)
     }
 
     func advanceClock(to stamp: Stamp) throws {
@@ -275,7 +276,8 @@ package final class Replica {
         }
         let table = try StoreTable(entry.row.table, in: SQLConnection(store, isObserved: true), state)
         if try table.row(entry.row) != nil, !state.schema.isCounted(entry.row) {
-            try table.update(entry.row, entry.lost.filter { !state.schema.isKey($0.key, of: entry.row.table) })
+            let lost = StoredRow(try state.schema.table(entry.row.table), entry.lost)
+            try table.update(entry.row, lost, where: { entry.lost[$0] != nil })
         } else {
             try table.insertAgain(entry.row, entry.lost)
         }

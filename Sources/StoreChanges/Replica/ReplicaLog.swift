@@ -22,16 +22,20 @@ struct ReplicaLog {
     let versions: ReplicaVersions
     private let digestKey: StateDigest.Key
     private var db: SQLConnection { state.db }
+    /// What undoing integrated sets puts back.
+    let undo: ReplicaUndo
 
     init(_ state: ReplicaState, _ versions: ReplicaVersions, _ digestKey: StateDigest.Key) {
         self.state = state
+        undo = ReplicaUndo(state)
         self.versions = versions
         self.digestKey = digestKey
     }
 
     /// Adds a set; a set that is known already stays as it is.
-    func insert(_ set: SyncChangeSet, _ origin: Origin) throws {
+    func insert(_ set: SyncChangeSet, _ origin: Origin) throws -> SetReference {
         let bytes = set.encoded
+        let digest = SetDigest(of: bytes)
         try versions.remember(set.header)
         try db.execute(
             """
@@ -40,11 +44,12 @@ struct ReplicaLog {
             """,
             [
                 .text(set.header.id.client.rawValue), .integer(Int64(clamping: set.header.id.sequence)),
-                .blob(SetDigest(of: bytes).rawValue), .integer(Int64(set.header.stamp.rawValue)),
+                .blob(digest.rawValue), .integer(Int64(set.header.stamp.rawValue)),
                 .integer(Status.waiting.rawValue), .integer(origin.rawValue),
                 .integer(try versions.canRead(set) ? 1 : 0), .blob(set.header.encoded), .blob(bytes),
             ]
         )
+        return SetReference(set.header.id, digest)
     }
 
     /// Judges again which waiting sets the store can read, because a schema is new.
@@ -53,7 +58,7 @@ struct ReplicaLog {
             guard let set = try set(entry.reference), try versions.canRead(set) else { continue }
             try db.execute(
                 "UPDATE sets SET readable = 1 WHERE client = ? AND sequence = ? AND digest = ?",
-                key(entry.reference)
+                entry.reference.values
             )
         }
     }
@@ -114,27 +119,20 @@ struct ReplicaLog {
 
     /// A set with its changes; `nil` if its bytes are gone.
     func set(_ reference: SetReference) throws -> SyncChangeSet? {
-        try db.first("SELECT bytes FROM sets WHERE client = ? AND sequence = ? AND digest = ?", key(reference))?
+        try db.first("SELECT bytes FROM sets WHERE client = ? AND sequence = ? AND digest = ?", reference.values)?
             .bytes(0).map { try SyncChangeSet(decoding: $0) }
     }
 
     /// A set's header.
     func header(_ reference: SetReference) throws -> SyncChangeSet.Header? {
-        try db.first("SELECT header FROM sets WHERE client = ? AND sequence = ? AND digest = ?", key(reference))?
+        try db.first("SELECT header FROM sets WHERE client = ? AND sequence = ? AND digest = ?", reference.values)?
             .bytes(0).map { try SyncChangeSet.Header(decoding: $0) }
-    }
-
-    func key(_ reference: SetReference) -> [StoredValue] {
-        [
-            .text(reference.id.client.rawValue), .integer(Int64(clamping: reference.id.sequence)),
-            .blob(reference.digest.rawValue),
-        ]
     }
 
     func setOrigin(_ origin: Origin, of reference: SetReference) throws {
         try db.execute(
             "UPDATE sets SET origin = \(origin.rawValue) WHERE client = ? AND sequence = ? AND digest = ?",
-            key(reference)
+            reference.values
         )
     }
 
@@ -148,7 +146,10 @@ struct ReplicaLog {
     /// Folds the sets that are ready, and undoes sets that turned out to be void.
     ///
     /// The state afterwards is the fold of these sets in the total order, whatever was integrated before.
-    func integrate() throws {
+    ///
+    /// - Parameter arrived: Sets that were added just now, so that they needn't be read.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    func integrate(_ arrived: [SetReference: SyncChangeSet] = [:]) throws {
         let judgement = try judgement()
         let unreadable = try entries(.waiting, .integrated, where: "readable = 0").map(\.reference)
         let ready = judgement.ready(except: Set(unreadable))
@@ -158,13 +159,16 @@ struct ReplicaLog {
         try db.execute("UPDATE sets SET status = 0 WHERE status = 2")
         for void in judgement.void { try setStatus(.void, of: void) }
         var digest = try digest()
-        for entry in ready[common...] { try fold(entry, judgement, &digest) }
+        for entry in ready[common...] {
+            guard let set = try arrived[entry.reference] ?? set(entry.reference) else { continue }
+            try fold(set, entry, judgement, &digest)
+        }
     }
 
     func setStatus(_ status: Status, of reference: SetReference) throws {
         try db.execute(
             "UPDATE sets SET status = \(status.rawValue) WHERE client = ? AND sequence = ? AND digest = ?",
-            key(reference)
+            reference.values
         )
     }
 
@@ -183,15 +187,21 @@ struct ReplicaLog {
 
     // MARK: Folding and undoing
 
-    private func fold(_ entry: LogEntry, _ judgement: SetJudgement, _ digest: inout StateDigest) throws {
-        guard var set = try set(entry.reference) else { return }
+    private func fold(
+        _ set: SyncChangeSet,
+        _ entry: LogEntry,
+        _ judgement: SetJudgement,
+        _ digest: inout StateDigest
+    ) throws {
+        var set = set
         set.header = judgement.effective(set.header)
         let author = try versions.author(of: set.header)
         let migrations = try migrations(before: set.header)
         let (delta, conflicts) = try Fold(state.schema).apply(set, to: state, author: author, migrations: migrations)
         // First, because it reads the state before the set.
         let authors = try ConflictAuthors(self, delta).others(of: conflicts)
-        try write(FormerItems(delta.inverse))
+        try write(delta)
+        try undo.record(delta, of: entry.reference)
         let numbers = ReplicaNumbers(state)
         for change in set.changes {
             guard case .insert(let row) = change.edit, let wish = row.wish else { continue }
@@ -199,8 +209,8 @@ struct ReplicaLog {
         }
         digest.apply(delta, state.schema, digestKey)
         try db.execute(
-            "UPDATE sets SET status = 1, undo = ?, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
-            [.blob(FormerItems(delta).encoded), .blob(digest.bytes)] + key(entry.reference)
+            "UPDATE sets SET status = 1, sum = ? WHERE client = ? AND sequence = ? AND digest = ?",
+            [.blob(digest.bytes)] + entry.reference.values
         )
         for (conflict, other) in zip(conflicts, authors) { try insert(conflict, set.header.stamp, other) }
     }
@@ -214,12 +224,15 @@ struct ReplicaLog {
     }
 
     private func undo(_ entry: LogEntry, _ stable: StablePrefix?) throws {
-        var former = try formerItems(of: entry)
-        if let stable { former.trim(stable) }
-        try write(former)
+        try undo.forEachPart(of: entry.reference) { part in
+            var former = part
+            if let stable { former.trim(stable) }
+            try write(former)
+        }
+        try undo.remove(entry.reference)
         try db.execute(
-            "UPDATE sets SET status = 0, undo = NULL, sum = NULL WHERE client = ? AND sequence = ? AND digest = ?",
-            key(entry.reference)
+            "UPDATE sets SET status = 0, sum = NULL WHERE client = ? AND sequence = ? AND digest = ?",
+            entry.reference.values
         )
         try db.execute(
             "DELETE FROM conflicts WHERE client = ? AND sequence = ?",
@@ -227,28 +240,35 @@ struct ReplicaLog {
         )
     }
 
-    /// What a set changed, as it was before.
-    func formerItems(of entry: LogEntry) throws -> FormerItems {
-        let sql = "SELECT undo FROM sets WHERE client = ? AND sequence = ? AND digest = ?"
-        let undo = try db.first(sql, key(entry.reference))?.bytes(0)
-        return try undo.map { try FormerItems(decoding: $0) } ?? FormerItems()
+    /// Writes what a set changed into the state, and keeps what the store has of the rows.
+    private func write(_ delta: StateDelta) throws {
+        for (row, pair) in delta.rows { try state.replace(row, pair.before, by: pair.after) }
+        for (row, pair) in delta.counts { try write(row, pair.after) }
+        for (row, pair) in delta.tombs { try state.write(row, tomb: pair.after) }
+        for (key, pair) in delta.aliases { try state.write(key, pair.after) }
     }
 
-    /// Writes items into the state, and keeps what the store has of their rows.
+    /// Puts items back into the state, and keeps what the store has of their rows.
+    ///
+    /// The schema may have changed since the set was integrated that is undone.
     private func write(_ items: FormerItems) throws {
-        let pending = ReplicaPending(state)
-        // The schema may have changed since a set was integrated that is undone.
-        let rows = items.rows.filter { state.schema.has($0.key) }
-        for (row, item) in rows.sorted(by: { $0.key.comesBefore($1.key) }) {
+        for (row, item) in items.rows where state.schema.has(row) {
+            try item.map { try $0.table.check($0.image) }
             try state.replace(row, try state.row(row), by: item)
         }
-        for (row, count) in items.counts where state.schema.has(row) {
-            try pending.keepCount(row)
-            try state.write(row, count: count)
-            try pending.settleCount(row)
+        for (row, count) in items.counts where state.schema.has(row) { try write(row, count) }
+        for (row, tomb) in items.tombs where state.schema.has(row) {
+            try tomb.map { try $0.row.table.check($0.row.image) }
+            try state.write(row, tomb: tomb)
         }
-        for (row, tomb) in items.tombs where state.schema.has(row) { try state.write(row, tomb: tomb) }
         for (key, alias) in items.aliases where state.schema.tables[key.table] != nil { try state.write(key, alias) }
+    }
+
+    private func write(_ row: RowReference, _ count: Int?) throws {
+        let pending = ReplicaPending(state)
+        try pending.keepCount(row)
+        try state.write(row, count: count)
+        try pending.settleCount(row)
     }
 
     // MARK: Conflicts
@@ -270,5 +290,12 @@ struct ReplicaLog {
                 other.map { .integer(Int64($0.time.rawValue)) } ?? .null,
             ]
         )
+    }
+}
+
+extension SetReference {
+    /// The values by which the set is found: client, sequence and digest.
+    var values: [StoredValue] {
+        [.text(id.client.rawValue), .integer(Int64(clamping: id.sequence)), .blob(digest.rawValue)]
     }
 }

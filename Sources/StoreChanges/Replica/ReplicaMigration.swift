@@ -31,6 +31,7 @@ struct ReplicaMigration {
                 if new.columns.keys != table.columns.keys { try rewrite(name, table) }
             } else {
                 try forget(name)
+                try rewriteFormerItems(name, table)
             }
         }
         try indexAgain()
@@ -59,17 +60,14 @@ struct ReplicaMigration {
     }
 
     private func rewrite(_ name: String, _ former: SchemaDescription.Table) throws {
-        let columns = former.columns.keys.filter { !former.keyColumns.contains($0) }.sorted { $0.precedes($1) }
-        let id = try state.table(name)
+        let (table, id) = (try state.schema.table(name), try state.table(name))
         for rows in ["rows", "tombs", "pending", "replaced"] {
             // Read at once: a table that is written while it's read may return rows twice.
             for values in try db.all("SELECT name, image FROM \(rows) WHERE tbl = ? AND image IS NOT NULL", [id]) {
-                var parser = ByteParser(values.bytes(1) ?? [])
-                var cells: [String: Cell] = [:]
-                for column in columns { cells[column] = try parser.cell("a stored cell") }
+                let image = try image(values.bytes(1) ?? [], former, in: table)
                 try db.execute(
                     "UPDATE \(rows) SET image = ? WHERE tbl = ? AND name = ?",
-                    [.blob(state.schema.encode(cells, of: name)), id, values[0]]
+                    [.blob(image), id, values[0]]
                 )
             }
         }
@@ -87,18 +85,43 @@ struct ReplicaMigration {
                 )
             }
         }
-        for entry in try log.entries(.integrated) {
-            var items = try log.formerItems(of: entry)
-            let counts = items.counts.map { row, count in
-                (row.table == name ? renamed(row, former) ?? row : row, count)
-            }
-            guard counts.contains(where: { items.counts[$0.0] == nil }) else { continue }
-            items.counts = Dictionary(counts) { first, _ in first }
-            try db.execute(
-                "UPDATE sets SET undo = ? WHERE client = ? AND sequence = ? AND digest = ?",
-                [.blob(items.encoded)] + log.key(entry.reference)
-            )
+        try rewriteFormerItems(name, former)
+    }
+
+    /// Brings what undoing sets puts back to the new columns of a table.
+    private func rewriteFormerItems(_ name: String, _ former: SchemaDescription.Table) throws {
+        guard let table = state.schema.tables[name] else { return }
+        func rewrite(_ row: inout StoredRow?) throws {
+            row = try row.map { StoredRow(table, try image($0.image, former, in: table), inserters: $0.inserters) }
         }
+        try log.undo.rewrite { items in
+            for index in items.rows.indices where items.rows[index].key.table == name {
+                try rewrite(&items.rows[index].item)
+            }
+            for index in items.tombs.indices where items.tombs[index].key.table == name {
+                guard let tomb = items.tombs[index].item else { continue }
+                var row = Optional(tomb.row)
+                try rewrite(&row)
+                items.tombs[index].item = row.map { StoredTomb(row: $0, deleters: tomb.deleters) }
+            }
+            for index in items.counts.indices where items.counts[index].key.table == name {
+                items.counts[index].key = renamed(items.counts[index].key, former) ?? items.counts[index].key
+            }
+        }
+    }
+
+    /// The image of a row as the new columns have it.
+    private func image(
+        _ image: [UInt8],
+        _ former: SchemaDescription.Table,
+        in table: FoldSchema.Table
+    ) throws -> [UInt8] {
+        var parser = ByteParser(image)
+        var cells: [String: Cell] = [:]
+        for column in former.columns.keys.sorted(by: { $0.precedes($1) }) where !former.keyColumns.contains(column) {
+            cells[column] = try parser.cell("a stored cell")
+        }
+        return table.encode(cells)
     }
 
     /// The new name of a row without a key, which is named by all of its cells; `nil` for other rows.

@@ -8,10 +8,10 @@ struct ReplicaPending {
 
     init(_ state: ReplicaState) { self.state = state }
 
-    /// What the store held for a row: the pending image, else the state.
-    func base(_ row: RowReference) throws -> [String: Cell]? {
-        if let pending = try image(row) { return pending.cells }
-        return try state.row(row)?.cells
+    /// What the store held for a row: the pending image, else the state's.
+    func base(_ row: RowReference) throws -> [UInt8]? {
+        if let pending = try image(state.rowKey(row)) { return pending }
+        return try state.row(row)?.image
     }
 
     /// The encoded name of the row that had a number in the store when it was last seen; `nil` if none had.
@@ -34,25 +34,24 @@ struct ReplicaPending {
         return try state.count(row) ?? 0
     }
 
-    /// What the store has for a pending row; `cells` are `nil` where it has none.
-    struct Image {
-        var cells: [String: Cell]?
-    }
-
-    /// Returns `nil` if the row isn't pending.
-    func image(_ row: RowReference) throws -> Image? {
-        guard let values = try db.first("SELECT image FROM pending WHERE tbl = ? AND name = ?", try state.key(row))
-        else { return nil }
-        return Image(cells: try values.bytes(0).map { try state.schema.cells(decoding: $0, of: row.table) })
+    /// What the store has for a pending row, `nil` where it has none; `nil` if the row isn't pending.
+    private func image(_ key: RowKey) throws -> [UInt8]?? {
+        let statement = try state.statements.pending.bind(key)
+        defer { statement.reset() }
+        return try statement.step() ? .some(statement.blob(0)) : .none
     }
 
     /// Records what the store holds for a row.
-    func setBase(_ row: RowReference, _ cells: [String: Cell]?) throws {
-        let image = cells.map { StoredValue.blob(state.schema.encode($0, of: row.table)) } ?? .null
-        try db.execute(
-            "INSERT OR REPLACE INTO pending (tbl, name, image) VALUES (?, ?, ?)",
-            try state.key(row) + [image]
-        )
+    func setBase(_ row: RowReference, _ image: [UInt8]?) throws {
+        let key = try state.rowKey(row)
+        try state.statements.deletePending.bind(key).run()
+        try insert(key, image)
+    }
+
+    private func insert(_ key: RowKey, _ image: [UInt8]?) throws {
+        let statement = try state.statements.insertPending.bind(key)
+        try statement.bind(image, at: 3)
+        try statement.run()
     }
 
     func setBaseCount(_ row: RowReference, _ count: Int) throws {
@@ -66,25 +65,23 @@ struct ReplicaPending {
     /// state isn't pending.
     ///
     /// - Parameters:
-    ///   - row: The row.
+    ///   - key: The row.
     ///   - before: Its encoded cells in the state until now; `nil` if the state doesn't have it.
     ///   - after: Its encoded cells in the state from now on.
     /// - Throws: `DatabaseError`.
-    func keep(_ row: [StoredValue], _ before: [UInt8]?, _ after: [UInt8]?) throws {
-        let pending = try db.first("SELECT image FROM pending WHERE tbl = ? AND name = ?", row)
-        guard let pending else {
-            guard before != after else { return }
-            let image = before.map { StoredValue.blob($0) } ?? .null
-            return try db.execute("INSERT INTO pending (tbl, name, image) VALUES (?, ?, ?)", row + [image])
+    func keep(_ key: RowKey, _ before: [UInt8]?, _ after: [UInt8]?) throws {
+        if let pending = try image(key) {
+            if pending == after { try state.statements.deletePending.bind(key).run() }
+        } else if before != after {
+            try insert(key, before)
         }
-        guard pending.bytes(0) == after else { return }
-        try db.execute("DELETE FROM pending WHERE tbl = ? AND name = ?", row)
     }
 
     /// Removes a row that is in the store as it is in the state.
     func settle(_ row: RowReference) throws {
-        if let image = try image(row), try image.cells == state.row(row)?.cells {
-            try db.execute("DELETE FROM pending WHERE tbl = ? AND name = ?", try state.key(row))
+        let key = try state.rowKey(row)
+        if let image = try image(key), try image == state.row(row)?.image {
+            try state.statements.deletePending.bind(key).run()
         }
     }
 
@@ -107,34 +104,64 @@ struct ReplicaPending {
     /// A row that is in the store as it was, and in the state as it will be; `nil` where there is none.
     struct Difference {
         var row: RowReference
-        var former: [String: Cell]?
-        var present: [String: Cell]?
+        /// Its integer key in the store; `nil` if it has none yet, or if the state doesn't have it.
+        var number: Int64?
+        var former: StoredRow?
+        var present: StoredRow?
     }
 
-    /// What the store has of the pending rows, and what it will have.
-    func differences() throws -> [Difference] {
-        let sql = """
-            SELECT p.tbl, p.name, p.image, r.image FROM pending p
-            LEFT JOIN rows r ON r.tbl = p.tbl AND r.name = p.name ORDER BY p.tbl, p.name
+    /// Calls `body` with what the store has of each pending row, and what it will have: mostly in the order of the store.
+    func forEachDifference(_ body: (Difference) throws -> Void) throws {
+        let rows = try db.prepareApart(
             """
-        return try db.all(sql).map { values in
-            let table = state.tableName(values.integer(0))
-            return Difference(
-                row: RowReference(table, try RowName(decoding: values.bytes(1) ?? [])),
-                former: try values.bytes(2).map { try state.schema.cells(decoding: $0, of: table) },
-                present: try values.bytes(3).map { try state.schema.cells(decoding: $0, of: table) }
+            SELECT p.tbl, p.name, p.image, r.image, r.number FROM pending p
+            LEFT JOIN rows r ON r.tbl = p.tbl AND r.name = p.name ORDER BY p.id
+            """
+        )
+        while try rows.step() {
+            guard let id = rows.integer(0), let table = state.schema.tables[state.tableName(id)] else { continue }
+            try body(
+                Difference(
+                    row: RowReference(table.schema.name, try RowName(decoding: rows.blob(1) ?? [])),
+                    number: rows.integer(4),
+                    former: try row(rows.blob(2), in: table),
+                    present: try row(rows.blob(3), in: table)
+                )
             )
         }
     }
 
-    /// The pending rows, of tables with a key.
-    var rows: [RowReference] { get throws { try references("pending") } }
-    /// The pending rows without a key.
-    var counted: [RowReference] { get throws { try references("pending_counts") } }
+    private func row(_ image: [UInt8]?, in table: FoldSchema.Table) throws -> StoredRow? {
+        try image.map { image in
+            try table.check(image)
+            return StoredRow(table, image)
+        }
+    }
 
-    private func references(_ table: String) throws -> [RowReference] {
-        try db.all("SELECT tbl, name FROM \(table)").map {
+    /// Whether a row is pending and will be in the store.
+    func isWritten(_ row: RowReference) throws -> Bool {
+        try image(state.rowKey(row)) != nil && state.row(row) != nil
+    }
+
+    /// The rows that aren't in the store yet and will need an integer key.
+    func unnumbered() throws -> [RowReference] {
+        let rows = try db.all(
+            """
+            SELECT p.tbl, p.name FROM pending p JOIN rows r ON r.tbl = p.tbl AND r.name = p.name
+            WHERE p.image IS NULL AND r.number IS NULL ORDER BY p.id
+            """
+        )
+        return try rows.map {
             RowReference(state.tableName($0.integer(0)), try RowName(decoding: $0.bytes(1) ?? []))
+        }.filter { state.schema.hasIntegerKey($0.table) }
+    }
+
+    /// The pending rows without a key.
+    var counted: [RowReference] {
+        get throws {
+            try db.all("SELECT tbl, name FROM pending_counts").map {
+                RowReference(state.tableName($0.integer(0)), try RowName(decoding: $0.bytes(1) ?? []))
+            }
         }
     }
 }

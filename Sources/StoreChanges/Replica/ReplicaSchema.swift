@@ -6,6 +6,26 @@ enum ReplicaSchema {
         for statement in statements.split(separator: ";\n") { try db.execute(String(statement)) }
     }
 
+    /// Calls `body` while rows and their numbers have no indexes, which are faster to make for all rows at once.
+    static func withoutIndexes(_ db: SQLConnection, _ body: () throws -> Void) throws {
+        let indexes = ["rows_by_name", "numbers_by_number"]
+        let statements = try indexes.compactMap { index in
+            try db.first("SELECT sql FROM sqlite_schema WHERE name = ?", [.text(index)])?.text(0)
+        }
+        for index in indexes { try db.execute("DROP INDEX \(index)") }
+        try body()
+        for statement in statements { try db.execute(statement) }
+    }
+
+    /// Lets the pending rows be the replaced ones.
+    static func replacePending(_ db: SQLConnection) throws {
+        guard try db.first("SELECT 1 FROM pending UNION ALL SELECT 1 FROM replaced") != nil else { return }
+        guard let table = try db.first("SELECT sql FROM sqlite_schema WHERE name = 'pending'")?.text(0) else { return }
+        try db.execute("DROP TABLE replaced")
+        try db.execute("ALTER TABLE pending RENAME TO replaced")
+        try db.execute(table)
+    }
+
     private static let statements = """
         -- What is known of the replica itself, by name.
         CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -41,12 +61,17 @@ enum ReplicaSchema {
         CREATE TABLE tomb_lookups (tbl INTEGER, key BLOB, name BLOB, PRIMARY KEY (tbl, key, name)) WITHOUT ROWID;
 
         -- The rows of the store that aren't at the state: as the store has them, NULL if it doesn't.
-        CREATE TABLE pending (tbl INTEGER, name BLOB, image BLOB, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
+        -- They are in the order in which they became so: mostly the store's.
+        CREATE TABLE pending (
+            id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name BLOB NOT NULL, image BLOB, UNIQUE (tbl, name)
+        );
         CREATE TABLE pending_counts (
             tbl INTEGER, name BLOB, count INTEGER NOT NULL, PRIMARY KEY (tbl, name)
         ) WITHOUT ROWID;
         -- What the last write replaced in the store.
-        CREATE TABLE replaced (tbl INTEGER, name BLOB, image BLOB NOT NULL, PRIMARY KEY (tbl, name)) WITHOUT ROWID;
+        CREATE TABLE replaced (
+            id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, name BLOB NOT NULL, image BLOB, UNIQUE (tbl, name)
+        );
 
         -- The integer keys of rows in this device's store, and in their authors' stores.
         CREATE TABLE numbers (
@@ -54,13 +79,19 @@ enum ReplicaSchema {
         ) WITHOUT ROWID;
         CREATE UNIQUE INDEX numbers_by_number ON numbers (tbl, number);
 
-        -- All sets that arrived; bytes are NULL for stable sets of other devices, undo and sum unless a set is integrated.
+        -- All sets that arrived; bytes are NULL for stable sets of other devices, sum unless a set is integrated.
         CREATE TABLE sets (
             id INTEGER PRIMARY KEY, client TEXT NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL,
             stamp INTEGER NOT NULL, status INTEGER NOT NULL, origin INTEGER NOT NULL, readable INTEGER NOT NULL,
-            header BLOB NOT NULL, sum BLOB, bytes BLOB, undo BLOB, UNIQUE (client, sequence, digest)
+            header BLOB NOT NULL, sum BLOB, bytes BLOB, UNIQUE (client, sequence, digest)
         );
         CREATE INDEX sets_by_position ON sets (status, stamp, client, sequence);
+        -- What integrated sets replaced.
+        CREATE TABLE undo (
+            id INTEGER PRIMARY KEY, client TEXT NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL,
+            items BLOB NOT NULL
+        );
+        CREATE INDEX undo_by_set ON undo (client, sequence, digest);
 
         -- The newest head of each client, and the last set of each removed client that counts.
         CREATE TABLE heads (client TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT ROWID;

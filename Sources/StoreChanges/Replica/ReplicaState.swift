@@ -4,6 +4,7 @@ import ByteCoding
 final class ReplicaState: StateReader {
     let db: SQLConnection
     let schema: FoldSchema
+    let statements: RowStatements
     private var tables: [String: Int64] = [:]
     private var tableNames: [Int64: String] = [:]
     /// For each table that gives rows their numbers, the tables whose rows have them.
@@ -12,6 +13,7 @@ final class ReplicaState: StateReader {
     init(_ db: SQLConnection, _ schema: FoldSchema) throws {
         self.db = db
         self.schema = schema
+        statements = try RowStatements(db)
         for row in try db.all("SELECT id, name FROM tables") {
             guard let id = row.integer(0), let name = row.text(1) else { continue }
             tables[name] = id
@@ -27,13 +29,15 @@ final class ReplicaState: StateReader {
     // MARK: Values in the database
 
     /// The table's number in the database.
-    func table(_ name: String) throws -> StoredValue {
-        if let id = tables[name] { return .integer(id) }
+    func table(_ name: String) throws -> StoredValue { .integer(try identifier(of: name)) }
+
+    func identifier(of name: String) throws -> Int64 {
+        if let id = tables[name] { return id }
         try db.execute("INSERT INTO tables (name) VALUES (?)", [.text(name)])
         let id = try db.first("SELECT id FROM tables WHERE name = ?", [.text(name)])?.integer(0) ?? 0
         tables[name] = id
         tableNames[id] = name
-        return .integer(id)
+        return id
     }
 
     /// The tables whose rows have the numbers of a table's integer key.
@@ -41,11 +45,11 @@ final class ReplicaState: StateReader {
 
     /// The identifiers that rows of a table have in the database; a table has room for 2⁴⁰ rows.
     func identifiers(of table: String) throws -> ClosedRange<Int64> {
-        guard case .integer(let id) = try self.table(table) else { return 0...0 }
+        let id = try identifier(of: table)
         return id << 40...(id + 1) << 40 - 1
     }
 
-    private func identifierBounds(of table: String) throws -> [StoredValue] {
+    func identifierBounds(of table: String) throws -> [StoredValue] {
         let identifiers = try identifiers(of: table)
         return [.integer(identifiers.lowerBound), .integer(identifiers.upperBound)]
     }
@@ -54,24 +58,43 @@ final class ReplicaState: StateReader {
 
     func key(_ row: RowReference) throws -> [StoredValue] { [try table(row.table), .blob(row.row.encoded)] }
 
-    private func rowState(_ values: [StoredValue], of table: String) throws -> RowState {
-        RowState(
-            cells: try schema.cells(decoding: values.bytes(0) ?? [], of: table),
-            inserters: try Set<SetID>(decoding: values.bytes(1) ?? [])
-        )
+    /// The table's number, and the row's encoded name.
+    func rowKey(_ row: RowReference) throws -> RowKey {
+        RowKey(table: try identifier(of: row.table), name: row.row.encoded)
+    }
+
+    /// The row that a statement has read: its image and its inserters, in the first columns.
+    private func storedRow(_ statement: SQLStatement, in table: FoldSchema.Table) throws -> StoredRow {
+        let image = statement.blob(0) ?? []
+        try table.check(image)
+        // Mostly a row has no inserters any more.
+        let inserters = statement.holds([0], 1) ? [] : try Set<SetID>(decoding: statement.blob(1) ?? [])
+        return StoredRow(table, image, inserters: inserters)
     }
 
     // MARK: Reading
 
-    func row(_ row: RowReference) throws -> RowState? {
-        try db.first("SELECT image, inserters FROM rows WHERE tbl = ? AND name = ?", try key(row))
-            .map { try rowState($0, of: row.table) }
+    func row(_ row: RowReference) throws -> StoredRow? {
+        guard let table = schema.tables[row.table] else { return nil }
+        let statement = try statements.row.bind(rowKey(row))
+        defer { statement.reset() }
+        return try statement.step() ? storedRow(statement, in: table) : nil
     }
 
-    func tomb(_ row: RowReference) throws -> Tomb? {
-        try db.first("SELECT image, inserters, deleters FROM tombs WHERE tbl = ? AND name = ?", try key(row)).map {
-            Tomb(row: try rowState($0, of: row.table), deleters: try Set<SetID>(decoding: $0.bytes(2) ?? []))
-        }
+    func tomb(_ row: RowReference) throws -> StoredTomb? {
+        guard let table = schema.tables[row.table] else { return nil }
+        let statement = try statements.tomb.bind(rowKey(row))
+        defer { statement.reset() }
+        guard try statement.step() else { return nil }
+        return StoredTomb(
+            row: try storedRow(statement, in: table),
+            deleters: try Set<SetID>(decoding: statement.blob(2) ?? [])
+        )
+    }
+
+    private func finds(_ row: RowReference, _ statement: SQLStatement) throws -> Bool {
+        defer { statement.reset() }
+        return try statement.bind(rowKey(row)).step()
     }
 
     func count(_ row: RowReference) throws -> Int? {
@@ -88,6 +111,10 @@ final class ReplicaState: StateReader {
         }
     }
 
+    func hasAliases(_ table: String) throws -> Bool {
+        try db.first("SELECT 1 FROM aliases WHERE tbl = ? LIMIT 1", [self.table(table)]) != nil
+    }
+
     func aliases(leadingTo row: RowReference) throws -> [AliasKey] {
         try db.all("SELECT key FROM aliases WHERE tbl = ? AND name = ?", try key(row)).map {
             try AliasKey(table: row.table, decoding: $0.bytes(0) ?? [])
@@ -102,22 +129,17 @@ final class ReplicaState: StateReader {
     }
 
     func rows(with key: LookupKey) throws -> [RowName] {
-        if let name = name(in: key) { return try row(RowReference(key.table, name)) == nil ? [] : [name] }
+        if let name = schema.name(in: key) {
+            return try finds(RowReference(key.table, name), statements.rowExists) ? [name] : []
+        }
         return try names(with: key, in: "lookups")
     }
 
     func tombs(with key: LookupKey) throws -> [RowName] {
-        if let name = name(in: key) { return try tomb(RowReference(key.table, name)) == nil ? [] : [name] }
+        if let name = schema.name(in: key) {
+            return try finds(RowReference(key.table, name), statements.tombExists) ? [name] : []
+        }
         return try names(with: key, in: "tomb_lookups")
-    }
-
-    /// The name of which a key consists: a row with an integer key is found by its name already.
-    private func name(in key: LookupKey) -> RowName? {
-        guard case .parent(let columns) = key.kind, schema.hasIntegerKey(key.table),
-            schema.isKey(columns[0], of: key.table),
-            columns.count == 1, case .row(let name) = key.cells[0]
-        else { return nil }
-        return name
     }
 
     private func names(with key: LookupKey, in lookups: String) throws -> [RowName] {
@@ -156,28 +178,21 @@ final class ReplicaState: StateReader {
     ///   - former: The row as it is.
     ///   - state: The row as it will be.
     /// - Throws: `DatabaseError`.
-    func replace(_ row: RowReference, _ former: RowState?, by state: RowState?) throws {
-        let (key, before) = (try key(row), former.map { schema.encode($0.cells, of: row.table) })
-        let after = state.map { schema.encode($0.cells, of: row.table) }
-        try ReplicaPending(self).keep(key, before, after)
+    func replace(_ row: RowReference, _ former: StoredRow?, by state: StoredRow?) throws {
+        let key = try rowKey(row)
+        try ReplicaPending(self).keep(key, former?.image, state?.image)
         guard former != state else { return }
-        if before != after {
-            try index(
-                row,
-                "lookups",
-                from: try former.map { try schema.lookupKeys(of: row, $0) },
-                to: try state.map { try schema.lookupKeys(of: row, $0) }
-            )
-        }
-        guard let state, let after else { return try db.execute("DELETE FROM rows WHERE tbl = ? AND name = ?", key) }
-        let values: [StoredValue] = [.blob(after), .blob(state.inserters.encoded)]
+        try index(key, "lookups", changes: schema.changedKeys(of: row, from: former, to: state))
+        guard let state else { return try statements.deleteRow.bind(key).run() }
         guard former == nil else {
-            return try db.execute("UPDATE rows SET image = ?, inserters = ? WHERE tbl = ? AND name = ?", values + key)
+            let update = statements.updateRow
+            try update.bind(key)
+            try update.bind(state.image, at: 3)
+            try update.bind(state.inserters.encoded, at: 4)
+            return try update.run()
         }
-        try insert(row, values)
+        try insert(row, [.blob(state.image), .blob(state.inserters.encoded)])
     }
-
-    private func isIndexed(_ key: LookupKey) -> Bool { name(in: key) == nil }
 
     /// Inserts a row behind all others of its table.
     private func insert(_ row: RowReference, _ values: [StoredValue]) throws {
@@ -194,43 +209,51 @@ final class ReplicaState: StateReader {
         )
     }
 
-    private func index(_ row: RowReference, _ lookups: String, from former: [LookupKey]?, to present: [LookupKey]?)
-        throws
-    {
-        let (former, present) = (Set((former ?? []).filter(isIndexed)), Set((present ?? []).filter(isIndexed)))
-        let name = StoredValue.blob(row.row.encoded)
-        for key in former.subtracting(present) {
-            let values = [try table(row.table), .blob(key.encoded), name]
+    private func index(
+        _ row: RowKey,
+        _ lookups: String,
+        changes: (lost: [LookupKey], gained: [LookupKey])
+    ) throws {
+        for key in changes.lost where schema.name(in: key) == nil {
+            let values: [StoredValue] = [.integer(row.table), .blob(key.encoded), .blob(row.name)]
             try db.execute("DELETE FROM \(lookups) WHERE tbl = ? AND key = ? AND name = ?", values)
         }
-        for key in present.subtracting(former) {
-            let values = [try table(row.table), .blob(key.encoded), name]
+        for key in changes.gained where schema.name(in: key) == nil {
+            let values: [StoredValue] = [.integer(row.table), .blob(key.encoded), .blob(row.name)]
             try db.execute("INSERT OR IGNORE INTO \(lookups) (tbl, key, name) VALUES (?, ?, ?)", values)
         }
     }
 
-    func write(_ row: RowReference, tomb: Tomb?) throws {
+    func write(_ row: RowReference, tomb: StoredTomb?) throws {
         let former = try self.tomb(row)
+        let lost = former.map { schema.tombKeys(of: row, $0.row) } ?? []
+        let gained = tomb.map { schema.tombKeys(of: row, $0.row) } ?? []
         try index(
-            row,
+            rowKey(row),
             "tomb_lookups",
-            from: former.map { schema.tombKeys(of: row, $0.row) },
-            to: tomb.map { schema.tombKeys(of: row, $0.row) }
+            changes: (lost.filter { !gained.contains($0) }, gained.filter { !lost.contains($0) })
         )
         guard let tomb else { return try db.execute("DELETE FROM tombs WHERE tbl = ? AND name = ?", try key(row)) }
         try db.execute(
             "INSERT OR REPLACE INTO tombs (tbl, name, image, inserters, deleters) VALUES (?, ?, ?, ?, ?)",
             try key(row) + [
-                .blob(schema.encode(tomb.row.cells, of: row.table)), .blob(tomb.row.inserters.encoded),
-                .blob(tomb.deleters.encoded),
+                .blob(tomb.row.image), .blob(tomb.row.inserters.encoded), .blob(tomb.deleters.encoded),
             ]
         )
     }
 
     func write(_ row: RowReference, count: Int?) throws {
         let former = try self.count(row)
-        let keys = try schema.lookupKeys(of: row, .counted)
-        try index(row, "lookups", from: former == nil ? nil : keys, to: count == nil ? nil : keys)
+        let counted = StoredRow(countedIn: try schema.table(row.table))
+        try index(
+            rowKey(row),
+            "lookups",
+            changes: schema.changedKeys(
+                of: row,
+                from: former == nil ? nil : counted,
+                to: count == nil ? nil : counted
+            )
+        )
         let values = try key(row) + [Self.digest(row.row.encoded)]
         guard let count else {
             return try db.execute("DELETE FROM counts WHERE tbl = ? AND name = ? AND digest = ?", values)
@@ -265,12 +288,13 @@ final class ReplicaState: StateReader {
 
     /// Adds the keys by which a row is found that isn't indexed yet.
     func indexAgain(_ row: RowReference) throws {
-        let present = schema.isCounted(row) ? .counted : try self.row(row)
-        try index(row, "lookups", from: nil, to: try present.map { try schema.lookupKeys(of: row, $0) })
+        let present = schema.isCounted(row) ? StoredRow(countedIn: try schema.table(row.table)) : try self.row(row)
+        try index(rowKey(row), "lookups", changes: schema.changedKeys(of: row, from: nil, to: present))
     }
 
     func indexTombAgain(_ row: RowReference) throws {
-        try index(row, "tomb_lookups", from: nil, to: try tomb(row).map { schema.tombKeys(of: row, $0.row) })
+        let keys = try tomb(row).map { schema.tombKeys(of: row, $0.row) } ?? []
+        try index(rowKey(row), "tomb_lookups", changes: ([], keys))
     }
 
     // MARK: Everything
@@ -283,11 +307,11 @@ final class ReplicaState: StateReader {
         }
         for values in try db.all("SELECT tbl, name FROM rows") {
             let row = try reference(values)
-            content.rows[row] = try self.row(row)
+            content.rows[row] = try self.row(row).map(RowState.init)
         }
         for values in try db.all("SELECT tbl, name FROM tombs") {
             let row = try reference(values)
-            content.tombs[row] = try tomb(row)
+            content.tombs[row] = try tomb(row).map(Tomb.init)
         }
         for values in try db.all("SELECT tbl, name FROM counts") {
             let row = try reference(values)

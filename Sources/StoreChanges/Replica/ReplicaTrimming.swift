@@ -20,7 +20,8 @@ struct ReplicaTrimming {
         let integrated = try log.entries(.integrated)
         guard let prefix = judgement.stablePrefix(of: integrated, for: client, storeSeen: storeSeen) else { return }
         for entry in integrated where entry.position <= prefix.position {
-            try trim(try log.formerItems(of: entry), prefix)
+            try log.undo.forEachPart(of: entry.reference) { try trim($0, prefix) }
+            try log.undo.remove(entry.reference)
             try log.setStatus(.stable, of: entry.reference)
         }
         // Own sets stay, because their owner may have to publish them again.
@@ -28,27 +29,26 @@ struct ReplicaTrimming {
             "UPDATE sets SET bytes = NULL WHERE status = 3 AND origin = 0 AND client <> ? AND bytes IS NOT NULL",
             [.text(client.rawValue)]
         )
-        try state.db.execute("UPDATE sets SET undo = NULL WHERE status = 3 AND undo IS NOT NULL")
         try ReplicaKnowledge(state.db).setStable(prefix)
     }
 
     /// Trims the items that a stable set changed.
     private func trim(_ items: FormerItems, _ prefix: StablePrefix) throws {
-        for row in items.rows.keys {
+        for (row, _) in items.rows {
             guard let former = try state.row(row) else { continue }
             var present = former
-            if present.trim(prefix) { try state.replace(row, former, by: present) }
+            if present.inserters.trim(prefix) { try state.replace(row, former, by: present) }
         }
-        for row in items.tombs.keys {
+        for (row, _) in items.tombs {
             guard var tomb = try state.tomb(row) else { continue }
-            let isTrimmed = tomb.row.trim(prefix)
+            let isTrimmed = tomb.row.inserters.trim(prefix)
             if prefix.containsAny(of: tomb.deleters) {
                 try state.write(row, tomb: nil)
             } else if isTrimmed {
                 try state.write(row, tomb: tomb)
             }
         }
-        for key in items.aliases.keys {
+        for (key, _) in items.aliases {
             guard let alias = try state.alias(key), prefix.contains(alias.maker) else { continue }
             try state.write(key, nil)
         }
@@ -62,11 +62,11 @@ extension StablePrefix {
     package func containsAny(of sets: Set<SetID>) -> Bool { sets.contains(where: contains) }
 }
 
-extension RowState {
-    /// Removes stable inserters, and returns whether there were any.
+extension Set<SetID> {
+    /// Removes stable sets, and returns whether there were any.
     package mutating func trim(_ prefix: StablePrefix) -> Bool {
-        guard prefix.containsAny(of: inserters) else { return false }
-        inserters = inserters.filter { !prefix.contains($0) }
+        guard prefix.containsAny(of: self) else { return false }
+        self = filter { !prefix.contains($0) }
         return true
     }
 }
@@ -74,21 +74,13 @@ extension RowState {
 extension FormerItems {
     /// Removes what the stable prefix made superfluous since the items were recorded.
     mutating func trim(_ prefix: StablePrefix) {
-        for (row, item) in rows {
-            guard var present = item, present.trim(prefix) else { continue }
-            rows.updateValue(present, forKey: row)
+        for index in rows.indices { _ = rows[index].item?.inserters.trim(prefix) }
+        for index in tombs.indices {
+            _ = tombs[index].item?.row.inserters.trim(prefix)
+            if let tomb = tombs[index].item, prefix.containsAny(of: tomb.deleters) { tombs[index].item = nil }
         }
-        for (row, item) in tombs {
-            guard var tomb = item else { continue }
-            let isTrimmed = tomb.row.trim(prefix)
-            if prefix.containsAny(of: tomb.deleters) {
-                tombs.updateValue(nil, forKey: row)
-            } else if isTrimmed {
-                tombs.updateValue(tomb, forKey: row)
-            }
-        }
-        for (key, item) in aliases {
-            if let alias = item, prefix.contains(alias.maker) { aliases.updateValue(nil, forKey: key) }
+        for index in aliases.indices {
+            if let alias = aliases[index].item, prefix.contains(alias.maker) { aliases[index].item = nil }
         }
     }
 }

@@ -74,6 +74,17 @@ final class SQLStatement {
         }
     }
 
+    /// Binds bytes, or `NULL`.
+    func bind(_ bytes: [UInt8]?, at index: CInt) throws {
+        try bind(bytes.map { StoredValue.blob($0) } ?? .null, at: index)
+    }
+
+    /// Executes a statement whose values are bound, and that returns no rows.
+    func run() throws {
+        defer { reset() }
+        while try step() {}
+    }
+
     /// Goes to the next row; `false` at the end.
     func step() throws -> Bool {
         switch sqlite3_step(statement) {
@@ -89,8 +100,7 @@ final class SQLStatement {
         observed?.setUncheckedArguments([])
         try bind(values)
         if let observed { return try observed.execute() }
-        defer { reset() }
-        while try step() {}
+        try run()
     }
 
     func reset() { sqlite3_reset(statement) }

@@ -36,8 +36,8 @@ package struct StateDigest: Hashable, Sendable {
     /// Follows a change.
     mutating func apply(_ delta: StateDelta, _ schema: FoldSchema, _ key: Key) {
         for (row, pair) in delta.rows {
-            if let before = pair.before { subtract(Self.hash(row, before, schema, key)) }
-            if let after = pair.after { add(Self.hash(row, after, schema, key)) }
+            if let before = pair.before { subtract(Self.hash(row, before, key)) }
+            if let after = pair.after { add(Self.hash(row, after, key)) }
         }
         for (row, pair) in delta.counts {
             if let before = pair.before { subtract(Self.hash(row, count: before, schema, key)) }
@@ -48,32 +48,47 @@ package struct StateDigest: Hashable, Sendable {
     /// Computes the digest of a state by reading all of it.
     package init(of content: StateContent, _ schema: FoldSchema, _ key: Key) {
         self = .empty
-        for (row, state) in content.rows { add(Self.hash(row, state, schema, key)) }
+        for (row, state) in content.rows {
+            guard let table = schema.tables[row.table] else { continue }
+            add(Self.hash(row, StoredRow(table, state.cells), key))
+        }
         for (row, count) in content.counts { add(Self.hash(row, count: count, schema, key)) }
     }
 
-    private static func hash(_ row: RowReference, _ state: RowState, _ schema: FoldSchema, _ key: Key) -> [UInt64] {
+    /// The row's table, name, and each cell that isn't its column's default, after the column's name.
+    private static func hash(_ row: RowReference, _ state: StoredRow, _ key: Key) -> [UInt64] {
+        let table = state.table
+        let informative = state.ranges.enumerated().filter { index, range in
+            !state.image[range].elementsEqual(table.encodedDefaults[index])
+        }
         var writer = ByteWriter()
         writer.text(row.table)
         writer.name(row.row)
-        writer.raw(schema.informativeCells(of: row, state).encoded)
+        writer.count(informative.count)
+        for (index, range) in informative {
+            writer.text(table.valueColumns[index])
+            writer.raw(state.image[range])
+        }
         return hash(writer.bytes, key)
     }
 
     private static func hash(_ row: RowReference, count: Int, _ schema: FoldSchema, _ key: Key) -> [UInt64] {
+        guard let table = schema.tables[row.table] else { return [0, 0, 0, 0] }
+        let cells = schema.cells(of: row, StoredRow(countedIn: table))
         var writer = ByteWriter()
         writer.text(row.table)
-        writer.raw(schema.informativeCells(of: row, .counted).encoded)
+        writer.raw(cells.filter { $0.value != table.defaults[$0.key] ?? .null }.encoded)
         writer.count(count)
         return hash(writer.bytes, key)
     }
 
     private static func hash(_ bytes: [UInt8], _ key: Key) -> [UInt64] {
-        var digest = [UInt8](repeating: 0, count: 32)
-        digest.withUnsafeMutableBytes { digest in
+        var words: [UInt64] = [0, 0, 0, 0]
+        words.withUnsafeMutableBytes { digest in
             key.bytes.withUnsafeBytes { Blake2b.fill(digest, with: bytes, key: $0) }
         }
-        return stride(from: 0, to: 32, by: 8).map { UInt64(littleEndianBytes: digest[$0..<$0 + 8]) }
+        for index in words.indices { words[index] = UInt64(littleEndian: words[index]) }
+        return words
     }
 
     private mutating func add(_ other: [UInt64]) {

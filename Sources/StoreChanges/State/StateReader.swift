@@ -1,11 +1,13 @@
 /// Reads the state over which a set is folded.
 package protocol StateReader {
     /// Returns a row of a table with a key.
-    func row(_ row: RowReference) throws -> RowState?
+    func row(_ row: RowReference) throws -> StoredRow?
     /// Returns a deleted row.
-    func tomb(_ row: RowReference) throws -> Tomb?
+    func tomb(_ row: RowReference) throws -> StoredTomb?
     /// Returns how often a row without a key occurs; `nil` instead of 0.
     func count(_ row: RowReference) throws -> Int?
+    /// Whether former values lead to rows of a table: mostly there are none, and then none is looked for.
+    func hasAliases(_ table: String) throws -> Bool
     /// Returns where a former value leads.
     func alias(_ key: AliasKey) throws -> Alias?
     /// Returns the former values that lead to a row.

@@ -143,7 +143,8 @@ package final class SynchronizedStore {
         var configuration = Configuration.ofThisPackage
         configuration.foreignKeysEnabled = false
         configuration.busyMode = .timeout(5)
-        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+        // Changes are scattered over the file, so pages are needed again soon. SQLite keeps 2 MB of them otherwise.
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -16384") }
         return configuration
     }
 

@@ -12,6 +12,8 @@ final class StoreWriter {
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
     private var tables: [String: StoreTable] = [:]
+    /// The names of the tables that have triggers, once they are known.
+    private var triggered: Set<String>?
 
     /// Prepares to write.
     ///
@@ -38,16 +40,13 @@ final class StoreWriter {
 
     /// Gives every row that is about to be written an integer key, in the replica alone.
     func assignNumbers() throws {
-        for target in try pending.differences() where target.present != nil { try assignNumber(target.row) }
+        for row in try pending.unnumbered() { try assignNumber(row) }
     }
 
     /// Gives a row an integer key if it has none: its author's if that is free, else the next one.
-    ///
-    /// A row of a table without integer keys has none.
     private func assignNumber(_ row: RowReference) throws {
-        let numbered = state.schema.numberedTable(row.table)
-        guard state.schema.hasIntegerKey(numbered) else { return }
-        let table = try table(numbered)
+        let table = try table(state.schema.numberedTable(row.table))
+        // A row of another table with the same key may have got it just now.
         guard try numbers.number(of: row) == nil else { return }
         if let wish = try numbers.wish(of: row), wish <= 1 << 62, try isFree(wish, table) {
             return try numbers.setNumber(wish, of: row)
@@ -71,20 +70,21 @@ final class StoreWriter {
     /// finds new references to rows that go.
     func canWrite() throws -> Bool {
         guard try tablesToPutRight().isEmpty, try pending.counted.isEmpty else { return false }
-        let targets = try pending.differences()
-        let written = Set(targets.filter { $0.present != nil }.map(\.row))
-        return try targets.allSatisfy { target in
-            if target.present == nil, try !state.schema.table(target.row.table).incoming.isEmpty { return false }
-            return try table(target.row.table).row(target.row)?.cells == target.former && hasParents(target, written)
-        }
+        var canWrite = true
+        try pending.forEachDifference { canWrite = try canWrite && self.canWrite($0) }
+        return canWrite
+    }
+
+    private func canWrite(_ target: Target) throws -> Bool {
+        let table = try table(target.row.table)
+        if try target.present == nil && !state.schema.table(target.row.table).incoming.isEmpty { return false }
+        return try table.storedRow(target.row)?.image == target.former?.image && hasParents(target)
     }
 
     /// Whether the rows are there, or are written too, to which a row refers that it doesn't refer to yet.
-    private func hasParents(_ target: Target, _ written: Set<RowReference>) throws -> Bool {
+    private func hasParents(_ target: Target) throws -> Bool {
         guard let present = target.present else { return true }
-        func cell(_ column: String, in cells: [String: Cell]) -> Cell {
-            state.schema.cell(column, of: target.row, RowState(cells: cells, inserters: []))
-        }
+        func cell(_ column: String, in stored: StoredRow) -> Cell { state.schema.cell(column, of: target.row, stored) }
         return try state.schema.table(target.row.table).references.allSatisfy { reference in
             let columns = reference.key.columns
             let cells = columns.map { cell($0, in: present) }
@@ -100,7 +100,7 @@ final class StoreWriter {
                 guard Set(key) == Set(values.keys) else { return false }
                 parent = RowReference(reference.parent, .key(key.compactMap { values[$0] }))
             }
-            return try written.contains(parent) || table(reference.parent).row(parent) != nil
+            return try pending.isWritten(parent) || table(reference.parent).row(parent) != nil
         }
     }
 
@@ -108,11 +108,14 @@ final class StoreWriter {
     ///
     /// - Returns: How many rows were inserted, updated and deleted, by table.
     func write() throws -> [String: ChangeCounts] {
-        let targets = try pending.differences()
         var counts: [String: ChangeCounts] = [:]
-        for target in targets { counts[target.row.table, default: ChangeCounts()].add(target.former, target.present) }
         var waiting: [Target] = []
-        for target in targets where !(try attempt { try write(target) }) { waiting.append(target) }
+        try pending.forEachDifference { target in
+            counts[target.row.table, default: ChangeCounts()].add(target.former, target.present)
+            // Without triggers, a statement that fails has changed nothing.
+            let isWritten = try hasTriggers(target.row.table) ? attempt { try write(target) } : tries(target)
+            if !isWritten { waiting.append(target) }
+        }
         var waitingCounts: [RowReference] = []
         for row in try pending.counted {
             counts[row.table, default: ChangeCounts()].add(try pending.baseCount(row), try state.count(row) ?? 0)
@@ -127,6 +130,29 @@ final class StoreWriter {
         for table in try tablesToPutRight() where try putRight(table) { changed.insert(table) }
         try rebuildSearchIndexes(of: changed)
         return counts
+    }
+
+    private func hasTriggers(_ table: String) throws -> Bool {
+        if let triggered { return triggered.contains(table.sqlName) }
+        let tables = try store.all(
+            """
+            SELECT tbl_name FROM sqlite_schema WHERE type = 'trigger'
+            UNION ALL SELECT tbl_name FROM sqlite_temp_schema WHERE type = 'trigger'
+            """
+        )
+        let triggered = Set(tables.compactMap { $0.text(0)?.sqlName })
+        self.triggered = triggered
+        return triggered.contains(table.sqlName)
+    }
+
+    /// Tries to write a row by a single statement.
+    private func tries(_ target: Target) throws -> Bool {
+        do {
+            try write(target)
+            return true
+        } catch is DatabaseError {
+            return false
+        }
     }
 
     /// Tries to write a row in a savepoint.
@@ -149,7 +175,8 @@ final class StoreWriter {
         case (nil, nil): break
         case (_?, nil): try table.delete(target.row)
         case (nil, let present?): try table.insert(target.row, present)
-        case (let former?, let present?): try table.update(target.row, present.filter { former[$0.key] != $0.value })
+        case (let former?, let present?):
+            try table.update(target.row, present, where: { !present.holdsSame($0, as: former) }, number: target.number)
         }
     }
 
@@ -167,7 +194,7 @@ final class StoreWriter {
         let table = try table(row.table)
         let (former, present) = (try pending.baseCount(row), try state.count(row) ?? 0)
         for _ in former..<max(former, present) {
-            try table.insert(row, [:])
+            try table.insertCounted(row)
         }
         for _ in present..<max(former, present) { try table.deleteOne(row) }
     }
@@ -203,19 +230,23 @@ final class StoreWriter {
         try table.forEachRow { row in
             guard !state.schema.isCounted(row.reference) else { return counts[row.reference, default: 0] += 1 }
             present.insert(row.reference.row)
-            let target = Target(row: row.reference, former: row.cells, present: try state.row(row.reference)?.cells)
-            if target.former != target.present { wrong.append(target) }
+            let target = Target(
+                row: row.reference,
+                former: StoredRow(try state.schema.table(name), row.cells),
+                present: try state.row(row.reference)
+            )
+            if target.former?.image != target.present?.image { wrong.append(target) }
         }
         for row in try state.names(of: name) where !present.contains(row) {
             let reference = RowReference(name, row)
-            wrong.append(Target(row: reference, former: nil, present: try state.row(reference)?.cells))
+            wrong.append(Target(row: reference, former: nil, present: try state.row(reference)))
         }
         try writeTogether(wrong)
         var isChanged = !wrong.isEmpty
         for row in Set(counts.keys).union(try state.countedNames(of: name).map { RowReference(name, $0) }).sorted() {
             let (former, wanted) = (counts[row] ?? 0, try state.count(row) ?? 0)
             if former != wanted { isChanged = true }
-            for _ in former..<max(former, wanted) { try table.insert(row, [:]) }
+            for _ in former..<max(former, wanted) { try table.insertCounted(row) }
             for _ in wanted..<max(former, wanted) { try table.deleteOne(row) }
         }
         return try table.deleteUnnamedRows() || isChanged
@@ -240,9 +271,7 @@ final class StoreWriter {
 
     /// Records, in the replica alone, that the store is at the state.
     func finish() throws {
-        try state.db.execute("DELETE FROM replaced")
-        try state.db.execute("INSERT INTO replaced SELECT tbl, name, image FROM pending WHERE image IS NOT NULL")
-        try state.db.execute("DELETE FROM pending")
+        try ReplicaSchema.replacePending(state.db)
         try state.db.execute("DELETE FROM pending_counts")
     }
 }
@@ -283,7 +312,7 @@ public struct ChangeCounts: Hashable, Sendable {
         deleted += max(0, former - present)
     }
 
-    mutating func add(_ former: [String: Cell]?, _ present: [String: Cell]?) {
+    mutating func add(_ former: StoredRow?, _ present: StoredRow?) {
         switch (former, present) {
         case (nil, nil): break
         case (nil, _?): inserted += 1

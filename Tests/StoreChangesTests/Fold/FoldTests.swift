@@ -25,7 +25,7 @@ struct FoldTests {
             let former = content
             content.apply(delta)
             var undone = content
-            undone.apply(delta.inverse)
+            undone.undo(delta)
             #expect(undone == former, "undoing a set gives the state before it")
             conflicts += more
         }

@@ -94,9 +94,9 @@ struct ReplicaLogTests {
     func trimmingOfInserters() {
         let (first, second) = (TestLog.set("A", at: 1), TestLog.set("B", at: 2))
         var row = RowState(cells: [:], inserters: [first.header.id, second.header.id])
-        let isTrimmed = row.trim(TestLog.prefix(first))
+        let isTrimmed = row.inserters.trim(TestLog.prefix(first))
         #expect(isTrimmed && row.inserters == [second.header.id])
-        let isTrimmedAgain = row.trim(TestLog.prefix(first))
+        let isTrimmedAgain = row.inserters.trim(TestLog.prefix(first))
         #expect(!isTrimmedAgain)
     }
 

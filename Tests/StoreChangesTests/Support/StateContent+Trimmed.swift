@@ -5,9 +5,9 @@ extension StateContent {
     func trimmed(_ prefix: StablePrefix?) -> StateContent {
         guard let prefix else { return self }
         var trimmed = self
-        for row in rows.keys { _ = trimmed.rows[row]?.trim(prefix) }
+        for row in rows.keys { _ = trimmed.rows[row]?.inserters.trim(prefix) }
         for (row, tomb) in tombs {
-            _ = trimmed.tombs[row]?.row.trim(prefix)
+            _ = trimmed.tombs[row]?.row.inserters.trim(prefix)
             if prefix.containsAny(of: tomb.deleters) { trimmed.tombs[row] = nil }
         }
         trimmed.aliases = aliases.filter { !prefix.contains($0.value.maker) }

@@ -1,0 +1,57 @@
+/// What undoing each integrated set puts back, in the replica's database.
+///
+/// The items of a large set are in several parts, so that one of them is in memory at a time.
+struct ReplicaUndo {
+    private let state: ReplicaState
+    private var db: SQLConnection { state.db }
+
+    init(_ state: ReplicaState) { self.state = state }
+
+    /// About how large a part is, in bytes.
+    private static let partSize = 1 << 20
+
+    private static let condition = "client = ? AND sequence = ? AND digest = ?"
+
+    /// Records what a set replaced.
+    func record(_ delta: StateDelta, of set: SetReference) throws {
+        var (part, size) = (FormerItems(), 0)
+        for (row, pair) in delta.rows {
+            part.rows.append((row, pair.before))
+            size += pair.before?.image.count ?? 0
+            guard size > Self.partSize else { continue }
+            try insert(part, of: set)
+            (part, size) = (FormerItems(), 0)
+        }
+        part.tombs = delta.tombs.map { ($0.key, $0.pair.before) }
+        part.aliases = delta.aliases.map { ($0.key, $0.pair.before) }
+        part.counts = delta.counts.map { ($0.key, $0.pair.before) }
+        try insert(part, of: set)
+    }
+
+    private func insert(_ part: FormerItems, of set: SetReference) throws {
+        try db.execute(
+            "INSERT INTO undo (client, sequence, digest, items) VALUES (?, ?, ?, ?)",
+            set.values + [.blob(part.encoded)]
+        )
+    }
+
+    /// Calls `body` with the parts of what a set replaced.
+    func forEachPart(of set: SetReference, _ body: (FormerItems) throws -> Void) throws {
+        try db.forEach("SELECT items FROM undo WHERE \(Self.condition) ORDER BY id", set.values) { values in
+            try body(try FormerItems(decoding: values.bytes(0) ?? [], state.schema))
+        }
+    }
+
+    /// Changes the parts of what all sets replaced.
+    func rewrite(_ body: (inout FormerItems) throws -> Void) throws {
+        for id in try db.all("SELECT id FROM undo") {
+            guard let bytes = try db.first("SELECT items FROM undo WHERE id = ?", id)?.bytes(0) else { continue }
+            var part = try FormerItems(decoding: bytes, state.schema)
+            try body(&part)
+            try db.execute("UPDATE undo SET items = ? WHERE id = ?", [.blob(part.encoded)] + id)
+        }
+    }
+
+    /// Forgets what a set replaced.
+    func remove(_ set: SetReference) throws { try db.execute("DELETE FROM undo WHERE \(Self.condition)", set.values) }
+}

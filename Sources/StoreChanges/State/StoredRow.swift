@@ -1,0 +1,209 @@
+/// A row of the state in the form in which a replica stores it.
+///
+/// The cells outside the key are bytes, one after the other in ascending order of their columns' names. Merging reads and
+/// writes few cells of most rows, so a cell is parsed when it's needed.
+package struct StoredRow {
+    let table: FoldSchema.Table
+    /// The encoded cells; empty for a row without a key, whose name has all of its cells.
+    private(set) var image: [UInt8]
+    /// The sets that inserted the row: more than one if devices inserted it independently, or if rows were merged.
+    var inserters: Set<SetID>
+
+    /// A row without a key.
+    init(countedIn table: FoldSchema.Table) { self.init(table, [], inserters: []) }
+
+    /// A row with cells; columns without a cell hold their default.
+    init(_ table: FoldSchema.Table, _ cells: [String: Cell], inserters: Set<SetID> = []) {
+        self.init(table, table.encode(cells), inserters: inserters)
+    }
+
+    /// A row of bytes that the table's form of rows has made, or that ``FoldSchema/Table/check(_:)`` accepts.
+    init(_ table: FoldSchema.Table, _ image: [UInt8], inserters: Set<SetID> = []) {
+        self.table = table
+        self.image = image
+        self.inserters = inserters
+    }
+
+    // MARK: Cells
+
+    /// All cells outside the key, by the names of their columns.
+    var cells: [String: Cell] {
+        get { table.cells(image) }
+        set { image = table.encode(newValue) }
+    }
+
+    /// What a column outside the key holds; `nil` for a column that the row doesn't have.
+    func cell(_ column: String) -> Cell? {
+        guard !image.isEmpty, let index = table.valueIndexes[column] else { return nil }
+        return Cell(checked: bytes(at: index))
+    }
+
+    /// Where each cell is in the image.
+    var ranges: [Range<Int>] {
+        guard !image.isEmpty else { return [] }
+        var start = 0
+        return table.valueColumns.map { _ in
+            defer { start = image.endOfCell(at: start) ?? image.endIndex }
+            return start..<(image.endOfCell(at: start) ?? image.endIndex)
+        }
+    }
+
+    /// The encoded cell of a column, by the column's index among those outside the key.
+    func bytes(at index: Int) -> ArraySlice<UInt8> { image[image.rangeOfCell(index)] }
+
+    /// Writes some cells; the others stay.
+    mutating func write(_ cells: [String: Cell]) {
+        guard !cells.isEmpty else { return }
+        guard !image.isEmpty else { return self.cells = cells }
+        var writer = ByteWriter()
+        var start = 0
+        for column in table.valueColumns {
+            let end = image.endOfCell(at: start) ?? image.endIndex
+            if let cell = cells[column] { writer.cell(cell) } else { writer.raw(image[start..<end]) }
+            start = end
+        }
+        image = writer.bytes
+    }
+
+    /// Whether another row of the table holds the same in a column.
+    func holdsSame(_ column: String, as other: StoredRow) -> Bool {
+        guard let index = table.valueIndexes[column], !image.isEmpty, !other.image.isEmpty else {
+            return image.isEmpty == other.image.isEmpty
+        }
+        return bytes(at: index).elementsEqual(other.bytes(at: index))
+    }
+}
+
+extension StoredRow: Equatable {
+    package static func == (lhs: StoredRow, rhs: StoredRow) -> Bool {
+        lhs.image == rhs.image && lhs.inserters == rhs.inserters
+    }
+}
+
+/// A deleted row in the form in which a replica stores it.
+package struct StoredTomb: Equatable {
+    var row: StoredRow
+    /// The sets that deleted it.
+    var deleters: Set<SetID>
+}
+
+// MARK: - Images
+
+extension FoldSchema.Table {
+    /// Encodes the cells outside the key.
+    func encode(_ cells: [String: Cell]) -> [UInt8] {
+        var writer = ByteWriter()
+        for (index, column) in valueColumns.enumerated() {
+            if let cell = cells[column] { writer.cell(cell) } else { writer.raw(encodedDefaults[index]) }
+        }
+        return writer.bytes
+    }
+
+    /// Parses the cells outside the key.
+    func cells(_ image: [UInt8]) -> [String: Cell] {
+        guard !image.isEmpty else { return [:] }
+        var cells = [String: Cell](minimumCapacity: valueColumns.count)
+        var start = 0
+        for column in valueColumns {
+            let end = image.endOfCell(at: start) ?? image.endIndex
+            cells[column] = Cell(checked: image[start..<end])
+            start = end
+        }
+        return cells
+    }
+
+    /// Checks that stored bytes are the cells outside the key, so that later no more than a cell is parsed.
+    ///
+    /// - Throws: ``StoreChangesError`` with `corrupt`.
+    func check(_ image: [UInt8]) throws {
+        var end: Int? = 0
+        for _ in valueColumns { end = end.flatMap { image.endOfCell(at: $0) } }
+        guard end == image.count else {
+            throw StoreChangesError(
+                .corrupt,
+                "The record of \(schema.name) is damaged. Synchronize with --rebuild to build it again."
+            )
+        }
+    }
+}
+
+extension Cell {
+    /// Parses bytes that are known to be a cell.
+    fileprivate init(checked bytes: ArraySlice<UInt8>) {
+        var parser = ByteParser(bytes)
+        // Every stored image was checked when it was read.
+        self = (try? parser.cell("a stored cell")) ?? .null
+    }
+}
+
+extension [UInt8] {
+    /// Where a cell of an image is.
+    fileprivate func rangeOfCell(_ index: Int) -> Range<Int> {
+        var start = 0
+        for _ in 0..<index { start = endOfCell(at: start) ?? endIndex }
+        return start..<(endOfCell(at: start) ?? endIndex)
+    }
+
+    /// Where the encoded cell ends that begins at a position; `nil` if there is none.
+    func endOfCell(at start: Int) -> Int? {
+        withUnsafeBufferPointer { CellSkipper(bytes: $0).endOfCell(at: start, depth: 0) }
+    }
+}
+
+/// Finds the ends of encoded cells, without parsing what is in them.
+private struct CellSkipper {
+    let bytes: UnsafeBufferPointer<UInt8>
+
+    func endOfCell(at start: Int, depth: Int) -> Int? {
+        guard start < bytes.count else { return nil }
+        switch bytes[start] {
+        case 0: return start + 1
+        case 1: return endOfNumber(at: start + 1)
+        case 2: return start + 9 <= bytes.count ? start + 9 : nil
+        case 3, 4: return endOfCounted(at: start + 1)
+        case 5: return endOfName(at: start + 1, depth: depth + 1)
+        default: return nil
+        }
+    }
+
+    private func endOfNumber(at start: Int) -> Int? {
+        var index = start
+        while index < bytes.count {
+            if bytes[index] < 0x80 { return index + 1 }
+            index += 1
+        }
+        return nil
+    }
+
+    /// A number and where it ends.
+    private func count(at start: Int) -> (count: Int, end: Int)? {
+        var (count, shift, index) = (0, 0, start)
+        while index < bytes.count, shift < 35 {
+            count |= Int(bytes[index] & 0x7F) << shift
+            if bytes[index] < 0x80 { return (count, index + 1) }
+            shift += 7
+            index += 1
+        }
+        return nil
+    }
+
+    private func endOfCounted(at start: Int) -> Int? {
+        guard let (count, end) = count(at: start), count <= bytes.count - end else { return nil }
+        return end + count
+    }
+
+    private func endOfName(at start: Int, depth: Int) -> Int? {
+        guard start < bytes.count, depth <= ByteParser.maximumDepth else { return nil }
+        switch bytes[start] {
+        case 1: return endOfCounted(at: start + 1).flatMap(endOfNumber)
+        case 2:
+            guard var (count, end) = count(at: start + 1) else { return nil }
+            while count > 0 {
+                guard let next = endOfCell(at: end, depth: depth) else { return nil }
+                (count, end) = (count - 1, next)
+            }
+            return end
+        default: return nil
+        }
+    }
+}
