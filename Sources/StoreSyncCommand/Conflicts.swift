@@ -72,7 +72,7 @@ struct Conflicts: AsyncParsableCommand {
     private func lines(_ entry: ConflictLog.Entry) -> [String] {
         let conflict = entry.conflict
         let head = "\(entry.number)  \(conflict.row.table) \(entry.key): \(conflict.rule.summary)"
-        let lost = conflict.lost.sorted { $0.key < $1.key }.map { column, cell in
+        let lost = conflict.overwritten.sorted { $0.key < $1.key }.map { column, cell in
             "    \(column): \(cell)" + (conflict.kept[column].map { ", now \($0)" } ?? "")
         }
         return [head] + lost

@@ -74,8 +74,8 @@ struct Status: AsyncParsableCommand {
 
     private func line(_ client: ApplicationStatus.SynchronizingClient) -> String {
         var line =
-            "  client \(client.client) has published \(client.sequence) times, last \(client.published.formatted(.iso8601))"
-        if client.behind > 0 { line += ", and hasn't confirmed \(client.behind) of others" }
+            "  client \(client.client)  \(client.sequence) change sets, last \(client.published.formatted(.iso8601))"
+        if client.behind > 0 { line += "; hasn't confirmed \(client.behind) of other clients" }
         if client.logBytes > 0 { line += "  \(client.logBytes.byteCount)" }
         if client.isRemoved { line += "  (removed)" }
         if client.isSilent { line += "; if it's gone: storesync remove client \(client.client)" }

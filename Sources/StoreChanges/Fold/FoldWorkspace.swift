@@ -43,7 +43,7 @@ struct FoldWorkspace {
         }
     }
 
-    /// The keys that rows have lost, and those that they have gained.
+    /// The keys that rows have lost, and the keys that they have gained.
     private struct KeyChanges {
         private var added: [LookupKey: Set<RowName>] = [:]
         private var removed: [LookupKey: Set<RowName>] = [:]

@@ -59,6 +59,7 @@ struct SchemaReader {
             return
                 "It belongs to Core Data, whose stores can't be synchronized record by record. Push and pull them whole."
         }
+        if name == "grdb_storesync" { return "It tells this store from copies of it: each device has its own." }
         if Self.isBookkeeping(name) { return "It records which migrations this device's app has run." }
         return nil
     }

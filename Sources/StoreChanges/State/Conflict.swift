@@ -86,6 +86,9 @@ public struct Conflict: Hashable, Sendable {
         self.kept = kept
         self.set = set
     }
+
+    /// The lost cells in whose place the row holds something else.
+    public var overwritten: [String: Cell] { lost.filter { kept[$0.key] != $0.value } }
 }
 
 /// The device that made a change, and when.

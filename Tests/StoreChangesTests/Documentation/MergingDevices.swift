@@ -92,7 +92,7 @@ final class MergingDevices {
             let (conflict, row) = (entry.conflict, entry.conflict.row)
             let key = try store.number(of: row).map { "\($0)" } ?? "\(row.row)"
             return ["\(row.table) \(key): \(conflict.rule.summary)"]
-                + conflict.lost.sorted { $0.key < $1.key }.map { column, cell in
+                + conflict.overwritten.sorted { $0.key < $1.key }.map { column, cell in
                     "\(column): \(cell)" + (conflict.kept[column].map { ", now \($0)" } ?? "")
                 }
         }
