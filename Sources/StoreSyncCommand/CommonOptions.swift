@@ -144,16 +144,18 @@ extension CommonOptions {
 
     func stateDirectory() throws -> StateDirectory {
         let environment = ProcessInfo.processInfo.environment
-        if let path = state ?? environment["STORESYNC_STATE"], !path.isEmpty {
-            return try StateDirectory(url: URL(fileURLWithPath: path, isDirectory: true))
-        }
-        func directory(_ variable: String) -> URL? {
-            environment[variable].flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
+        func directory(_ path: String?) -> URL? {
+            path.flatMap { $0.isEmpty ? nil : URL(fileURLWithPath: $0, isDirectory: true) }
         }
         // HOME first: Foundation takes the home directory from the user database.
-        let home = directory("HOME") ?? URL.homeDirectory
-        let base = directory("XDG_STATE_HOME") ?? home.appending(path: ".local/state")
-        return try StateDirectory(url: base.appending(path: "storesync", directoryHint: .isDirectory))
+        let home = directory(environment["HOME"]) ?? URL.homeDirectory
+        let base = directory(environment["XDG_STATE_HOME"]) ?? home.appending(path: ".local/state")
+        let url =
+            directory(state) ?? directory(environment["STORESYNC_STATE"])
+            ?? base.appending(path: "storesync", directoryHint: .isDirectory)
+        // A service may have no home directory.
+        let hasHome = FileManager.default.fileExists(atPath: home.path)
+        return try StateDirectory(url: url, root: hasHome ? home : nil)
     }
 
     var deviceDescription: String { description ?? ProcessInfo.processInfo.hostName }

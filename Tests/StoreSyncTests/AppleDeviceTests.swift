@@ -52,6 +52,9 @@ struct AppleDeviceTests {
         // Again, without a move: nothing changes.
         let three = try StateDirectory(url: state, root: later)
         #expect(try three.stores(of: document) == two.stores(of: document))
+        // Another root, while this one is where it was: it's another user's home, and nothing changes.
+        let four = try StateDirectory(url: state, root: fixture.folder)
+        #expect(try four.stores(of: document) == two.stores(of: document))
     }
 
     @Test("A store that is only a placeholder of iCloud is refused with words, and nothing is put at its path")

@@ -70,9 +70,9 @@ public actor ClientRemovalOperation: Operation {
             context
         )
         let recentSyncs = access.backend.recentSyncHooks
-        try await documents.listDocuments(hierarchy).concurrentMap { [documents, client, hierarchy] in
+        try await documents.listDocuments(hierarchy).concurrentMap { [client, hierarchy] in
             try await recentSyncs.removeRecentSync(of: client, hierarchy.document($0))
-            try await documents.removeEmptyClientDirectories(client, hierarchy.document($0))
+            try await removeDirectories(in: hierarchy.document($0))
         }
         try await access.backend.keychainSynchronizationHooks.removeKeychainFile(of: client, hierarchy)
         try await registration.removeClientDeviceDirectory(client, hierarchy)
@@ -103,8 +103,15 @@ public actor ClientRemovalOperation: Operation {
             context
         )
         try await access.backend.recentSyncHooks.removeRecentSync(of: client, hierarchy)
-        try await documents.removeEmptyClientDirectories(client, hierarchy)
+        try await removeDirectories(in: hierarchy)
         return ClientRemoval(client: client, warnings: warnings)
+    }
+
+    /// Removes the client's directories in a document, unless its devices merge records: a directory that looks empty may have
+    /// change sets that haven't arrived.
+    private func removeDirectories(in document: DocumentHierarchy) async throws {
+        guard try await access.backend.synchronizationHooks.fetchSyncOrigin(document) == nil else { return }
+        try await documents.removeEmptyClientDirectories(client, document)
     }
 
     /// Saves the note on the client, which is registered, or whose removal was interrupted.

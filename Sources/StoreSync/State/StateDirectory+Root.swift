@@ -3,7 +3,9 @@ import GRDB
 
 /// Stores below a directory that gets another path, as an app's container does.
 extension StateDirectory {
-    /// Remembers the root; if it had another path before, everything remembered of stores below it gets the new path.
+    /// Remembers the root; if it was moved, everything remembered of stores below it gets the new path.
+    ///
+    /// A former root that still exists wasn't moved: another user has another home directory, for instance.
     func moveStores(toRoot root: URL) throws {
         guard let path = LocalStore.canonicalPath(root.path) else {
             throw StoreSyncError(.storeNotFound, "The directory \(root.path) doesn't exist on this device.")
@@ -11,6 +13,7 @@ extension StateDirectory {
         let former = try read { try StateSchema.fetch(String.self, $0, Self.root, .ofDevice) }
         guard former != path else { return }
         guard let former else { return try setRoot(path) }
+        guard access(former, F_OK) != 0, errno == ENOENT else { return }
         for store in try read(StateSchema.fetchAllStores) {
             guard let moved = moved(store.path, from: former, to: path) else { continue }
             try appliedSets(for: store.path, in: store.document)

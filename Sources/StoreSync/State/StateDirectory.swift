@@ -32,7 +32,8 @@ public final class StateDirectory: Sendable {
     /// - Parameters:
     ///   - url: The directory.
     ///   - root: A directory above the stores whose path may change, such as the home directory of an app's container, which has
-    ///     another path after an update of the app. Stores in it are recognized under its new path. `nil` if paths stay.
+    ///     another path after an update of the app. When it isn't at its former path any more, stores in it are recognized under
+    ///     the new one. `nil` if paths stay.
     /// - Throws: ``StoreSyncError`` with code `cannotWrite`, `corrupt`, or `unsupportedFormat` if a newer version wrote it.
     public convenience init(url: URL, root: URL? = nil) throws {
         try self.init(url: url, steps: .none)

@@ -244,4 +244,25 @@ struct HostileSynchronizationTests {
             }
         }
     }
+
+    @Test("Removing a client removes no file that the storage hides, and its edits arrive", arguments: [false, true])
+    func hiddenFilesOfARemovedClient(fromDocument: Bool) async throws {
+        let place = InMemoryBackend()
+        let (fixture, veil) = (try Fixture(place: place), VeiledBackend(place))
+        let (a, b) = (try fixture.device("a"), try fixture.device("b", backend: veil))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try await synchronize(a, b)
+        try insert("large", a, bytes: 70_000)
+        try await synchronize(a, b)
+        let client = try RemoteIdentifier(try #require(try a.synchronizationMemory()?.client))
+        let directory = fixture.hierarchy.document(fixture.document).syncChanges(client)
+        let segments = try #require(try await place.list(directory)).map { try directory.appending($0.name) }
+        #expect(!segments.isEmpty)
+        await veil.hide(segments)
+        _ = try await b.remove(client, from: fromDocument ? fixture.document : nil).value
+        await veil.showAll()
+        let c = try fixture.device("c")
+        try await synchronize(c)
+        #expect(try titles(c) == ["large"])
+    }
 }
