@@ -70,7 +70,7 @@ public actor ClientRemovalOperation: Operation {
             context
         )
         let recentSyncs = access.backend.recentSyncHooks
-        try await documents.listDocuments(hierarchy).concurrentMap { [client, hierarchy] in
+        try await documents.listDocuments(hierarchy).concurrentMap { [self] in
             try await recentSyncs.removeRecentSync(of: client, hierarchy.document($0))
             try await removeDirectories(in: hierarchy.document($0))
         }
