@@ -209,8 +209,15 @@ struct StoreChoice: Sendable {
         )
     }
 
+    /// Whether the folder of an upload is there whose manifest isn't.
+    private var isArriving: Bool {
+        guard wanted?.generation == nil else { return false }
+        let folders = Set(published.folders).subtracting(published.published)
+        return folders.contains { $0.client == wanted?.client ?? $0.client }
+    }
+
     private var noUploadedStore: StoreSyncError {
-        guard incomplete.isEmpty else {
+        guard incomplete.isEmpty, !isArriving else {
             return StoreSyncError(
                 .noUploadedStore,
                 "No uploaded store of \(hierarchy.document) has fully arrived. Try again later."

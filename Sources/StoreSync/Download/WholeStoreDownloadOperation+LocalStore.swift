@@ -55,7 +55,7 @@ extension WholeStoreDownloadOperation {
             if root == source.contentRoot { return LocalState(root: root, expectation: .unchanged(acceptable: [root])) }
             let base = try await base(of: root, record, plan.choice, context)
             guard let base else { throw localChanges(store, isKnown: record != nil) }
-            try await refuseUnpublished(base, plan)
+            try await refuseLoss(of: base, plan)
             let acceptable = Set([root, source.contentRoot].compactMap { $0 })
             return LocalState(root: root, expectation: .unchanged(acceptable: acceptable))
         } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
@@ -68,8 +68,10 @@ extension WholeStoreDownloadOperation {
     /// What an unchanged store equals.
     private enum Base {
         case upload(UploadName)
-        /// A store that TICoreDataSync uploaded, or a store of a deleted document: no upload here includes it.
-        case unknown
+        /// A store that TICoreDataSync uploaded, or one whose manifest the storage hid: no upload includes it.
+        case storeWithoutManifest
+        /// A store of a document that was deleted and created again.
+        case formerDocument
     }
 
     /// Returns what a local store with this digest equals, by this device's memory or by the remote; `nil` if it was changed.
@@ -82,26 +84,41 @@ extension WholeStoreDownloadOperation {
         let records = try await context.blocking { [state, key] in try state.stores(of: key) }
         let known = ([record].compactMap(\.self) + records).map { $0.settled(for: root.description) }
         if let own = known.first(where: { $0.contentRoot == root.description }) {
-            guard own.integrityKey == document.integrityKey, let base = own.base else { return .unknown }
-            return .upload(base)
+            guard own.integrityKey == document.integrityKey else { return .formerDocument }
+            return own.base.map(Base.upload) ?? .storeWithoutManifest
         }
         let equal = choice.manifests.filter { $0[.store]?.contentRoot == root }
         return Lineage.heads(of: equal).last.map { .upload($0.name) }
     }
 
-    /// Refuses to replace a store that is the last complete copy of an upload of this document.
-    private func refuseUnpublished(_ base: Base, _ plan: DownloadPlan) async throws {
-        guard !request.acceptsRollback, case .upload(let base) = base, let manifest = plan.source.manifest,
-            manifest.name != base,
-            !manifest.includes.contains(base), try await !plan.choice.isWhole(base)
-        else { return }
-        throw StoreSyncError(
-            .localChanges,
-            """
-            \(plan.store.path) is \(base), which is missing on the remote, and \(manifest.name) doesn't include it. Push it \
-            first, or pull with --overwrite to lose it.
-            """
-        )
+    /// Refuses to replace a store that no complete upload of this document has.
+    private func refuseLoss(of base: Base, _ plan: DownloadPlan) async throws {
+        let manifest = plan.source.manifest
+        switch base {
+        case .formerDocument: return
+        case .storeWithoutManifest:
+            // TICoreDataSync itself only knows that its newest store replaces all others.
+            guard let manifest else { return }
+            throw StoreSyncError(
+                .localChanges,
+                """
+                \(plan.store.path) was pulled from a client whose uploads have no manifest, and \(manifest.name) doesn't \
+                include it. Push it with --resolves if it is to replace the stores on the remote, or pull with \
+                --overwrite to lose it.
+                """
+            )
+        case .upload(let base):
+            guard !request.acceptsRollback, let manifest, manifest.name != base, !manifest.includes.contains(base),
+                try await !plan.choice.isWhole(base)
+            else { return }
+            throw StoreSyncError(
+                .localChanges,
+                """
+                \(plan.store.path) is \(base), which is missing on the remote, and \(manifest.name) doesn't include it. \
+                Push it first, or pull with --overwrite to lose it.
+                """
+            )
+        }
     }
 
     private func contentRoot(

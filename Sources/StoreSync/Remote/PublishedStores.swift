@@ -76,8 +76,10 @@ struct PublishedStores: Sendable {
     }
 
     /// The clients that have uploaded a store with TICoreDataSync and none with this program.
+    ///
+    /// A client with a folder of an upload isn't one of them: the upload's manifest hasn't arrived, or is hidden.
     var legacyClients: [RemoteIdentifier] {
-        let modern = Set(published.map(\.client))
+        let modern = Set((published + folders).map(\.client))
         return fixedNames.filter { $0.value[.store] != nil && !modern.contains($0.key) }.keys.sorted()
     }
 }

@@ -36,6 +36,46 @@ struct LineageScenarioTests {
         return (try await a.push().value.client, try await b.push().value.client)
     }
 
+    @Test("D16: a store whose manifest is hidden isn't taken for one of TICoreDataSync")
+    func hiddenManifest() async throws {
+        let scene = try Scene()
+        let a = try scene.device("a")
+        try a.write("one")
+        let upload = try await a.push().value
+        let view = VeiledBackend(scene.backend)
+        let b = try scene.device("b", backend: view)
+        let name = try #require(try await scene.uploads().published.first)
+        await view.hide([scene.hierarchy.manifest(name)])
+        #expect(await code { try await b.pull().value } == .noUploadedStore)
+        #expect(await code { try await b.pull(from: upload.client).value } == .noUploadedStore)
+        await view.showAll()
+        _ = try await b.pull().value
+        #expect(try b.notes() == ["one"])
+    }
+
+    @Test("D16: a store that was pulled without its manifest is replaced only if the user gives it up")
+    func pulledWithoutManifest() async throws {
+        let scene = try Scene()
+        let (a, c) = (try scene.device("a"), try scene.device("c"))
+        let view = VeiledBackend(scene.backend)
+        let b = try scene.device("b", backend: view)
+        try a.write("one")
+        _ = try await a.push().value
+        _ = try await b.pull().value
+        _ = try await c.pull().value
+        try c.write("two")
+        let upload = try await c.push().value
+        let name = try #require(try await scene.uploads().published.first { $0.client == upload.client })
+        await view.hide([scene.hierarchy.manifest(name), scene.hierarchy.upload(name)])
+        // What b sees of this client is what TICoreDataSync leaves.
+        _ = try await b.pull(from: upload.client).value
+        #expect(try b.notes() == ["one", "two"])
+        #expect(await code { try await b.pull().value } == .localChanges)
+        #expect(try b.notes() == ["one", "two"])
+        _ = try await b.pull(overwrite: true).value
+        #expect(try b.notes() == ["one"])
+    }
+
     @Test("D16: a device that pulls one head and then the other supersedes neither")
     func sides() async throws {
         let scene = try Scene()
