@@ -21,6 +21,8 @@ struct BaseScan {
     /// Where the scan starts, after the row that was found last.
     private var start: Int64
     private var isStarted = false
+    /// Whether the next row has to be looked up by its name.
+    private var isElsewhere = false
     private var found = RowMarks()
     /// How many rows were found that the store had.
     private(set) var foundCount = 0
@@ -48,6 +50,7 @@ struct BaseScan {
 
     /// Whether a row of the store is as it was; most calls end here.
     mutating func isUnchanged(_ row: borrowing StoreScan) throws -> Bool {
+        guard !isElsewhere else { return false }
         if !isStarted {
             try scan.bind([.integer(start), .integer(identifiers.upperBound)])
             isStarted = true
@@ -85,6 +88,7 @@ struct BaseScan {
         let id = try lookup.step() ? lookup.integer(0) : nil
         if let id {
             found.insert(id)
+            isElsewhere = false
             if isAtRow, scan.integer(0) == id {
                 isAtRow = try scan.step()
             } else {
@@ -125,6 +129,43 @@ struct BaseScan {
             guard let id = rows.integer(0), !found.contains(id) else { continue }
             let image = try state.db.first("SELECT image FROM rows WHERE id = ?", [.integer(id)])?.bytes(0)
             try body(Row(name: try RowName(decoding: rows.blob(1) ?? []), image: image))
+        }
+    }
+
+    // MARK: Ranges
+
+    /// Goes on with the rows of another range.
+    mutating func leap() { isElsewhere = true }
+
+    /// Calls `body` with the rows that the store had with integer keys of a range, and that weren't found.
+    ///
+    /// - Parameters:
+    ///   - range: The integer keys.
+    ///   - count: How many rows of the range were found.
+    ///   - former: The rows whose integer keys other rows have got since, by number.
+    ///   - body: Gets a row.
+    /// - Throws: `DatabaseError`, and what `body` throws.
+    func forEachMissing(
+        in range: ClosedRange<Int64>,
+        found count: Int,
+        former: [Int64: RowName],
+        _ body: (Row) throws -> Void
+    ) throws {
+        let numbers = ReplicaNumbers(state)
+        var names: [RowName] = []
+        // Mostly all are there.
+        if try numbers.count(in: range, of: table) != count { names = try numbers.names(of: range, in: table) }
+        names += former.filter { range.contains($0.key) }.sorted { $0.key < $1.key }.map(\.value)
+        for name in names {
+            let encoded = name.encoded
+            if pending.contains(encoded) {
+                guard missingPending.contains(encoded) else { continue }
+            } else {
+                try lookup.bind([try state.table(table), .blob(encoded)])
+                defer { lookup.reset() }
+                guard try lookup.step(), let id = lookup.integer(0), !found.contains(id) else { continue }
+            }
+            try body(Row(name: name, image: try ReplicaPending(state).base(RowReference(table, name))))
         }
     }
 }

@@ -7,6 +7,10 @@ struct Capture {
     private let names: RowNames
     private var changes: [Change] = []
     private var deleted: [RowReference: StoredRow] = [:]
+    /// The rows whose integer keys SQLite has given to new rows, by table and number.
+    private var formerRows: [String: [Int64: RowName]] = [:]
+    /// The integer keys whose rows came or went, by table.
+    private var movedNumbers: [String: Set<Int64>] = [:]
 
     /// Prepares a capture.
     ///
@@ -23,16 +27,36 @@ struct Capture {
     }
 
     /// Returns the changes, and records the store as it is as the new base.
-    mutating func run(allowsDeletions: Bool = false) throws -> [Change] {
+    ///
+    /// - Parameters:
+    ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    ///   - pages: The store's pages, which tell which rows may have changed; `nil` if all rows are compared.
+    /// - Returns: The changes.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    mutating func run(allowsDeletions: Bool = false, since pages: RememberedPages? = nil) throws -> [Change] {
         // Tables that give rows their names come first.
         func givesNames(_ table: String) -> Bool { state.schema.numberedTable(table) == table }
         let sorted = state.schema.tables.keys.sorted { $0.precedes($1) }
         let own = try sorted.filter(givesNames).map { try StoreTable($0, in: store, state) }
         let others = try sorted.filter { !givesNames($0) }.map { try StoreTable($0, in: store, state) }
         for table in own {
-            for number in try reusedNumbers(of: table) { try names.create(number, in: table.name) }
+            for (number, row) in try reusedNumbers(of: table) {
+                formerRows[table.name, default: [:]][number] = row
+                movedNumbers[table.name, default: []].insert(number)
+                try names.create(number, in: table.name)
+            }
         }
-        for table in own + others { try compare(table, allowsDeletions) }
+        // If a row has its name from another table, its page doesn't tell whether the name is the same.
+        let pages = others.isEmpty ? pages : nil
+        var compared: [String: ChangedRows] = [:]
+        for table in own + others {
+            let rows = pages?.changes(of: table.name) ?? .all
+            compared[table.name] = rows
+            try compare(rows, of: table, allowsDeletions)
+        }
+        for table in own {
+            try compare(rowsReferringToMovedNumbers(in: table, but: compared), of: table, allowsDeletions)
+        }
         let deletedParents = try deletedParents()
         for (row, stored) in deleted {
             let parents = try parents(row, stored, among: deletedParents)
@@ -50,10 +74,10 @@ struct Capture {
     /// SQLite does so only with numbers above those of all other rows, and never with `AUTOINCREMENT`. So these rows are
     /// above all that survive. A row survives if a value does that isn't its column's default; where a row has only
     /// one such value, its change is taken for an edit.
-    private func reusedNumbers(of table: StoreTable) throws -> [Int64] {
+    private func reusedNumbers(of table: StoreTable) throws -> [(number: Int64, former: RowName)] {
         guard table.reusesNumbers else { return [] }
         let defaults = try table.defaults()
-        var reused: [Int64] = []
+        var reused: [(number: Int64, former: RowName)] = []
         var last: Int64?
         while let number = try table.greatestNumber(below: last) {
             last = number
@@ -66,38 +90,110 @@ struct Capture {
             guard informative.count > 1, let row = try table.row(numbered: number),
                 informative.allSatisfy({ row.cells[$0.key] != $0.value })
             else { break }
-            reused.append(number)
+            reused.append((number, name))
         }
         return reused
     }
 
     // MARK: Comparing
 
-    private mutating func compare(_ table: StoreTable, _ allowsDeletions: Bool) throws {
-        let schema = try state.schema.table(table.name)
-        var scan = try StoreScan(schema, in: store, names, state.schema)
-        var base = try BaseScan(table.name, state)
-        var counts = try CountScan(table.name, state)
-        while try scan.next() {
-            if scan.isCounted {
-                try counts.add(scan.name)
-            } else if try !base.isUnchanged(scan) {
-                try compare(scan, &base, table, schema)
-            }
-        }
-        try counts.forEachDifference { try compareCounts($0, table) }
-        try findDeleted(base, table, allowsDeletions)
+    /// How many rows of a table are new, and how many are gone.
+    private struct RowCounts {
+        var inserted = 0
+        var deleted = 0
     }
 
-    /// Compares a row that isn't the next one of the base, or has other bytes.
+    /// Compares rows of a table.
+    private mutating func compare(_ rows: ChangedRows, of table: StoreTable, _ allowsDeletions: Bool) throws {
+        let schema = try state.schema.table(table.name)
+        var base = try BaseScan(table.name, state)
+        var counts = RowCounts()
+        switch rows {
+        case .all:
+            var scan = try StoreScan(schema, in: store, names, state.schema)
+            var counted = try CountScan(table.name, state)
+            try compare(&scan, &base, table, &counts) { try counted.add($0) }
+            try counted.forEachDifference { try compareCounts($0, table) }
+            try base.forEachMissing { try addDeleted($0, table, &counts) }
+            try refuse(counts, outOf: base.foundCount + counts.deleted, table, allowsDeletions)
+        case .ranges(let ranges, _):
+            var scan = try StoreScan(schema, in: store, names, state.schema, isOfRanges: true)
+            let former = formerRows[table.name] ?? [:]
+            for range in ranges {
+                let foundCount = base.foundCount
+                try scan.choose(range)
+                base.leap()
+                try compare(&scan, &base, table, &counts) { _ in }
+                try base.forEachMissing(in: range, found: base.foundCount - foundCount, former: former) {
+                    try addDeleted($0, table, &counts)
+                }
+            }
+            // Most rows weren't compared, so they aren't gone.
+            guard counts.deleted > base.foundCount else { return }
+            try refuse(counts, outOf: table.count() - counts.inserted + counts.deleted, table, allowsDeletions)
+        }
+    }
+
+    private mutating func compare(
+        _ scan: inout StoreScan,
+        _ base: inout BaseScan,
+        _ table: StoreTable,
+        _ counts: inout RowCounts,
+        counting count: ([UInt8]) throws -> Void
+    ) throws {
+        let schema = try state.schema.table(table.name)
+        while try scan.next() {
+            if scan.isCounted {
+                try count(scan.name)
+            } else if try !base.isUnchanged(scan), try compare(scan, &base, table, schema) {
+                counts.inserted += 1
+            }
+        }
+    }
+
+    private mutating func addDeleted(_ row: BaseScan.Row, _ table: StoreTable, _ counts: inout RowCounts) throws {
+        guard let image = row.image else { return }
+        let schema = try state.schema.table(table.name)
+        try schema.check(image)
+        let reference = RowReference(table.name, row.name)
+        deleted[reference] = StoredRow(schema, image)
+        counts.deleted += 1
+        guard table.integerKey != nil, let number = try numbers.number(of: reference) else { return }
+        movedNumbers[table.name, default: []].insert(number)
+    }
+
+    /// The rows of a table that weren't compared, and that refer to integer keys whose rows came or went.
+    ///
+    /// Such a reference holds another value than it did, in a page that is as it was.
+    private func rowsReferringToMovedNumbers(
+        in table: StoreTable,
+        but compared: [String: ChangedRows]
+    ) throws -> ChangedRows {
+        guard case .ranges(let ranges, _) = compared[table.name] else { return .ranges([], leafCount: 0) }
+        var rows: Set<Int64> = []
+        for column in try state.schema.table(table.name).columns {
+            guard let parent = state.schema.rowTable(of: column, in: table.name),
+                let numbers = movedNumbers[parent]?.sorted(), !numbers.isEmpty
+            else { continue }
+            guard table.integerKey != nil else {
+                guard try !table.refers(column, toOneOf: numbers) else { return .all }
+                continue
+            }
+            rows.formUnion(try table.numbers(ofRowsWhere: column, isOneOf: numbers))
+        }
+        let others = rows.sorted().filter { row in !ranges.contains { $0.contains(row) } }
+        return .ranges(others.map { $0...$0 }, leafCount: others.count)
+    }
+
+    /// Compares a row that isn't the next one of the base, or has other bytes; returns whether it's new.
     private mutating func compare(
         _ scan: borrowing StoreScan,
         _ base: inout BaseScan,
         _ table: StoreTable,
         _ schema: FoldSchema.Table
-    ) throws {
+    ) throws -> Bool {
         let former = try base.row(scan.rowName())
-        guard former.image != scan.image else { return }
+        guard former.image != scan.image else { return false }
         let row = RowReference(table.name, former.name)
         let stored = StoredRow(schema, scan.image)
         let edit: Edit
@@ -107,9 +203,11 @@ struct Capture {
         } else {
             let dangling = try table.danglingColumns(row, stored, among: Set(schema.columns))
             edit = .insert(InsertedRow(cells: stored.cells, wish: scan.number, dangling: dangling))
+            if let number = scan.number { movedNumbers[table.name, default: []].insert(number) }
         }
         changes.append(Change(table.name, row.row, edit))
         try pending.setBase(row, stored.image)
+        return former.image == nil
     }
 
     private func updatedCells(
@@ -164,21 +262,17 @@ struct Capture {
 
     // MARK: Deletes
 
-    private mutating func findDeleted(_ base: borrowing BaseScan, _ table: StoreTable, _ allowsDeletions: Bool) throws {
-        let schema = try state.schema.table(table.name)
-        var deletedCount = 0
-        try base.forEachMissing { row in
-            guard let image = row.image else { return }
-            try schema.check(image)
-            deleted[RowReference(table.name, row.name)] = StoredRow(schema, image)
-            deletedCount += 1
-        }
-        let count = base.foundCount + deletedCount
-        guard allowsDeletions || count <= 100 || deletedCount * 2 <= count else {
+    private func refuse(
+        _ counts: RowCounts,
+        outOf count: Int,
+        _ table: StoreTable,
+        _ allowsDeletions: Bool
+    ) throws {
+        guard allowsDeletions || count <= 100 || counts.deleted * 2 <= count else {
             throw StoreChangesError(
                 .massDeletion,
                 """
-                \(deletedCount) of \(count) rows of \(table.name) are gone since the last synchronization. If they were \
+                \(counts.deleted) of \(count) rows of \(table.name) are gone since the last synchronization. If they were \
                 deleted on purpose, allow deletions; otherwise restore the store.
                 """
             )

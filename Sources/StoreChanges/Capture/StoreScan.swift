@@ -48,8 +48,15 @@ struct StoreScan {
     ///   - store: The store.
     ///   - names: The names of rows with integer keys.
     ///   - schema: The schema.
+    ///   - isOfRanges: Whether only rows are read whose integer keys are in ranges, each of which has to be chosen.
     /// - Throws: `DatabaseError`.
-    init(_ table: FoldSchema.Table, in store: SQLConnection, _ names: RowNames, _ schema: FoldSchema) throws {
+    init(
+        _ table: FoldSchema.Table,
+        in store: SQLConnection,
+        _ names: RowNames,
+        _ schema: FoldSchema,
+        isOfRanges: Bool = false
+    ) throws {
         self.table = table.schema.name
         self.names = names
         func columns(_ columns: [String]) throws -> [Column] {
@@ -74,7 +81,14 @@ struct StoreScan {
         }
         let list = table.columns.map(\.quotedName).joined(separator: ", ")
         // In the order in which the rows are in the file.
-        statement = try store.prepareApart("SELECT \(list) FROM \(table.schema.name.quotedName) NOT INDEXED")
+        let rows = "SELECT \(list) FROM \(table.schema.name.quotedName) NOT INDEXED"
+        let key = table.schema.key.columns.first?.quotedName ?? "rowid"
+        statement = try store.prepareApart(isOfRanges ? "\(rows) WHERE \(key) BETWEEN ? AND ? ORDER BY \(key)" : rows)
+    }
+
+    /// Goes before the first row of a range.
+    mutating func choose(_ range: ClosedRange<Int64>) throws {
+        try statement.bind([.integer(range.lowerBound), .integer(range.upperBound)])
     }
 
     /// Reads the next row; `false` at the end.

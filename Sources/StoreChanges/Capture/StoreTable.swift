@@ -46,6 +46,35 @@ struct StoreTable {
         return try store.first(sql, limit.map { [.integer($0)] } ?? [])?.integer(0)
     }
 
+    /// The integer keys of the rows in which a column has one of these numbers.
+    func numbers(ofRowsWhere column: String, isOneOf numbers: [Int64]) throws -> [Int64] {
+        guard let key = integerKey else { return [] }
+        return try values(of: key, where: column, isOneOf: numbers).compactMap {
+            if case .integer(let number) = $0 { number } else { nil }
+        }
+    }
+
+    /// Whether a column has one of these numbers in any row.
+    func refers(_ column: String, toOneOf numbers: [Int64]) throws -> Bool {
+        try !values(of: column, where: column, isOneOf: numbers).isEmpty
+    }
+
+    private func values(of result: String, where column: String, isOneOf numbers: [Int64]) throws -> [StoredValue] {
+        // SQLite searches the table once for a list of numbers, or by an index if there is one.
+        try stride(from: 0, to: numbers.count, by: 10_000).flatMap { start in
+            let list = numbers[start..<min(start + 10_000, numbers.count)].map(String.init).joined(separator: ", ")
+            let sql = "SELECT \(result.quotedName) FROM \(name.quotedName) WHERE \(column.quotedName) IN (\(list))"
+            var values: [StoredValue] = []
+            try store.forEach(sql) { values.append($0[0]) }
+            return values
+        }
+    }
+
+    /// How many rows there are.
+    func count() throws -> Int {
+        try store.first("SELECT count(*) FROM \(name.quotedName)")?.integer(0).map { Int($0) } ?? 0
+    }
+
     /// The default values of columns.
     func defaults() throws -> [String: Cell] {
         var defaults: [String: Cell] = [:]

@@ -14,10 +14,11 @@ extension Replica {
     package static func makeCheckpoint(of database: Database, by client: ClientID) throws {
         let db = SQLConnection(database)
         try noteStoreSeen(db, by: client)
-        for fact in [ReplicaFact.client, .document, .rules, .token, .preparedToken, .counter, .status, .migrated] {
-            try fact.write(nil, db)
-        }
-        try db.execute("DELETE FROM replaced")
+        let ownFacts: [ReplicaFact] = [
+            .client, .document, .rules, .token, .preparedToken, .counter, .status, .migrated, .pages,
+        ]
+        for fact in ownFacts { try fact.write(nil, db) }
+        for table in ["replaced", "pages"] { try db.execute("DELETE FROM \(table)") }
         try db.execute("UPDATE sets SET origin = \(ReplicaLog.Origin.otherDevice.rawValue)")
         try db.execute("UPDATE sets SET bytes = NULL WHERE status = \(ReplicaLog.Status.stable.rawValue)")
         func isPending(_ row: String) -> String {

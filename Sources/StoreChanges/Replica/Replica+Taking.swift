@@ -24,6 +24,7 @@ extension Replica {
             var rows = EqualRows(in: connection, state)
             try rows.match()
         }
+        try PageMemory(state).write(nil)
         var capture = Capture(of: connection, state, by: client)
         let differences = try capture.run(allowsDeletions: allowsDeletions || side != .local)
         // By now the replica knows all that the store has, and what has to be written into it.

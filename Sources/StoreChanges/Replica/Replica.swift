@@ -43,6 +43,8 @@ package final class Replica {
         }
         let connection = SQLConnection(store)
         try Baseline(of: connection, state, RowNames(in: connection, state, by: .origin)).insert()
+        let memory = PageMemory(state)
+        try memory.write(try memory.read(store))
     }
 
     /// Captures what the user changed in the store, as a set of this device, and integrates it.
@@ -51,12 +53,19 @@ package final class Replica {
     ///   - store: The store, in a read transaction.
     ///   - time: When the store was last written, in milliseconds since 1970.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
+    ///   - pages: The store's pages in the same transaction; `nil` if all rows are to be compared.
     /// - Returns: The set; `nil` if nothing changed.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
-    package func capture(_ store: Database, at time: UInt64, allowsDeletions: Bool = false) throws -> SyncChangeSet? {
+    package func capture(
+        _ store: Database,
+        at time: UInt64,
+        allowsDeletions: Bool = false,
+        since pages: RememberedPages?
+    ) throws -> SyncChangeSet? {
         let seen = try storeSeen()
         var capture = Capture(of: SQLConnection(store), state, by: client)
-        let changes = try capture.run(allowsDeletions: allowsDeletions)
+        let changes = try capture.run(allowsDeletions: allowsDeletions, since: pages)
+        try PageMemory(state).write(pages)
         let isMigration = try endsMigration()
         guard !changes.isEmpty else { return nil }
         var header = try nextHeader(seen: seen, at: time)
@@ -69,6 +78,13 @@ package final class Replica {
         header.seen = try log.integrated().filter { $0.key != client }
         return late.isEmpty ? nil : try add(SyncChangeSet(header, late))
     }
+
+    /// Reads the pages of a store, and finds what may have changed since the last capture.
+    ///
+    /// - Parameter store: The store, in a transaction.
+    /// - Returns: The pages; `nil` in a transaction that writes.
+    /// - Throws: `DatabaseError`.
+    package func pages(of store: Database) throws -> RememberedPages? { try PageMemory(state).read(store) }
 
     /// Whether the schema has changed since the last capture; the next one asks again.
     func endsMigration() throws -> Bool {

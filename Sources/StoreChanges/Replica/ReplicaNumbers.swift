@@ -28,6 +28,21 @@ struct ReplicaNumbers {
             .map { try RowName(decoding: $0) }
     }
 
+    /// How many rows have numbers of a range, or had them last.
+    func count(in range: ClosedRange<Int64>, of table: String) throws -> Int {
+        let values = [try tableKey(table), .integer(range.lowerBound), .integer(range.upperBound)]
+        let count = try db.first("SELECT count(*) FROM numbers WHERE tbl = ? AND number BETWEEN ? AND ?", values)
+        return count?.integer(0).map { Int($0) } ?? 0
+    }
+
+    /// The rows that have numbers of a range, or had them last, in ascending order of the numbers.
+    func names(of range: ClosedRange<Int64>, in table: String) throws -> [RowName] {
+        try db.all(
+            "SELECT name FROM numbers WHERE tbl = ? AND number BETWEEN ? AND ? ORDER BY number",
+            [try tableKey(table), .integer(range.lowerBound), .integer(range.upperBound)]
+        ).map { try RowName(decoding: $0.bytes(0) ?? []) }
+    }
+
     /// Gives a row a number, which another row loses.
     func setNumber(_ number: Int64, of row: RowReference) throws {
         try release(number, in: row.table)

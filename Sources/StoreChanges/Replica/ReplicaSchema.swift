@@ -79,6 +79,9 @@ enum ReplicaSchema {
         ) WITHOUT ROWID;
         CREATE UNIQUE INDEX numbers_by_number ON numbers (tbl, number);
 
+        -- The leaves of the store's tables when it was captured last, in parts: the number of the last row, and the leaves.
+        CREATE TABLE pages (tbl INTEGER, last INTEGER, leaves BLOB NOT NULL, PRIMARY KEY (tbl, last)) WITHOUT ROWID;
+
         -- All sets that arrived; bytes are NULL for stable sets of other devices, sum unless a set is integrated.
         CREATE TABLE sets (
             id INTEGER PRIMARY KEY, client TEXT NOT NULL, sequence INTEGER NOT NULL, digest BLOB NOT NULL,
@@ -133,6 +136,8 @@ enum ReplicaFact: String {
     case status
     /// Whether the schema has changed since the last capture.
     case migrated
+    /// The key of the hashes of the store's pages, and a digest of the schema that the store had with them.
+    case pages
 
     func read(_ db: SQLConnection) throws -> [UInt8]? {
         try db.first("SELECT value FROM facts WHERE name = ?", [.text(rawValue)])?.bytes(0)

@@ -21,8 +21,8 @@ extension SynchronizedStore {
         try locked {
             let vector = try replicaDatabase.write { _ in
                 _ = try recover(taking: nil)
-                return try withSnapshot { db, _ in
-                    _ = try capture(db, false)
+                return try withSnapshot { db, pages, _ in
+                    _ = try capture(db, false, since: pages)
                     try copy(db, to: storeCopy)
                     return try replica.integratedSets()
                 }

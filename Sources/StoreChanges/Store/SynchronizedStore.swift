@@ -173,7 +173,9 @@ package final class SynchronizedStore {
             try replicaDatabase.write { _ in
                 let side = try recover(taking: side)
                 guard let status = try changedStatus(taking: side) else { return nil }
-                let set = try withSnapshot { db, _ in try capture(db, allowsDeletions, taking: side) }
+                let set = try withSnapshot(readingPages: side == nil) { db, pages, _ in
+                    try capture(db, allowsDeletions, since: pages, taking: side)
+                }
                 try replica.remember(status)
                 return set
             }
@@ -242,7 +244,7 @@ package final class SynchronizedStore {
     private func writeWhileNoAppWrites(_ outcome: inout Outcome, _ allowsDeletions: Bool) throws {
         try store.write { db in
             try replicaDatabase.read { _ in try replica.refuseOtherStore(db) }
-            if let captured = try replicaDatabase.write({ _ in try capture(db, allowsDeletions) }) {
+            if let captured = try replicaDatabase.write({ _ in try capture(db, allowsDeletions, since: nil) }) {
                 outcome.captured.append(captured)
             }
             try replicaDatabase.write { _ in try replica.prepare(db) }
@@ -277,8 +279,8 @@ package final class SynchronizedStore {
         var captured: SyncChangeSet?
         let version = try replicaDatabase.write { _ -> Int? in
             guard let status = try changedStatus(taking: side) else { return nil }
-            return try withSnapshot { db, version in
-                captured = try capture(db, allowsDeletions, taking: side)
+            return try withSnapshot(readingPages: side == nil) { db, pages, version in
+                captured = try capture(db, allowsDeletions, since: pages, taking: side)
                 try replica.remember(status)
                 guard try captured != nil || side != nil || replica.needsWrite() else { return nil }
                 try replica.prepare(db)
@@ -320,29 +322,49 @@ package final class SynchronizedStore {
         return .some(status.isTrusted(at: now) ? status : nil)
     }
 
-    /// Calls `body` with a consistent view of the store and its version.
+    /// Calls `body` with a consistent view of the store, its pages, and its version.
     ///
     /// In WAL mode readers and writers don't wait for each other. With a rollback journal an app can't write while the
-    /// store is read; so the store is copied first, and an app waits no longer than that takes.
-    func withSnapshot<Result>(_ body: (Database, Int) throws -> Result) throws -> Result {
+    /// store is read; so the store is copied first unless few rows are read, and an app waits no longer than that takes.
+    ///
+    /// - Parameters:
+    ///   - readsPages: Whether `body` gets the pages, and reads only rows that may have changed.
+    ///   - body: Reads the store.
+    /// - Returns: What `body` returns.
+    /// - Throws: `DatabaseError`, and what `body` throws.
+    func withSnapshot<Result>(
+        readingPages readsPages: Bool = true,
+        _ body: (Database, RememberedPages?, Int) throws -> Result
+    ) throws -> Result {
         let mode = try store.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
-        guard mode != "wal" else {
-            return try store.read { try body($0, try StoreConnection.version($0)) }
-        }
         try? FileManager.default.removeItem(at: copyURL)
         defer { try? FileManager.default.removeItem(at: copyURL) }
-        let copy = try DatabaseQueue(path: copyURL.path, configuration: Self.discardable)
-        let version = try store.read { source in
+        let snapshot: Snapshot<Result> = try store.read { source in
             let version = try StoreConnection.version(source)
+            let pages = readsPages ? try replica.pages(of: source) : nil
+            guard mode != "wal", pages?.areMostlyUnchanged != true else {
+                return .read(try body(source, pages, version))
+            }
+            let copy = try DatabaseQueue(path: copyURL.path, configuration: Self.discardable)
             try copy.writeWithoutTransaction { try source.backup(to: $0) }
-            return version
+            return .copied(copy, pages, version)
         }
-        return try copy.read { try body($0, version) }
+        switch snapshot {
+        case .read(let result): return result
+        case .copied(let copy, let pages, let version): return try copy.read { try body($0, pages, version) }
+        }
+    }
+
+    /// What was read of a store, or a copy of it with its pages and its version.
+    private enum Snapshot<Result> {
+        case read(Result)
+        case copied(DatabaseQueue, RememberedPages?, Int)
     }
 
     func capture(
         _ db: Database,
         _ allowsDeletions: Bool,
+        since pages: RememberedPages?,
         taking side: TakenSide? = nil
     ) throws -> SyncChangeSet? {
         // In WAL mode only the log changes until the next checkpoint.
@@ -351,7 +373,7 @@ package final class SynchronizedStore {
         }.max()
         let time = UInt64(max(0, min(modified ?? now(), now()).timeIntervalSince1970 * 1000))
         if let side { return try replica.capture(db, taking: side, at: time, allowsDeletions: allowsDeletions) }
-        return try replica.capture(db, at: time, allowsDeletions: allowsDeletions)
+        return try replica.capture(db, at: time, allowsDeletions: allowsDeletions, since: pages)
     }
 
     func locked<Result>(_ body: () throws -> Result) throws -> Result {

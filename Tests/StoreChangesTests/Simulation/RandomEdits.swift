@@ -6,8 +6,29 @@ import TestSupport
 /// Random statements of an app, for any schema, over few values, so that edits meet.
 struct RandomEdits {
     private let schema: StoreSchema
+    /// From how many rows at both ends of a table a statement chooses.
+    private let reach: Int
 
-    init(_ schema: StoreSchema) { self.schema = schema }
+    init(_ schema: StoreSchema, reach: Int = 3) {
+        self.schema = schema
+        self.reach = reach
+    }
+
+    /// A statement that inserts as many rows as the constraints of a table allow.
+    static func filling(_ table: TableSchema, count: Int) -> String {
+        let names = table.columns.map { "\"\($0.name)\"" }.joined(separator: ", ")
+        let values = table.columns.map { column in
+            switch column.affinity {
+            case .integer: "n"
+            case .real, .numeric, .blob: "n / 2.0"
+            case .text: "'text ' || n"
+            }
+        }
+        return """
+            WITH RECURSIVE numbers (n) AS (SELECT 10 UNION ALL SELECT n + 1 FROM numbers LIMIT \(count))
+            INSERT OR IGNORE INTO "\(table.name)" (\(names)) SELECT \(values.joined(separator: ", ")) FROM numbers
+            """
+    }
 
     func statement(using random: inout some RandomNumberGenerator) -> String {
         guard let table = schema.tables.randomElement(using: &random) else { return "" }
@@ -36,7 +57,7 @@ struct RandomEdits {
     private func condition(_ table: TableSchema, using random: inout some RandomNumberGenerator) -> String {
         let order = random.chance(50) ? "" : " DESC"
         let column = table.key.columns.first ?? table.columns[0].name
-        let offset = Int.random(in: 0..<3, using: &random)
+        let offset = Int.random(in: 0..<reach, using: &random)
         return """
             "\(column)" IS (SELECT "\(column)" FROM "\(table.name)" ORDER BY "\(column)"\(order) LIMIT 1 OFFSET \(offset))
             """
@@ -50,7 +71,7 @@ struct RandomEdits {
         let reference = table.references.first { $0.columns.contains(column.name) }
         if let reference, let index = reference.columns.firstIndex(of: column.name), !random.chance(15) {
             let parentColumn = reference.parentColumns[index]
-            let offset = Int.random(in: 0..<3, using: &random)
+            let offset = Int.random(in: 0..<reach, using: &random)
             return "(SELECT \"\(parentColumn)\" FROM \"\(reference.parent)\" ORDER BY 1 LIMIT 1 OFFSET \(offset))"
         }
         if !column.isNotNull, random.chance(10) { return "NULL" }

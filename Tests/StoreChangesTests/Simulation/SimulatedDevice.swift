@@ -1,6 +1,7 @@
 import GRDB
-import StoreChanges
 import TestSupport
+
+@testable import StoreChanges
 
 /// A device of a simulation: an app's store, and the replica beside it.
 final class SimulatedDevice {
@@ -18,10 +19,11 @@ final class SimulatedDevice {
     /// Which of the heads of each other device this device read last.
     var readHeads: [ClientID: Int] = [:]
 
-    init(_ name: String, schemaSQL: String) throws {
+    init(_ name: String, schemaSQL: String, pageSize: Int = 4096) throws {
         client = ClientID(rawValue: name)
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA page_size = \(pageSize)") }
         store = try DatabaseQueue(configuration: configuration)
         replicaDatabase = try DatabaseQueue()
         try store.write { try $0.execute(sql: schemaSQL) }
@@ -128,12 +130,22 @@ final class SimulatedDevice {
         return again
     }
 
+    /// Which rows of a table the next capture compares.
+    func changes(of table: String) throws -> ChangedRows? {
+        try replicaDatabase.read { _ in try store.read { try replica.pages(of: $0)?.changes(of: table) } }
+    }
+
+    /// Lets the next capture compare all rows.
+    func forgetPages() throws {
+        try replicaDatabase.write { try $0.execute(sql: "DELETE FROM facts WHERE name = 'pages'") }
+    }
+
     /// Executes a statement of the app, which may violate a constraint.
     @discardableResult
-    func edit(_ sql: String) throws -> Bool {
+    func edit(_ sql: String, observingForeignKeys: Bool = true) throws -> Bool {
         do {
             try store.writeWithoutTransaction { db in
-                try db.execute(sql: "PRAGMA foreign_keys = ON")
+                try db.execute(sql: "PRAGMA foreign_keys = \(observingForeignKeys ? "ON" : "OFF")")
                 defer { try? db.execute(sql: "PRAGMA foreign_keys = OFF") }
                 try db.inTransaction {
                     try db.execute(sql: sql)
@@ -153,10 +165,12 @@ final class SimulatedDevice {
 
     /// Captures what the app changed.
     @discardableResult
-    func capture(at time: UInt64 = 0) throws -> SyncChangeSet? {
+    func capture(at time: UInt64 = 0, allowsDeletions: Bool = true) throws -> SyncChangeSet? {
         let set = try replicaDatabase.write { _ in
             _ = try store.read { try replica.recover($0) }
-            return try store.read { try replica.capture($0, at: time, allowsDeletions: true) }
+            return try store.read {
+                try replica.capture($0, at: time, allowsDeletions: allowsDeletions, since: replica.pages(of: $0))
+            }
         }
         if let set { sets.append(set) }
         return set

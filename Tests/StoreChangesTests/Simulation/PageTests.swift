@@ -1,0 +1,188 @@
+import GRDB
+import OperationsTesting
+import TestSupport
+import Testing
+
+@testable import StoreChanges
+
+/// Small pages, so that few rows need many.
+private let pageSize = 512
+
+@Suite("Comparing only the rows of changed pages", .timeLimit(.minutes(60)))
+struct PageTests {
+    /// Twins: two devices with the same name and the same app, of which one forgets the pages before every capture.
+    private struct Twins {
+        private let quick: SimulatedDevice
+        private let thorough: SimulatedDevice
+        private var log: [String] = []
+        var schema: StoreSchema { quick.schema }
+
+        init(_ schemaSQL: String) throws {
+            quick = try SimulatedDevice("laptop", schemaSQL: schemaSQL, pageSize: pageSize)
+            thorough = try SimulatedDevice("laptop", schemaSQL: schemaSQL, pageSize: pageSize)
+        }
+
+        mutating func edit(_ sql: String, observingForeignKeys: Bool = true) throws {
+            guard try quick.edit(sql, observingForeignKeys: observingForeignKeys) else { return }
+            try thorough.edit(sql, observingForeignKeys: observingForeignKeys)
+            log.append(sql)
+        }
+
+        mutating func receive(_ set: SyncChangeSet) throws {
+            for device in [quick, thorough] {
+                try device.integrate([set])
+                try device.capture()
+                try device.write()
+            }
+            log.append("\(set.header.id) arrives")
+        }
+
+        /// Captures on both devices, and checks that they find the same.
+        mutating func capture(_ comment: String) throws {
+            try thorough.forgetPages()
+            let (found, all) = (try quick.capture(), try thorough.capture())
+            func texts(_ set: SyncChangeSet?) -> [String] { set?.changes.map { "\($0)" }.sorted() ?? [] }
+            let isSame = texts(found) == texts(all)
+            #expect(isSame, "\(comment)\n\(log.joined(separator: "\n"))\nfound \(texts(found))\nthere are \(texts(all))")
+            log.append("captured")
+        }
+    }
+
+    @Test("finds what comparing all rows finds, whatever the app writes", arguments: 0..<SimulatedSchemas.all.count)
+    func random(index: Int) throws {
+        for seed in TestDepth.seeds(quick: 2, ci: 6, deep: 2_000) {
+            var random = SplitMix64(seed: seed &* 100 &+ UInt64(index))
+            let schemaSQL = SimulatedSchemas.all[index]
+            var twins = try Twins(schemaSQL)
+            let phone = try SimulatedDevice("phone", schemaSQL: schemaSQL, pageSize: pageSize)
+            // Parents may come after their children.
+            for table in twins.schema.tables + twins.schema.tables {
+                try twins.edit(RandomEdits.filling(table, count: 300))
+            }
+            let edits = RandomEdits(twins.schema, reach: 150)
+            let observesForeignKeys = random.chance(70)
+            for round in 0..<10 {
+                for _ in 0..<Int.random(in: 0..<5, using: &random) {
+                    try twins.edit(edits.statement(using: &random), observingForeignKeys: observesForeignKeys)
+                }
+                try twins.capture("seed \(seed), round \(round)")
+                guard random.chance(30) else { continue }
+                for _ in 0..<3 { try phone.edit(edits.statement(using: &random)) }
+                if let set = try phone.capture() { try twins.receive(set) }
+            }
+        }
+    }
+
+    private static let notes = """
+        CREATE TABLE folder (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE note (id INTEGER PRIMARY KEY, folder INT REFERENCES folder, title TEXT, body BLOB);
+        """
+
+    private func device() throws -> SimulatedDevice {
+        let device = try SimulatedDevice("laptop", schemaSQL: Self.notes, pageSize: pageSize)
+        for table in ["folder", "note"] {
+            let table = try #require(device.schema.tables.first { $0.name == table })
+            #expect(try device.edit(RandomEdits.filling(table, count: 300)))
+        }
+        try device.capture()
+        return device
+    }
+
+    @Test("After one edit the rows of one page are compared, and nothing of other tables")
+    func onePage() throws {
+        let device = try device()
+        #expect(try device.changes(of: "note") == .ranges([], leafCount: 0))
+        try device.edit("UPDATE note SET title = 'milk' WHERE id = 100")
+        guard case .ranges(let ranges, 1) = try device.changes(of: "note") else {
+            Issue.record("\(String(describing: try device.changes(of: "note")))")
+            return
+        }
+        #expect(ranges.count == 1 && ranges[0].contains(100) && ranges[0].count < 40)
+        #expect(try device.changes(of: "folder") == .ranges([], leafCount: 0))
+        #expect(try device.capture()?.changes.count == 1)
+        #expect(try device.changes(of: "note") == .ranges([], leafCount: 0))
+    }
+
+    @Test("A change in content that has no room in its row's page is found")
+    func overflow() throws {
+        let device = try device()
+        try device.edit("UPDATE note SET body = zeroblob(9000) WHERE id = 100")
+        try device.capture()
+        // SQLite writes the one page that differs, and leaves the row's own as it is.
+        try device.edit("UPDATE note SET body = CAST(zeroblob(7000) || x'01' || zeroblob(1999) AS BLOB) WHERE id = 100")
+        guard case .ranges(_, 1) = try device.changes(of: "note") else {
+            Issue.record("\(String(describing: try device.changes(of: "note")))")
+            return
+        }
+        #expect(try device.capture()?.changes.count == 1)
+    }
+
+    @Test("Pages may move, and if the schema changes, all rows are compared")
+    func rewritten() throws {
+        let device = try device()
+        try device.edit("DELETE FROM folder WHERE id BETWEEN 20 AND 100", observingForeignKeys: false)
+        try device.capture()
+        try device.store.vacuum()
+        #expect(try device.capture() == nil)
+        #expect(try device.changes(of: "note") == .ranges([], leafCount: 0))
+        try device.edit("CREATE INDEX by_title ON note (title)")
+        #expect(try device.changes(of: "note") == .all)
+    }
+
+    @Test("More than half of a table's rows may be gone from few of its pages, and that isn't taken for edits")
+    func massDeletion() throws {
+        let device = try SimulatedDevice("laptop", schemaSQL: Self.notes, pageSize: pageSize)
+        let table = try #require(device.schema.tables.first { $0.name == "folder" })
+        try device.edit(RandomEdits.filling(table, count: 200))
+        try device.edit("UPDATE folder SET name = hex(zeroblob(180)) WHERE id > 160")
+        try device.capture()
+        try device.edit("DELETE FROM folder WHERE id < 140")
+        guard case .ranges = try device.changes(of: "folder") else {
+            Issue.record("\(String(describing: try device.changes(of: "folder")))")
+            return
+        }
+        #expect { try device.capture(allowsDeletions: false) } throws: { error in
+            (error as? StoreChangesError)?.code == .massDeletion
+        }
+        #expect(try device.capture()?.changes.count == 130)
+    }
+
+    @Test("Any bytes can be asked for being a page")
+    func fuzzed() {
+        var random = SplitMix64(seed: 1)
+        for _ in 0..<TestDepth.choose(quick: 2_000, ci: 10_000, deep: 1_000_000) {
+            var bytes = (0..<512).map { _ in random.chance(50) ? 0 : UInt8.random(in: .min ... .max, using: &random) }
+            bytes[0] = [2, 5, 10, 13].randomElement(using: &random) ?? 0
+            bytes.withUnsafeBytes { bytes in
+                let page = TreePage(bytes, numbered: 2, usableSize: 500)
+                _ = (page?.children, page?.overflowPages)
+            }
+        }
+    }
+
+    @Test("Trees with circles and pages that don't exist are told from others")
+    func brokenTrees() throws {
+        var random = SplitMix64(seed: 1)
+        for _ in 0..<TestDepth.choose(quick: 200, ci: 1_000, deep: 100_000) {
+            let pages = StorePages(
+                pageSize: 512,
+                pages: (0..<20).map { _ in
+                    var bytes = [UInt8](repeating: 0, count: 512)
+                    bytes[0] = [5, 13].randomElement(using: &random) ?? 0
+                    bytes[4] = UInt8.random(in: 0...3, using: &random)
+                    bytes[11] = UInt8.random(in: 0...25, using: &random)
+                    for cell in 0..<3 {
+                        bytes[12 + 2 * cell + 1] = UInt8(100 + 10 * cell)
+                        bytes[100 + 10 * cell + 3] = UInt8.random(in: 0...25, using: &random)
+                        bytes[100 + 10 * cell + 4] = UInt8(10 * cell + 1)
+                    }
+                    return bytes
+                }
+            )
+            for root in 0...25 as ClosedRange<UInt32> {
+                if let leaves = pages.leaves(fromRoot: root) { #expect(leaves.uppers == leaves.uppers.sorted()) }
+                _ = pages.wholeTree(fromRoot: root)
+            }
+        }
+    }
+}
