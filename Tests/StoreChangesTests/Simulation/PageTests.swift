@@ -43,7 +43,10 @@ struct PageTests {
             let (found, all) = (try quick.capture(), try thorough.capture())
             func texts(_ set: SyncChangeSet?) -> [String] { set?.changes.map { "\($0)" }.sorted() ?? [] }
             let isSame = texts(found) == texts(all)
-            #expect(isSame, "\(comment)\n\(log.joined(separator: "\n"))\nfound \(texts(found))\nthere are \(texts(all))")
+            #expect(
+                isSame,
+                "\(comment)\n\(log.joined(separator: "\n"))\nfound \(texts(found))\nthere are \(texts(all))"
+            )
             log.append("captured")
         }
     }
@@ -145,6 +148,55 @@ struct PageTests {
             (error as? StoreChangesError)?.code == .massDeletion
         }
         #expect(try device.capture()?.changes.count == 130)
+    }
+
+    @Test("A row that got the number of a deleted one is another row")
+    func reusedNumber() throws {
+        let device = try device()
+        try device.edit("DELETE FROM note WHERE id = 309")
+        try device.edit("INSERT INTO note (folder, title, body) VALUES (20, 'milk', 'two')")
+        guard case .ranges = try device.changes(of: "note") else {
+            Issue.record("\(String(describing: try device.changes(of: "note")))")
+            return
+        }
+        let changes = try #require(try device.capture()).changes
+        #expect(changes.count == 2 && Set(changes.map(\.row)).count == 2)
+    }
+
+    @Test("A row that was captured without reading pages, and has its former value again, is found")
+    func pagesNotRead() throws {
+        let device = try device()
+        try device.edit("UPDATE note SET title = 'text 101' WHERE id = 100")
+        #expect(try device.capture(readsPages: false)?.changes.count == 1)
+        try device.edit("UPDATE note SET title = 'text 100' WHERE id = 100")
+        #expect(try device.capture()?.changes.count == 1)
+    }
+
+    @Test("A transaction that writes has no pages to be read")
+    func writing() throws {
+        let device = try device()
+        try device.store.write { db in
+            try db.execute(sql: "UPDATE note SET title = 'milk' WHERE id = 100")
+            let pages = try device.pages(of: db)
+            #expect(pages == nil)
+        }
+    }
+
+    @Test("A leaf that has got the rows of a neighbour that is gone is compared")
+    func neighbour() {
+        var former = TableLeaves()
+        for (upper, hash) in [(10, 1), (20, 2), (.max, 3)] as [(Int64, UInt64)] { former.append(upTo: upper, hash) }
+        var present = TableLeaves()
+        for upper in [20, 30, 40, 50, 60, .max] as [Int64] { present.append(upTo: upper, upper == 20 ? 2 : 3) }
+        #expect(present.changes(since: former) == .all)
+        var many = TableLeaves()
+        for upper in stride(from: 10, to: 100, by: 10) as StrideTo<Int64> { many.append(upTo: upper, UInt64(upper)) }
+        var fewer = TableLeaves()
+        for upper in stride(from: 10, to: 100, by: 10) as StrideTo<Int64> where upper != 50 {
+            fewer.append(upTo: upper, UInt64(upper))
+        }
+        #expect(fewer.changes(since: many) == .ranges([41...60], leafCount: 1))
+        #expect(many.changes(since: fewer) == .ranges([41...60], leafCount: 2))
     }
 
     @Test("Any bytes can be asked for being a page")

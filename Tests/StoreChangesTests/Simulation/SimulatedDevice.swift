@@ -130,6 +130,11 @@ final class SimulatedDevice {
         return again
     }
 
+    /// The pages of the store in a transaction.
+    func pages(of db: Database) throws -> RememberedPages? {
+        try replicaDatabase.read { _ in try replica.pages(of: db) }
+    }
+
     /// Which rows of a table the next capture compares.
     func changes(of table: String) throws -> ChangedRows? {
         try replicaDatabase.read { _ in try store.read { try replica.pages(of: $0)?.changes(of: table) } }
@@ -165,11 +170,16 @@ final class SimulatedDevice {
 
     /// Captures what the app changed.
     @discardableResult
-    func capture(at time: UInt64 = 0, allowsDeletions: Bool = true) throws -> SyncChangeSet? {
+    func capture(
+        at time: UInt64 = 0,
+        allowsDeletions: Bool = true,
+        readsPages: Bool = true
+    ) throws -> SyncChangeSet? {
         let set = try replicaDatabase.write { _ in
             _ = try store.read { try replica.recover($0) }
             return try store.read {
-                try replica.capture($0, at: time, allowsDeletions: allowsDeletions, since: replica.pages(of: $0))
+                let pages = readsPages ? try replica.pages(of: $0) : nil
+                return try replica.capture($0, at: time, allowsDeletions: allowsDeletions, since: pages)
             }
         }
         if let set { sets.append(set) }
