@@ -6,7 +6,7 @@ import CSodium
 
 /// SipHash-2-4 with a secret key: libsodium's `crypto_shorthash`.
 ///
-/// Whoever doesn't know the key can't find two messages with the same hash. Keep hashes where the key is kept.
+/// Without the key, two messages with the same hash can't be found. Keep hashes where the key is kept.
 package struct SipHash: Sendable {
     /// The size of a key, in bytes.
     package static let keyBytes = 16

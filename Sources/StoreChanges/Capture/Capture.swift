@@ -1,12 +1,13 @@
 /// Finds what the user changed in a store since it was last seen: the difference of the store from its base.
 struct Capture {
-    private let state: ReplicaState
+    let state: ReplicaState
     private let store: SQLConnection
     private let pending: ReplicaPending
     private let numbers: ReplicaNumbers
     private let names: RowNames
     private var changes: [Change] = []
-    private var deleted: [RowReference: StoredRow] = [:]
+    /// The rows that are gone, as they were.
+    var deleted: [RowReference: StoredRow] = [:]
     /// The rows whose integer keys SQLite has given to new rows, by table and number.
     private var formerRows: [String: [Int64: RowName]] = [:]
     /// The integer keys whose rows came or went, by table.
@@ -98,7 +99,7 @@ struct Capture {
     // MARK: Comparing
 
     /// How many rows of a table are new, and how many are gone.
-    private struct RowCounts {
+    struct RowCounts {
         var inserted = 0
         var deleted = 0
     }
@@ -117,6 +118,7 @@ struct Capture {
             try base.forEachMissing { try addDeleted($0, table, &counts) }
             try refuse(counts, outOf: base.foundCount + counts.deleted, table, allowsDeletions)
         case .ranges(let ranges, _):
+            guard !ranges.isEmpty else { return }
             var scan = try StoreScan(schema, in: store, names, state.schema, isOfRanges: true)
             let former = formerRows[table.name] ?? [:]
             for range in ranges {
@@ -258,53 +260,5 @@ struct Capture {
             changes.append(Change(table.name, row.row, .delete(DeletedRow(image: image))))
         }
         try pending.setBaseCount(row, count)
-    }
-
-    // MARK: Deletes
-
-    private func refuse(
-        _ counts: RowCounts,
-        outOf count: Int,
-        _ table: StoreTable,
-        _ allowsDeletions: Bool
-    ) throws {
-        guard allowsDeletions || count <= 100 || counts.deleted * 2 <= count else {
-            throw StoreChangesError(
-                .massDeletion,
-                """
-                \(counts.deleted) of \(count) rows of \(table.name) are gone since the last synchronization. If they were \
-                deleted on purpose, allow deletions; otherwise restore the store.
-                """
-            )
-        }
-    }
-
-    /// The deleted rows to which a deleted row referred with `ON DELETE CASCADE`.
-    private func parents(
-        _ row: RowReference,
-        _ stored: StoredRow,
-        among deletedParents: [LookupKey: [RowReference]]
-    ) throws -> Set<RowReference> {
-        let keys = try cascades(of: row.table).compactMap { state.schema.childKey($0, of: row, stored) }
-        return Set(keys.flatMap { deletedParents[$0] ?? [] })
-    }
-
-    /// The deleted rows to which references with `ON DELETE CASCADE` can lead, by the keys of these references.
-    ///
-    /// The base of deleted rows is in memory; the state may have other values by now.
-    private func deletedParents() throws -> [LookupKey: [RowReference]] {
-        var parents: [LookupKey: [RowReference]] = [:]
-        for (row, stored) in deleted {
-            for id in try state.schema.table(row.table).incoming where try cascades(of: id.table).contains(id) {
-                guard let key = state.schema.childKey(id, leadingTo: row, stored) else { continue }
-                parents[key, default: []].append(row)
-            }
-        }
-        return parents
-    }
-
-    private func cascades(of table: String) throws -> [FoldSchema.ReferenceID] {
-        try state.schema.table(table).references.enumerated().filter { $0.element.key.onDelete == .cascade }
-            .map { FoldSchema.ReferenceID(table: table, index: $0.offset) }
     }
 }

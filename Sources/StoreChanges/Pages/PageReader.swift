@@ -49,7 +49,7 @@ enum PageReader {
 private final class PageReceiver {
     private let body: (Int, UnsafeRawBufferPointer) -> Void
     private(set) var byteCount: Int64 = 0
-    /// SQLite reads the first page again, to mark the copy as one that has no write-ahead log.
+    /// SQLite reads the first page again, to mark the copy as a database without a write-ahead log.
     private(set) var firstPage: [UInt8] = []
 
     init(_ body: @escaping (Int, UnsafeRawBufferPointer) -> Void) { self.body = body }

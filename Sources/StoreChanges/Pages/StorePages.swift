@@ -54,7 +54,7 @@ struct StorePages {
         hashes[number - 1] = hash.hash(bytes)
         next[number - 1] = UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self))
         let page = TreePage(bytes, numbered: number, usableSize: usableSize)
-        // Anything may look like a page of a tree. Only those that a tree leads to are used.
+        // Anything may look like a page of a tree. Only pages to which a tree leads are used.
         guard let page, let overflowPages = page.overflowPages else { return kinds[number - 1] = 0 }
         kinds[number - 1] = page.kind.rawValue
         children[UInt32(number)] = page.children

@@ -9,7 +9,7 @@ import ThreadSupport
 struct StartOrderTests {
     @Test("D5: operations start in the scheduler's order, each once, whatever is added, cancelled or changed meanwhile")
     func programs() async throws {
-        for seed in TestDepth.seeds(quick: 200, ci: 2_000, deep: 100_000) {
+        for seed in TestDepth.seeds(quick: 200, ci: 1_000, deep: 100_000) {
             let complaints = try await Simulation.run(seed: seed) { simulation in
                 var program = QuietProgram(simulation)
                 try await program.run()

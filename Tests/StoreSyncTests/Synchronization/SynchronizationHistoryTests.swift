@@ -12,7 +12,7 @@ struct SynchronizationHistoryTests {
     )
     func histories(server: SimulatedServer) async throws {
         guard server.capabilities.contains(.exclusiveCreate) else { return }
-        for seed in TestDepth.seeds(quick: 1, ci: 4, deep: 10_000) {
+        for seed in TestDepth.seeds(quick: 1, ci: 2, deep: 10_000) {
             try await Simulation.run(seed: seed) { simulation in
                 try await SynchronizationHistory(server, seed, simulation).run()
             }

@@ -291,7 +291,7 @@ struct VacuumTests {
     func deaths() async throws {
         let count = try await die(at: nil)
         #expect(count > 40)
-        let interval = TestDepth.choose(quick: 29, ci: 13, deep: 1)
+        let interval = TestDepth.choose(quick: 29, ci: 17, deep: 1)
         for step in stride(from: 0, to: count, by: interval) { _ = try await die(at: step) }
     }
 
@@ -328,7 +328,7 @@ struct VacuumTests {
     @Test("The log of many devices that synchronize every day stays short")
     func year() async throws {
         let fixture = try Fixture()
-        let days = TestDepth.choose(quick: 10, ci: 60, deep: 365)
+        let days = TestDepth.choose(quick: 10, ci: 20, deep: 365)
         let devices = try await devices("a", "b", "c", "d", "e", in: fixture)
         var most = (files: 0, bytes: 0)
         for day in 0..<days {

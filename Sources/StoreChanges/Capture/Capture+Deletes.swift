@@ -1,0 +1,48 @@
+/// Rows that are gone.
+extension Capture {
+    func refuse(
+        _ counts: RowCounts,
+        outOf count: Int,
+        _ table: StoreTable,
+        _ allowsDeletions: Bool
+    ) throws {
+        guard allowsDeletions || count <= 100 || counts.deleted * 2 <= count else {
+            throw StoreChangesError(
+                .massDeletion,
+                """
+                \(counts.deleted) of \(count) rows of \(table.name) are gone since the last synchronization. If they were \
+                deleted on purpose, allow deletions; otherwise restore the store.
+                """
+            )
+        }
+    }
+
+    /// The deleted rows to which a deleted row referred with `ON DELETE CASCADE`.
+    func parents(
+        _ row: RowReference,
+        _ stored: StoredRow,
+        among deletedParents: [LookupKey: [RowReference]]
+    ) throws -> Set<RowReference> {
+        let keys = try cascades(of: row.table).compactMap { state.schema.childKey($0, of: row, stored) }
+        return Set(keys.flatMap { deletedParents[$0] ?? [] })
+    }
+
+    /// The deleted rows to which references with `ON DELETE CASCADE` can lead, by the keys of these references.
+    ///
+    /// The base of deleted rows is in memory; the state may have other values by now.
+    func deletedParents() throws -> [LookupKey: [RowReference]] {
+        var parents: [LookupKey: [RowReference]] = [:]
+        for (row, stored) in deleted {
+            for id in try state.schema.table(row.table).incoming where try cascades(of: id.table).contains(id) {
+                guard let key = state.schema.childKey(id, leadingTo: row, stored) else { continue }
+                parents[key, default: []].append(row)
+            }
+        }
+        return parents
+    }
+
+    private func cascades(of table: String) throws -> [FoldSchema.ReferenceID] {
+        try state.schema.table(table).references.enumerated().filter { $0.element.key.onDelete == .cascade }
+            .map { FoldSchema.ReferenceID(table: table, index: $0.offset) }
+    }
+}
