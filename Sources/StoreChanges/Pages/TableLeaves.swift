@@ -1,5 +1,3 @@
-import ByteCoding
-
 /// The leaves of a table's tree, in the order of its rows: which row numbers belong to each, and a hash of what it holds.
 ///
 /// Rows that are in a leaf of the same numbers with the same hash are as they were, wherever the leaf is in the file.
@@ -44,7 +42,7 @@ struct TableLeaves: Equatable {
         var parts: [Int64: [UInt8]] = [:]
         var part: [UInt8] = []
         for (upper, hash) in zip(uppers, hashes) {
-            part += upper.littleEndianBytes + hash.littleEndianBytes
+            withUnsafeBytes(of: (upper.littleEndian, hash.littleEndian)) { part += $0 }
             // Where a part ends depends on what is there alone: on one of about 512 leaves.
             guard hash & 0x1FF == 0 || upper == .max else { continue }
             parts[upper] = part
@@ -56,11 +54,11 @@ struct TableLeaves: Equatable {
     /// Reads the leaves from their parts, in ascending order of the row numbers.
     init(parts: [[UInt8]]) {
         for part in parts {
-            for start in stride(from: 0, to: part.count - part.count % 16, by: 16) {
-                append(
-                    upTo: Int64(littleEndianBytes: part[start..<start + 8]),
-                    UInt64(littleEndianBytes: part[start + 8..<start + 16])
-                )
+            part.withUnsafeBytes { bytes in
+                for start in stride(from: 0, to: bytes.count - bytes.count % 16, by: 16) {
+                    let upper = Int64(littleEndian: bytes.loadUnaligned(fromByteOffset: start, as: Int64.self))
+                    append(upTo: upper, UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: start + 8, as: UInt64.self)))
+                }
             }
         }
     }
