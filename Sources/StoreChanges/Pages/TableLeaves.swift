@@ -56,8 +56,9 @@ struct TableLeaves: Equatable {
         for part in parts {
             part.withUnsafeBytes { bytes in
                 for start in stride(from: 0, to: bytes.count - bytes.count % 16, by: 16) {
-                    let upper = Int64(littleEndian: bytes.loadUnaligned(fromByteOffset: start, as: Int64.self))
-                    append(upTo: upper, UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: start + 8, as: UInt64.self)))
+                    let upper = bytes.loadUnaligned(fromByteOffset: start, as: Int64.self)
+                    let hash = bytes.loadUnaligned(fromByteOffset: start + 8, as: UInt64.self)
+                    append(upTo: Int64(littleEndian: upper), UInt64(littleEndian: hash))
                 }
             }
         }
