@@ -183,7 +183,11 @@ struct Capture {
             }
             rows.formUnion(try table.numbers(ofRowsWhere: column, isOneOf: numbers))
         }
-        let others = rows.sorted().filter { row in !ranges.contains { $0.contains(row) } }
+        var index = 0
+        let others = rows.sorted().filter { row in
+            while index < ranges.count, ranges[index].upperBound < row { index += 1 }
+            return index == ranges.count || !ranges[index].contains(row)
+        }
         return .ranges(others.map { $0...$0 }, leafCount: others.count)
     }
 

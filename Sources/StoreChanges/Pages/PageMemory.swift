@@ -78,7 +78,8 @@ struct PageMemory {
         writer.raw(try ReplicaFact.layout.read(db) ?? [])
         var roots: [String: UInt32] = [:]
         let rows = try SQLConnection(store).all(
-            "SELECT name, rootpage, sql, type FROM sqlite_schema WHERE tbl_name NOT LIKE 'grdb_storesync' ORDER BY rowid"
+            "SELECT name, rootpage, sql, type FROM sqlite_schema WHERE tbl_name <> ? ORDER BY rowid",
+            [.text(StoreToken.table)]
         )
         for values in rows {
             for value in values { writer.cell(.value(value)) }

@@ -4,7 +4,7 @@ import GRDBSQLite
 
 /// What is known of the pages of a store: how their trees hang together, and a hash of each page.
 ///
-/// That is about 12 bytes for each page, and less than a hundredth of the file besides.
+/// That is 13 bytes for each page, and less than a hundredth of the file besides.
 struct StorePages {
     private let hash: SipHash
     private let usableSize: Int

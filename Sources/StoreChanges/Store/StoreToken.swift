@@ -16,7 +16,7 @@ struct StoreToken: Hashable, Sendable {
     }
 
     /// The table has a prefix that GRDB ignores when it compares schemas.
-    private static let table = "grdb_storesync"
+    static let table = "grdb_storesync"
 
     /// Reads the store's token for a document; `nil` if it has none.
     static func read(_ store: SQLConnection, document: String) throws -> StoreToken? {

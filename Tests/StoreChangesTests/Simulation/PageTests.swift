@@ -101,6 +101,7 @@ struct PageTests {
             return
         }
         #expect(ranges.count == 1 && ranges[0].contains(100) && ranges[0].count < 40)
+        #expect(try device.isMostlyUnchanged() == true)
         #expect(try device.changes(of: "folder") == .ranges([], leafCount: 0))
         #expect(try device.capture()?.changes.count == 1)
         #expect(try device.changes(of: "note") == .ranges([], leafCount: 0))
@@ -128,7 +129,9 @@ struct PageTests {
         try device.store.vacuum()
         #expect(try device.capture() == nil)
         #expect(try device.changes(of: "note") == .ranges([], leafCount: 0))
+        #expect(try device.isMostlyUnchanged() == true)
         try device.edit("CREATE INDEX by_title ON note (title)")
+        #expect(try device.isMostlyUnchanged() == false)
         #expect(try device.changes(of: "note") == .all)
     }
 

@@ -140,6 +140,11 @@ final class SimulatedDevice {
         try replicaDatabase.read { _ in try store.read { try replica.pages(of: $0)?.changes(of: table) } }
     }
 
+    /// Whether the next capture compares so few rows that the store need not be copied.
+    func isMostlyUnchanged() throws -> Bool? {
+        try replicaDatabase.read { _ in try store.read { try replica.pages(of: $0)?.areMostlyUnchanged } }
+    }
+
     /// Lets the next capture compare all rows.
     func forgetPages() throws {
         try replicaDatabase.write { try $0.execute(sql: "DELETE FROM facts WHERE name = 'pages'") }

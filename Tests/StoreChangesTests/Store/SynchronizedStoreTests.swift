@@ -102,6 +102,31 @@ struct SynchronizedStoreTests {
         #expect(try store.recordChanges() == nil)
     }
 
+    @Test("A few edits of many rows are found, in both journal modes", arguments: ["WAL", "DELETE"])
+    func fewOfMany(mode: String) throws {
+        let fixture = try Fixture()
+        let app = try fixture.app("laptop")
+        try app.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = \(mode)") }
+        try app.write { db in
+            try db.execute(
+                sql: """
+                    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 2000)
+                    INSERT INTO note SELECT n, 'note ' || n, hex(zeroblob(100)) FROM numbers
+                    """
+            )
+        }
+        #expect(try fixture.open("laptop").recordChanges()?.changes.count == 2000)
+        for number in [1, 1000, 2000] {
+            try app.write {
+                try $0.execute(sql: "UPDATE note SET title = 'milk' WHERE id = ?", arguments: [number])
+                try $0.execute(sql: "DELETE FROM note WHERE id = ?", arguments: [number / 2 + 100])
+                try $0.execute(sql: "INSERT INTO note (title) VALUES ('bread')")
+            }
+            #expect(try fixture.open("laptop").recordChanges()?.changes.count == 3)
+            #expect(try fixture.open("laptop").recordChanges() == nil)
+        }
+    }
+
     @Test("An edit of another row between capture and write doesn't make a synchronization start over")
     func otherEditMeanwhile() throws {
         let fixture = try Fixture()
