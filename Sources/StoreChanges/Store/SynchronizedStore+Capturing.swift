@@ -36,7 +36,7 @@ extension SynchronizedStore {
     /// Calls `body` with a consistent view of the store, its pages, and its version.
     ///
     /// In WAL mode readers and writers don't wait for each other. With a rollback journal an app can't write while the
-    /// store is read; so the store is copied first unless few rows are read, and an app waits no longer than that takes.
+    /// store is read; so the store is copied unless few rows have to be read, and an app waits only until then.
     ///
     /// - Parameters:
     ///   - readsPages: Whether `body` gets the pages, and reads only rows that may have changed.
