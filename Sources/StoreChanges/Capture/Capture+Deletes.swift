@@ -1,6 +1,7 @@
 /// Rows that are gone.
 extension Capture {
-    func refuse(
+    /// Refuses to take it for deletions if more than half of a large table's rows are gone, unless that is allowed.
+    func refuseMassDeletion(
         _ counts: RowCounts,
         outOf count: Int,
         _ table: StoreTable,

@@ -116,7 +116,7 @@ struct Capture {
             try compare(&scan, &base, table, &counts) { try counted.add($0) }
             try counted.forEachDifference { try compareCounts($0, table) }
             try base.forEachMissing { try addDeleted($0, table, &counts) }
-            try refuse(counts, outOf: base.foundCount + counts.deleted, table, allowsDeletions)
+            try refuseMassDeletion(counts, outOf: base.foundCount + counts.deleted, table, allowsDeletions)
         case .ranges(let ranges, _):
             guard !ranges.isEmpty else { return }
             var scan = try StoreScan(schema, in: store, names, state.schema, isOfRanges: true)
@@ -132,7 +132,8 @@ struct Capture {
             }
             // Most rows weren't compared, so they aren't gone.
             guard counts.deleted > base.foundCount else { return }
-            try refuse(counts, outOf: table.count() - counts.inserted + counts.deleted, table, allowsDeletions)
+            let count = try table.count() - counts.inserted + counts.deleted
+            try refuseMassDeletion(counts, outOf: count, table, allowsDeletions)
         }
     }
 

@@ -21,7 +21,8 @@ struct PageMemory {
     func read(_ store: Database) throws -> RememberedPages? {
         guard sqlite3_txn_state(store.sqliteConnection, "main") != SQLITE_TXN_WRITE else { return nil }
         let (schema, roots) = try schema(of: store)
-        let known = try ReplicaFact.pages.read(db)
+        // A damaged record is none.
+        let known = try ReplicaFact.pages.read(db).flatMap { $0.count > SipHash.keyBytes ? $0 : nil }
         let isKnown = known.map { Array($0.dropFirst(SipHash.keyBytes)) == schema } ?? false
         var generator = SystemRandomNumberGenerator()
         let new = { (0..<SipHash.keyBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) } }
