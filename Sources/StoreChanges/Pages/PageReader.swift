@@ -63,7 +63,9 @@ private final class PageReceiver {
 
 /// The file system of the copy: its only files are ``PageReceiver``s, whose addresses are their names.
 private enum PageFileSystem {
-    static let name = "storesync-pages"
+    static var name: UnsafePointer<CChar> { UnsafeRawPointer(literal.utf8Start).assumingMemoryBound(to: CChar.self) }
+
+    private static let literal: StaticString = "storesync-pages"
 
     /// SQLite knows the file system from the first use on, until the process ends.
     static let isRegistered: Bool = {
@@ -72,7 +74,7 @@ private enum PageFileSystem {
         guard let own = sqlite3_vfs_find(nil) else { return false }
         system.initialize(to: own.pointee)
         system.pointee.pNext = nil
-        system.pointee.zName = UnsafePointer(strdup(name))
+        system.pointee.zName = name
         system.pointee.szOsFile = CInt(MemoryLayout<PageFile>.size)
         system.pointee.xOpen = { _, path, file, flags, opened in
             guard flags & SQLITE_OPEN_MAIN_DB != 0, let path, let file,
@@ -93,7 +95,7 @@ private enum PageFileSystem {
         }
         system.pointee.xFullPathname = { _, path, count, full in
             guard let path, let full, strlen(path) < Int(count) else { return SQLITE_CANTOPEN }
-            strcpy(full, path)
+            full.update(from: path, count: Int(strlen(path)) + 1)
             return SQLITE_OK
         }
         return sqlite3_vfs_register(system, 0) == SQLITE_OK
@@ -118,13 +120,13 @@ private enum PageFileSystem {
         methods.pointee.iVersion = 1
         methods.pointee.xClose = { _ in SQLITE_OK }
         methods.pointee.xRead = { file, bytes, count, offset in
-            guard let bytes else { return SQLITE_IOERR }
-            memset(bytes, 0, Int(count))
+            let bytes = UnsafeMutableRawBufferPointer(start: bytes, count: Int(count))
+            // SQLite wants zeros where the file ends early.
+            bytes.initializeMemory(as: UInt8.self, repeating: 0)
             guard let page = receiver(file)?.firstPage, offset >= 0, offset + Int64(count) <= page.count else {
                 return shortRead
             }
-            UnsafeMutableRawBufferPointer(start: bytes, count: Int(count))
-                .copyBytes(from: page[Int(offset)..<Int(offset) + Int(count)])
+            bytes.copyBytes(from: page[Int(offset)..<Int(offset) + Int(count)])
             return SQLITE_OK
         }
         methods.pointee.xWrite = { file, bytes, count, offset in
