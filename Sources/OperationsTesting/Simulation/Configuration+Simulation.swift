@@ -1,7 +1,9 @@
 public import Operations
+import ThreadSupport
 
 extension OperationSupervisor.Configuration {
-    /// Creates the configuration of a supervisor whose operations run, block and sleep in a simulation.
+    /// Creates the configuration of a supervisor whose operations run, block and sleep in a simulation, and whose retries wait as the
+    /// seed decides.
     ///
     /// - Parameters:
     ///   - simulation: The simulation.
@@ -15,5 +17,7 @@ extension OperationSupervisor.Configuration {
             executor: simulation.executor,
             blockingExecutor: simulation.executor
         )
+        let generator = Locked(SplitMix64(seed: simulation.seed))
+        random = { generator.withLock { .random(in: 0..<1, using: &$0) } }
     }
 }

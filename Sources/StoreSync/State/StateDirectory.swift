@@ -18,6 +18,8 @@ public final class StateDirectory: Sendable {
     /// Observes this device's changes: each one of the state directory, before and after its commit, and each step in which a
     /// download replaces a store.
     let steps: StepObserver
+    /// Creates the identifiers of clients.
+    private let newIdentifier: @Sendable () -> UUID
     /// The keychain, which is opened at its first use.
     let openKeychain = Locked<FileKeychain?>(nil)
     /// This device's identifiers in applications, as last read or written.
@@ -40,9 +42,14 @@ public final class StateDirectory: Sendable {
         if let root { try moveStores(toRoot: root) }
     }
 
-    package init(url: URL, steps: StepObserver) throws {
+    package init(
+        url: URL,
+        steps: StepObserver,
+        newIdentifier: @escaping @Sendable () -> UUID = { UUID() }
+    ) throws {
         self.url = url
         self.steps = steps
+        self.newIdentifier = newIdentifier
         try Self.makeDirectory(at: url)
         let file = url.appending(path: "state.sqlite").path
         var configuration = Configuration.ofThisPackage
@@ -190,7 +197,7 @@ extension StateDirectory {
         if let client = try peekClientIdentifier(for: key) { return client }
         let client = try write("client identifier") { db in
             if let client = try Self.client(db, key) { return client }
-            return try Self.makeClient(db, key)
+            return try makeClient(db, key)
         }
         noteClient(client, of: key)
         return client
@@ -198,7 +205,7 @@ extension StateDirectory {
 
     /// Creates a new identifier in an application; the former one isn't used again.
     func replaceClientIdentifier(for key: ApplicationKey) throws -> String {
-        let client = try write("new client identifier") { try Self.makeClient($0, key) }
+        let client = try write("new client identifier") { try makeClient($0, key) }
         noteClient(client, of: key)
         return client
     }
@@ -211,8 +218,8 @@ extension StateDirectory {
         )
     }
 
-    private static func makeClient(_ db: Database, _ key: ApplicationKey) throws -> String {
-        let client = UUID().uuidString
+    private func makeClient(_ db: Database, _ key: ApplicationKey) throws -> String {
+        let client = newIdentifier().uuidString
         try db.execute(
             sql: "INSERT OR REPLACE INTO client (remote, application, client) VALUES (?, ?, ?)",
             arguments: [key.remote, key.application, client]

@@ -57,7 +57,7 @@ final class LineageHistory {
     init(seed: UInt64) throws {
         generator = SplitMix64(seed: seed)
         place = InMemoryBackend()
-        fixture = try Fixture(place: place)
+        fixture = try Fixture(place: place, seed: seed)
     }
 
     /// Runs the history, and returns the number of commands that succeeded.

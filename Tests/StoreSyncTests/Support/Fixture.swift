@@ -7,6 +7,7 @@ import OperationsTesting
 import RemoteStorage
 import SyncCryptography
 import Testing
+import ThreadSupport
 
 @testable import StoreSync
 
@@ -23,22 +24,27 @@ final class Fixture: Sendable {
     private let place: InMemoryBackend?
     /// The simulation in which its devices run.
     private let simulation: Simulation?
+    /// Creates the identifiers of its devices' clients, in the order in which they register.
+    private let newIdentifier: @Sendable () -> UUID
     /// The password that its devices answer with, or `nil` if they want no encryption.
     let password: Password?
 
     /// Creates the folder.
     ///
     /// A volatile folder is in memory if the system supports that: syncing to the disk is hundreds of times faster
-    /// there.
+    /// there. The identifiers of clients, which decide between edits at the same time, follow from the seed if there is one.
     init(
         application: String = "org.example.notes",
         document: String = "notes",
         password: String? = nil,
         isVolatile: Bool = true,
         place: InMemoryBackend? = nil,
-        simulation: Simulation? = nil
+        simulation: Simulation? = nil,
+        seed: UInt64? = nil
     ) throws {
         (self.place, self.simulation) = (place, simulation)
+        let generator = seed.map { Locked(SplitMix64(seed: $0)) }
+        newIdentifier = { generator?.withLock { UUID(from: &$0) } ?? UUID() }
         self.password = try password.map { try Password.cheap($0) }
         self.application = try RemoteIdentifier(application)
         self.document = try RemoteIdentifier(document)
@@ -85,22 +91,19 @@ final class Fixture: Sendable {
         let home = folder.appending(path: name, directoryHint: .isDirectory)
         try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
         let folder = LocalFolderBackend(root: share, executor: simulation?.executor)
+        var configuration = simulation.map { OperationSupervisor.Configuration(simulation: $0) } ?? .init()
+        configuration.temporaryDirectory = temporary
         let shared: any RemoteBackend = hook.map { ObservedBackend(folder, capabilities, $0) } ?? folder
         return Device(
             name: name,
             store: home.appending(path: "store.sqlite"),
-            state: try StateDirectory(url: home.appending(path: "state"), steps: hook.map(StepObserver.init) ?? .none),
-            backend: backend ?? place ?? shared,
-            supervisor: OperationSupervisor(
-                simulation.map {
-                    OperationSupervisor.Configuration(
-                        clock: $0.clock,
-                        executor: $0.executor,
-                        blockingExecutor: $0.executor,
-                        temporaryDirectory: temporary
-                    )
-                } ?? OperationSupervisor.Configuration(temporaryDirectory: temporary)
+            state: try StateDirectory(
+                url: home.appending(path: "state"),
+                steps: hook.map(StepObserver.init) ?? .none,
+                newIdentifier: newIdentifier
             ),
+            backend: backend ?? place ?? shared,
+            supervisor: OperationSupervisor(configuration),
             application: application,
             document: document,
             password: password
@@ -351,4 +354,12 @@ extension SecretBytes {
     convenience init(_ text: String) { self.init(copying: Array(text.utf8)) }
 
     var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
+}
+
+extension UUID {
+    /// Creates a random identifier by a generator.
+    fileprivate init(from generator: inout SplitMix64) {
+        let bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        self.init(uuid: bytes.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) })
+    }
 }

@@ -58,7 +58,7 @@ final class SynchronizationHistory {
     init(_ server: SimulatedServer, _ seed: UInt64, _ simulation: Simulation) throws {
         (self.server, self.seed, self.simulation) = (server, seed, simulation)
         place = InMemoryBackend(identity: "simulated:", capabilities: server.capabilities)
-        fixture = try Fixture(place: place, simulation: simulation)
+        fixture = try Fixture(place: place, simulation: simulation, seed: seed)
         random = SplitMix64(seed: seed)
     }
 
