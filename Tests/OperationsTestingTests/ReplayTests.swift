@@ -83,6 +83,27 @@ struct ReplayTests {
         }
     }
 
+    @Test("the seed decides how long retries wait, and supervisors of a simulation don't wait equally long")
+    func retries() async throws {
+        func waits(_ seed: UInt64) async throws -> [Duration] {
+            try await Simulation.run(seed: seed) { simulation in
+                var waits: [Duration] = []
+                for _ in 0..<2 {
+                    let supervisor = OperationSupervisor(.init(simulation: simulation))
+                    let begin = simulation.clock.now
+                    let work = Work { _ in throw CocoaError(.fileReadUnknown) }
+                    _ = try? await supervisor.add(work, options: .init(retry: RetryPolicy(maximumAttempts: 2))).value
+                    waits.append(begin.duration(to: simulation.clock.now))
+                }
+                return waits
+            }
+        }
+        let first = try await waits(1)
+        #expect(try await waits(1) == first)
+        #expect(try await waits(2) != first)
+        #expect(first[0] != first[1])
+    }
+
     @Test("a run can be cancelled at each of its points")
     func cancellationPoints() async throws {
         var endings: [String] = []

@@ -1,9 +1,9 @@
 public import Operations
-import ThreadSupport
 
 extension OperationSupervisor.Configuration {
-    /// Creates the configuration of a supervisor whose operations run, block and sleep in a simulation, and whose retries wait as the
-    /// seed decides.
+    /// Creates the configuration of a supervisor whose operations run, block and sleep in a simulation.
+    ///
+    /// Its seed also decides how long retries wait.
     ///
     /// - Parameters:
     ///   - simulation: The simulation.
@@ -17,7 +17,6 @@ extension OperationSupervisor.Configuration {
             executor: simulation.executor,
             blockingExecutor: simulation.executor
         )
-        let generator = Locked(SplitMix64(seed: simulation.seed))
-        random = { generator.withLock { .random(in: 0..<1, using: &$0) } }
+        random = simulation.randomFraction
     }
 }

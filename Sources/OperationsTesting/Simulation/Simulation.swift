@@ -30,8 +30,13 @@ public struct Simulation: Sendable {
     /// on this clock and read the time from it.
     public var clock: SimulatedClock { executor.clock }
 
+    /// Returns a number from 0 up to 1; all supervisors of the simulation share the sequence, so that they retry at different times.
+    let randomFraction: @Sendable () -> Double
+
     init(seed: UInt64) {
         self.seed = seed
+        let generator = Locked(SplitMix64(seed: seed))
+        randomFraction = { generator.withLock { .random(in: 0..<1, using: &$0) } }
         executor = SimulatedExecutor(seed: seed)
     }
 

@@ -24,7 +24,11 @@ extension Replica {
     package func head(number: UInt64) throws -> ClientHead {
         var head = ClientHead(client, number: number, last: try log.lastIntegrated(of: client))
         head.seen = try storeSeen().filter { $0.key != client }
-        head.stable = try ReplicaKnowledge(db).read().stable
+        let knowledge = try ReplicaKnowledge(db).read()
+        // A device that was restored from a backup may have published a longer prefix. All devices go on judging by that one.
+        head.stable = [knowledge.stable, knowledge.heads[client]?.stable].compactMap(\.self).max {
+            $0.position < $1.position
+        }
         head.voids = try log.judgement().list
         return head
     }

@@ -217,6 +217,39 @@ struct ReplicaLogTests {
         )
     }
 
+    @Test(
+        "A device that was restored from a backup goes on publishing the prefix of its former head, so that no edit gets lost"
+    )
+    func restoredDevice() throws {
+        let laptop = try SimulatedDevice("laptop", schemaSQL: Self.folders)
+        let phone = try SimulatedDevice("phone", schemaSQL: Self.folders)
+        try laptop.edit("INSERT INTO note (title) VALUES ('milk')")
+        let first = try #require(try laptop.capture(at: 10))
+        try laptop.write()
+        let restored = try SimulatedDevice(copying: laptop)
+        // No other device is known yet.
+        try laptop.trim()
+        let former = try laptop.publishHead()
+        let prefix = try #require(former.stable)
+        try restored.remember([former])
+        let head = try restored.publishHead()
+        #expect(head.stable == prefix)
+
+        // The phone reads only the later head. It hadn't read the first set, so its own one is void for both.
+        try phone.edit("INSERT INTO note (title) VALUES ('bread')")
+        let late = try #require(try phone.capture(at: 20))
+        try phone.integrate([first])
+        try phone.remember([head])
+        try restored.integrate([late])
+        #expect(try phone.hasLostIdentity())
+        try phone.become("tablet")
+        try restored.integrate(try phone.captureVoidSetsAgain(at: 30))
+        for device in [restored, phone] {
+            try device.write()
+            #expect(try device.rows("SELECT title FROM note ORDER BY title") == ["\"bread\"", "\"milk\""])
+        }
+    }
+
     @Test("A row with NULL in its key comes back too")
     func removedDeviceWithoutKeys() throws {
         let (laptop, phone) = try Self.devices("CREATE TABLE pair (a TEXT, b TEXT, c TEXT, PRIMARY KEY (a, b))")

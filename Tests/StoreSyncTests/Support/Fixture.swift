@@ -1,3 +1,4 @@
+import ByteCoding
 import FileSupport
 import Foundation
 import GRDB
@@ -44,7 +45,11 @@ final class Fixture: Sendable {
     ) throws {
         (self.place, self.simulation) = (place, simulation)
         let generator = seed.map { Locked(SplitMix64(seed: $0)) }
-        newIdentifier = { generator?.withLock { UUID(from: &$0) } ?? UUID() }
+        newIdentifier = {
+            generator?.withLock { generator in
+                UUID(bytes: (0..<16).map { _ in .random(in: .min ... .max, using: &generator) })
+            } ?? UUID()
+        }
         self.password = try password.map { try Password.cheap($0) }
         self.application = try RemoteIdentifier(application)
         self.document = try RemoteIdentifier(document)
@@ -354,12 +359,4 @@ extension SecretBytes {
     convenience init(_ text: String) { self.init(copying: Array(text.utf8)) }
 
     var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
-}
-
-extension UUID {
-    /// Creates a random identifier by a generator.
-    fileprivate init(from generator: inout SplitMix64) {
-        let bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
-        self.init(uuid: bytes.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) })
-    }
 }

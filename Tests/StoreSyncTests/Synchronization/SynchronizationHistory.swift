@@ -238,7 +238,7 @@ final class SynchronizationHistory {
     }
 
     /// Everything but the local numbers of rows.
-    private func content(_ device: Device) throws -> [String] {
+    func content(_ device: Device) throws -> [String] {
         try device.query(
             """
             SELECT 'note ' || title || ifnull(body, '-') || ifnull(length(bytes), 0) || ifnull(name, '-')
