@@ -1,5 +1,5 @@
 import FileSupport
-import Foundation
+package import Foundation
 import SyncCryptography
 import SystemPackage
 
@@ -8,8 +8,9 @@ import SystemPackage
 /// On Apple platforms they're in the system's keychain, on this device alone, and the file only names the item. So a copy of the
 /// directory doesn't open the keychain on another device. A program without entitlements, which that keychain refuses, has the
 /// bytes in the file.
-struct DeviceSecret {
-    static let name = "keychain-secret"
+package struct DeviceSecret {
+    /// The name of the file.
+    package static let name = "keychain-secret"
     private static let byteCount = 32
     /// The size of a UUID as text, by which a file with the name of an item is told from a file with the secret.
     private static let nameByteCount = 36
@@ -18,7 +19,19 @@ struct DeviceSecret {
 
     private var path: String { directory.appending(path: Self.name).path }
 
-    init(in directory: URL) { self.directory = directory }
+    package init(in directory: URL) { self.directory = directory }
+
+    /// The item of another device's keychain that has the secret, if the directory was copied from that device.
+    ///
+    /// It's `nil` too if the secret can't be read for another reason, which the keychain reports when it's unlocked.
+    package func itemOfAnotherDevice() -> UUID? {
+        guard let file = try? openIfPresent(), let item = try? item(named: file) else { return nil }
+        do throws(KeychainError) {
+            return try Self.secret(of: item) == nil ? item : nil
+        } catch {
+            return nil
+        }
+    }
 
     /// Reads the secret, or creates it if it doesn't exist; concurrent processes get the same secret.
     func readOrMake() throws(KeychainError) -> SecretBytes {
@@ -46,6 +59,22 @@ struct DeviceSecret {
     }
 
     private func readIfPresent() throws(KeychainError) -> SecretBytes? {
+        guard let file = try openIfPresent() else { return nil }
+        if let item = try item(named: file) {
+            guard let secret = try Self.secret(of: item) else { throw ofAnotherDevice }
+            return secret
+        }
+        guard let status = try? file.status(), status.size == Self.byteCount else { throw corrupt }
+        var count = 0
+        let secret = SecretBytes(count: Self.byteCount) { buffer in
+            count = (try? file.descriptor.read(into: buffer)) ?? 0
+        }
+        guard count == Self.byteCount else { throw corrupt }
+        return secret
+    }
+
+    /// Opens the file, if no other user could read or replace it.
+    private func openIfPresent() throws(KeychainError) -> OpenFile? {
         let file: OpenFile
         do throws(Errno) {
             // O_NONBLOCK in case the path is a pipe. O_NOFOLLOW because another user could point a link elsewhere.
@@ -63,14 +92,16 @@ struct DeviceSecret {
         guard status.permissions.isDisjoint(with: [.groupReadWriteExecute, .otherReadWriteExecute]) else {
             throw unsafe("users other than its owner have permissions on it")
         }
-        if status.size == Self.nameByteCount { return try readItem(named: file) }
-        guard status.size == Self.byteCount else { throw corrupt }
-        var count = 0
-        let secret = SecretBytes(count: Self.byteCount) { buffer in
-            count = (try? file.descriptor.read(into: buffer)) ?? 0
-        }
-        guard count == Self.byteCount else { throw corrupt }
-        return secret
+        return file
+    }
+
+    /// The item in a system's keychain that the file names; `nil` if the file has the secret itself.
+    private func item(named file: OpenFile) throws(KeychainError) -> UUID? {
+        guard let status = try? file.status(), status.size == Self.nameByteCount else { return nil }
+        guard let name = try? file.read(at: 0, upTo: Self.nameByteCount),
+            let item = UUID(uuidString: String(decoding: name, as: UTF8.self))
+        else { throw corrupt }
+        return item
     }
 
     /// Creates the secret, complete and durable, unless another process creates it first.
@@ -91,18 +122,16 @@ struct DeviceSecret {
     static let service = "swift-store-sync.device-secret"
     #endif
 
-    /// Reads the secret from the item in the system's keychain that the file names.
-    private func readItem(named file: OpenFile) throws(KeychainError) -> SecretBytes {
+    /// The secret in an item of this device's system keychain; `nil` if it doesn't have the item.
+    private static func secret(of item: UUID) throws(KeychainError) -> SecretBytes? {
         #if canImport(Security)
-        guard let name = try? file.read(at: 0, upTo: Self.nameByteCount) else { throw corrupt }
-        let item = KeychainItem(service: Self.service, account: String(decoding: name, as: UTF8.self))
         do throws(KeychainError) {
-            return try SecurityKeychain.secret(of: item)
+            return try SecurityKeychain.secret(of: KeychainItem(service: service, account: item.uuidString))
         } catch  where error.code == .itemNotFound {
-            throw ofAnotherDevice
+            return nil
         }
         #else
-        throw ofAnotherDevice
+        return nil
         #endif
     }
 
@@ -140,8 +169,8 @@ struct DeviceSecret {
         KeychainError(
             .deviceSecretMissing,
             """
-            \(directory.path) was copied from another device, whose system's keychain has the device secret. Start with a new \
-            state directory here, and leave the other device its own.
+            \(directory.path) was copied from another device, whose system's keychain has the device secret. Use a new \
+            directory on this device.
             """
         )
     }

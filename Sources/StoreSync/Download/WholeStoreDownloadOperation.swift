@@ -112,7 +112,11 @@ public actor WholeStoreDownloadOperation: Operation {
         }
         // The store is replaced: from here on, neither an error nor a cancellation makes the download fail.
         let forgotten = try await warningOfFullDisk("replaced") { try await remember(plan, context) }
-        let recorded = await document.recordSync(of: document.application.client, hooks.backend.recentSyncHooks)
+        let recorded = await document.recordSync(
+            of: document.application.client,
+            at: state.now(),
+            hooks.backend.recentSyncHooks
+        )
         let bytes = try await context.blocking { try store.byteCount }
         return WholeStoreDownload(
             client: document.application.client,

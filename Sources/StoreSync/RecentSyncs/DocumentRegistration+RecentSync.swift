@@ -2,16 +2,20 @@ import Foundation
 import RemoteStorage
 
 extension DocumentRegistration {
-    /// Records that a client pushes or pulls the document now.
+    /// Records that a client pushes, pulls or synchronizes the document.
     ///
     /// A failure is only a warning, since lists of clients are all that needs the record. On a storage that doesn't
     /// permit writing, there is none.
     ///
     /// - Returns: Warnings.
-    func recordSync(of client: RemoteIdentifier, _ hooks: any RecentSyncHooks) async -> [String] {
+    func recordSync(
+        of client: RemoteIdentifier,
+        at time: Date,
+        _ hooks: any RecentSyncHooks
+    ) async -> [String] {
         let role = ApplicationSeal.Role.recentSync(client, of: identity)
         do {
-            let sealed = application.seal.seal(RecentSync(Date()).xml, as: role)
+            let sealed = application.seal.seal(RecentSync(time).xml, as: role)
             try await hooks.saveRecentSync(sealed, of: client, hierarchy)
         } catch is CancellationError {
             return []

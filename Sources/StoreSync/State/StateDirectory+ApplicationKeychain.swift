@@ -59,10 +59,12 @@ extension StateDirectory {
         FileManager.default.fileExists(atPath: applicationKeychainURL(for: key).path)
     }
 
+    static let keychainsName = "keychains"
+
     private func applicationKeychainURL(for key: ApplicationKey) -> URL {
         // Identities may contain characters that file names can't.
         var hasher = ContentRootHasher()
         hasher.update(Array([key.remote, key.application].joined(separator: "\0").utf8))
-        return url.appending(path: "keychains").appending(path: "\(hasher.finalize()).sqlite")
+        return url.appending(path: Self.keychainsName).appending(path: "\(hasher.finalize()).sqlite")
     }
 }

@@ -1,4 +1,6 @@
+import FileSupport
 import Foundation
+import GRDB
 import Keychain
 import SyncCryptography
 import ThreadSupport
@@ -64,7 +66,32 @@ extension StateDirectory {
         }
     }
 
-    private var keychainURL: URL { url.appending(path: "keychain.sqlite") }
+    /// Makes this device another client if the directory was copied from another device, whose system's keychain has the secret.
+    ///
+    /// The keychains, which don't open here, are set aside in the directory, and the secret last: until then, the next opening of
+    /// the directory does the same.
+    func becomeAnotherClientIfCopied() throws {
+        guard let item = DeviceSecret(in: url).itemOfAnotherDevice() else { return }
+        // The staging directories on the remote are the other device's.
+        try write("forgetting the other device") { try $0.execute(sql: "DELETE FROM client; DELETE FROM staging") }
+        let directory = try Directory(path: url.path)
+        let name = "of-another-device-\(item.uuidString)"
+        try directory.makeDirectory(name)
+        let aside = try directory.directory(name)
+        // Those of applications, and the device's own with its journal.
+        for file in try FileManager.default.contentsOfDirectory(atPath: url.path)
+        where file == Self.keychainsName || file.hasPrefix(Self.keychainName) {
+            try directory.rename(file, to: aside, file)
+        }
+        for directory in [aside, directory] { try directory.synchronize() }
+        try steps.reached("keychains set aside")
+        try directory.rename(DeviceSecret.name, to: aside, DeviceSecret.name)
+        for directory in [aside, directory] { try directory.synchronize() }
+    }
+
+    private static let keychainName = "keychain.sqlite"
+
+    private var keychainURL: URL { url.appending(path: Self.keychainName) }
 
     private func keychain(on executor: (any TaskExecutor)?) async throws -> FileKeychain {
         if let open = openKeychain.withLock({ $0 }) { return open }

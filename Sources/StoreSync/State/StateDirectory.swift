@@ -20,6 +20,8 @@ public final class StateDirectory: Sendable {
     let steps: StepObserver
     /// Creates the identifiers of clients.
     private let newIdentifier: @Sendable () -> UUID
+    /// Returns this device's time, which may be wrong.
+    let now: @Sendable () -> Date
     /// The keychain, which is opened at its first use.
     let openKeychain = Locked<FileKeychain?>(nil)
     /// This device's identifiers in applications, as last read or written.
@@ -29,7 +31,8 @@ public final class StateDirectory: Sendable {
 
     /// Opens a state directory, and creates it with mode 0700 if it doesn't exist.
     ///
-    /// On Apple platforms it's excluded from backups: a restored state directory would make two devices of one.
+    /// On Apple platforms it's excluded from backups, since it would make two devices of one. One that was copied from another
+    /// device, whose system's keychain has its secret, goes on as another client, without the keys.
     ///
     /// - Parameters:
     ///   - url: The directory.
@@ -45,11 +48,13 @@ public final class StateDirectory: Sendable {
     package init(
         url: URL,
         steps: StepObserver,
-        newIdentifier: @escaping @Sendable () -> UUID = { UUID() }
+        newIdentifier: @escaping @Sendable () -> UUID = { UUID() },
+        now: @escaping @Sendable () -> Date = { .now }
     ) throws {
         self.url = url
         self.steps = steps
         self.newIdentifier = newIdentifier
+        self.now = now
         try Self.makeDirectory(at: url)
         let file = url.appending(path: "state.sqlite").path
         var configuration = Configuration.ofThisPackage
@@ -68,6 +73,7 @@ public final class StateDirectory: Sendable {
             database = try DatabaseQueue(path: file, configuration: configuration)
             guard chmod(file, 0o600) == 0 else { throw StoreSyncError(writing: file, errno: errno) }
             try StateSchema.migrate(database)
+            try becomeAnotherClientIfCopied()
             let clients = try database.read { try StateSchema.fetchClients($0) }
             knownClients.withLock { $0 = clients }
         } catch {

@@ -35,7 +35,7 @@ extension StateDirectory {
                         """
                     )
                 }
-                let options = SynchronizedStore.Options(app: app)
+                let options = SynchronizedStore.Options(app: app, now: now)
                 return try body(
                     SynchronizedStore(storeAt: url, replicaAt: replica.url, replica.identity, options: options)
                 )

@@ -86,7 +86,8 @@ struct SyncHead: Hashable, Sendable {
         _ name: SyncHeadName,
         _ publication: SynchronizedStore.Publication,
         _ memory: SynchronizationMemory,
-        tail: [SyncChangeSet]
+        tail: [SyncChangeSet],
+        published: Date
     ) {
         self.name = name
         content = publication.head
@@ -97,7 +98,7 @@ struct SyncHead: Hashable, Sendable {
         baselines = memory.baselines
         removals = memory.removals
         self.tail = tail
-        published = Date()
+        self.published = published
     }
 
     /// The numbers of the sets in the head itself; `nil` if the segments don't follow one another up to them.

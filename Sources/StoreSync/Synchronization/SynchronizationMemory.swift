@@ -40,9 +40,9 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         var sets: UInt64
         var date: Date
 
-        init(_ head: ClientHead) {
+        init(_ head: ClientHead, at date: Date) {
             sets = head.seen.values.reduce(0) { $0 + $1.sequence }
-            date = Date()
+            self.date = date
         }
 
         private static let maximumSets: UInt64 = 64

@@ -36,7 +36,7 @@ extension SynchronizationOperation {
         let vector = Dictionary(uniqueKeysWithValues: sets.map { ($0.rawValue, $1.sequence) })
         try await context.blocking { [state, key, request] in
             try SQLiteHeader.normalize(store)
-            try AppliedSets.note(vector, in: checkpoint, at: Date())
+            try AppliedSets.note(vector, in: checkpoint, at: state.now())
             // A client that was removed and came back has merged its store.
             try state.keepStore(at: LocalStore(request.url).path, document: key)
         }

@@ -106,7 +106,7 @@ extension SynchronizationOperation {
                 client: ClientID(rawValue: client.rawValue),
                 rules: origin.rules
             ),
-            options: SynchronizedStore.Options(app: request.app, observer: state.steps)
+            options: SynchronizedStore.Options(app: request.app, observer: state.steps, now: state.now)
         )
     }
 
@@ -236,7 +236,7 @@ extension SynchronizationOperation {
     /// A retry keeps the first copy.
     func setStoreAside(_ context: OperationContext) async throws {
         guard !isStoreDownloaded, asideWarnings.isEmpty else { return }
-        let time = Date.now.formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
+        let time = state.now().formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
         let aside = URL(filePath: request.url.path + ".aside-\(time)")
         try await context.blocking { [request] in _ = try StoreSnapshot.take(of: LocalStore(request.url), at: aside) }
         asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside.path).")

@@ -110,7 +110,7 @@ extension SynchronizationOperation {
     /// Whether there is anything that other devices need to know.
     private func isDue(_ head: ClientHead, _ memory: SynchronizationMemory) -> Bool {
         guard memory.sequence == head.last?.sequence ?? 0, let acknowledged = memory.acknowledged else { return true }
-        return acknowledged.isOutdated(by: SynchronizationMemory.Acknowledgement(head))
+        return acknowledged.isOutdated(by: SynchronizationMemory.Acknowledgement(head, at: state.now()))
     }
 
     private func publish(
@@ -140,10 +140,11 @@ extension SynchronizationOperation {
         // Recorded before it's on the remote, so that this device never mistakes it for another device's.
         memory.note(name)
         try await remember(memory, context)
-        published.bytes += Int64(try await catalog.create(SyncHead(name, publication, memory, tail: tail)))
+        let head = SyncHead(name, publication, memory, tail: tail, published: state.now())
+        published.bytes += Int64(try await catalog.create(head))
         memory.bytesSinceBaseline += published.bytes
         memory.sequence = sequence
-        memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head)
+        memory.acknowledged = SynchronizationMemory.Acknowledgement(publication.head, at: head.published)
         try await remember(memory, context)
         published.memory = memory
     }

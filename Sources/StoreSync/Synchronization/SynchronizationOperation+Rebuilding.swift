@@ -92,7 +92,7 @@ extension SynchronizedReplica {
             store: folder.appending(path: "store.sqlite"),
             url: folder.appending(path: "replica.sqlite"),
             identity: identity,
-            options: SynchronizedStore.Options()
+            options: SynchronizedStore.Options(now: options.now)
         )
     }
 }

@@ -219,7 +219,12 @@ extension WholeStoreUploadOperation {
         }
         let contained = Lineage.contained(in: parents, published.manifests)
         let includes = Lineage.named(of: contained, onRemote: published.names)
-        var manifest = StoreManifest(name: name, created: Date(), files: [], includes: includes.subtracting([name]))
+        var manifest = StoreManifest(
+            name: name,
+            created: state.now(),
+            files: [],
+            includes: includes.subtracting([name])
+        )
         let others = Lineage.heads(of: published.manifests).map(\.name).filter { !includes.contains($0) }
         manifest.otherHeads = Set(others.suffix(StoreManifest.maximumNames))
         manifest.synchronized = request.baseline?.synchronized

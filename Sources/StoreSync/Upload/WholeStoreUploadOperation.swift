@@ -97,7 +97,11 @@ public actor WholeStoreUploadOperation: Operation {
                 case .nothing(let name, let manifest, let record):
                     try await recordUnchanged(record, of: content, context)
                     var result = result(name, in: manifest, of: content, target)
-                    result.warnings += await document.recordSync(of: target.client, backend.recentSyncHooks)
+                    result.warnings += await document.recordSync(
+                        of: target.client,
+                        at: state.now(),
+                        backend.recentSyncHooks
+                    )
                     return result
                 case .copyFirst:
                     try await context.blocking { try content.taken.release() }
@@ -136,7 +140,8 @@ public actor WholeStoreUploadOperation: Operation {
         async let removable = uploadsOfRemovedClients(including: plan.record.contained, target.published)
         // Concurrently with other requests, since after the publication it would take round trips of its own.
         let isSmall = plan.content.totalBytes <= RemoteContent.chunkSize
-        async let early = isSmall ? document.recordSync(of: target.client, backend.recentSyncHooks) : []
+        async let early =
+            isSmall ? document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks) : []
         let files = try await send(plan, context)
         var manifest = plan.manifest
         manifest.files = files.map(\.entry)
@@ -147,7 +152,7 @@ public actor WholeStoreUploadOperation: Operation {
         try await context.blocking { [state, upload] in try state.recordUpload(upload) }
         try await checkArrival(of: manifest)
         let (outdated, notes) = await removable
-        async let late = isSmall ? [] : document.recordSync(of: target.client, backend.recentSyncHooks)
+        async let late = isSmall ? [] : document.recordSync(of: target.client, at: state.now(), backend.recentSyncHooks)
         try await publish(manifest)
         // Published: from here on, neither an error nor a cancellation makes the upload fail.
         let forgotten = try await warningOfFullDisk("published") {

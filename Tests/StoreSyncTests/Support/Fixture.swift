@@ -27,13 +27,16 @@ final class Fixture: Sendable {
     private let simulation: Simulation?
     /// Creates the identifiers of its devices' clients, in the order in which they register.
     private let newIdentifier: @Sendable () -> UUID
+    /// The right time, which the devices' clocks may miss.
+    private let now: @Sendable () -> Date
     /// The password that its devices answer with, or `nil` if they want no encryption.
     let password: Password?
 
     /// Creates the folder.
     ///
     /// A volatile folder is in memory if the system supports that: syncing to the disk is hundreds of times faster
-    /// there. The identifiers of clients, which decide between edits at the same time, follow from the seed if there is one.
+    /// there. If there is a seed, the identifiers of clients, which decide between edits at the same time, follow from it,
+    /// and the time is the simulation's.
     init(
         application: String = "org.example.notes",
         document: String = "notes",
@@ -49,6 +52,13 @@ final class Fixture: Sendable {
             generator?.withLock { generator in
                 UUID(bytes: (0..<16).map { _ in .random(in: .min ... .max, using: &generator) })
             } ?? UUID()
+        }
+        let clock = seed == nil ? nil : simulation?.clock
+        let start = clock?.now
+        now = {
+            guard let clock, let start else { return .now }
+            // Before the times of all files, since an edit counts as no later than its file.
+            return Date(timeIntervalSince1970: 1_577_836_800 + start.duration(to: clock.now) / .seconds(1))
         }
         self.password = try password.map { try Password.cheap($0) }
         self.application = try RemoteIdentifier(application)
@@ -84,9 +94,10 @@ final class Fixture: Sendable {
     /// Returns the device of a name, with a state directory and a store path of its own.
     ///
     /// The same name is the same device. `hook` is called around every request to the shared folder, every change of
-    /// the device's memory, and every step in which its store is replaced.
+    /// the device's memory, and every step in which its store is replaced. `clockError` is added to the right time.
     func device(
         _ name: String,
+        clockError: TimeInterval = 0,
         backend: (any RemoteBackend)? = nil,
         simulation: Simulation? = nil,
         capabilities: RemoteCapabilities? = nil,
@@ -105,7 +116,8 @@ final class Fixture: Sendable {
             state: try StateDirectory(
                 url: home.appending(path: "state"),
                 steps: hook.map(StepObserver.init) ?? .none,
-                newIdentifier: newIdentifier
+                newIdentifier: newIdentifier,
+                now: { [now] in now() + clockError }
             ),
             backend: backend ?? place ?? shared,
             supervisor: OperationSupervisor(configuration),

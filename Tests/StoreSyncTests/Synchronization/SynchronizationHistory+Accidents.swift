@@ -1,5 +1,6 @@
 import Foundation
 import Operations
+import OperationsTesting
 import RemoteStorage
 import RemoteStorageTesting
 import StoreChanges
@@ -13,6 +14,10 @@ extension SynchronizationHistory {
     private enum Accident: CaseIterable {
         /// Files are hidden from the device, or from all devices, until they reappear.
         case hides, losesForAll, showsAll
+        /// Days pass.
+        case waits
+        /// The device gets the next version of the app.
+        case isUpdated
         /// Another device joins.
         case joins
         /// The device's files are copied to another machine, and both go on.
@@ -32,6 +37,8 @@ extension SynchronizationHistory {
             let paths = try await hidden()
             for member in members { await member.veil.hide(paths) }
         case .showsAll: for member in members { await member.veil.showAll() }
+        case .waits: try await simulation.clock.sleep(for: .seconds(.random(in: 0..<3 * Self.day, using: &random)))
+        case .isUpdated: if hasStore(member) { try migrate(member, to: min(version(member) + 1, Self.lastVersion)) }
         case .joins: if members.count < 5 { try await connect(try add("\(members.count)")) }
         case .isCopied: if hasStore(member), members.count < 5 { try await copy(member) }
         case .isSaved: if hasStore(member) { try save(member) }
@@ -57,6 +64,8 @@ extension SynchronizationHistory {
         }
         return paths.filter { _ in Int.random(in: 0..<3, using: &random) == 0 }
     }
+
+    private static let day: TimeInterval = 24 * 60 * 60
 
     // MARK: Files of a device
 
@@ -97,7 +106,8 @@ extension SynchronizationHistory {
             )
         }
         // Its memory is opened again.
-        member.device = try fixture.device(member.device.name, backend: member.veil)
+        let name = member.device.name
+        member.device = try fixture.device(name, clockError: member.clockError, backend: member.veil)
         guard part != "state" else { return }
         // An edit that isn't in the backup may have been published before it was given up.
         ledger.giveUp(member.unpublished.subtracting(backup.unpublished))

@@ -18,11 +18,13 @@ final class SynchronizationHistory {
         var device: Device
         let connection: SimulatedBackend
         let veil: VeiledBackend
+        /// How far its clock is from the right time, in seconds.
+        let clockError: TimeInterval
         /// The values of edits that aren't known to be published.
         var unpublished: Set<String> = []
 
-        init(_ device: Device, _ connection: SimulatedBackend, _ veil: VeiledBackend) {
-            (self.device, self.connection, self.veil) = (device, connection, veil)
+        init(_ device: Device, _ connection: SimulatedBackend, _ veil: VeiledBackend, clockError: TimeInterval) {
+            (self.device, self.connection, self.veil, self.clockError) = (device, connection, veil, clockError)
         }
     }
 
@@ -32,16 +34,9 @@ final class SynchronizationHistory {
         let unpublished: Set<String>
     }
 
-    private static let schema = """
-        CREATE TABLE list (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, mark TEXT);
-        CREATE TABLE note (
-            id INTEGER PRIMARY KEY, list INTEGER REFERENCES list ON DELETE CASCADE, title TEXT, body TEXT, bytes BLOB
-        );
-        CREATE TABLE tag (name TEXT PRIMARY KEY, color TEXT);
-        INSERT INTO list (name, mark) VALUES ('inbox', 'the first list')
-        """
     static let accidents = 0.2
     static let faults = 0.02
+    private static let year: TimeInterval = 365 * 24 * 60 * 60
 
     let fixture: Fixture
     let server: SimulatedServer
@@ -53,7 +48,10 @@ final class SynchronizationHistory {
     var backups: [String: Backup] = [:]
     var ledger = EditLedger()
     var log: [String] = []
-    private var values = 0
+    /// The number of values that edits have written.
+    var values = 0
+    /// The former contents of the column `extra`, by title: a device whose app doesn't have the column deletes them unseen.
+    var extras: [String: [String]] = [:]
 
     init(_ server: SimulatedServer, _ seed: UInt64, _ simulation: Simulation) throws {
         (self.server, self.seed, self.simulation) = (server, seed, simulation)
@@ -66,7 +64,7 @@ final class SynchronizationHistory {
 
     func run() async throws {
         for _ in 0..<Int.random(in: 2...3, using: &random) { try add("\(members.count)") }
-        try members[0].device.execute(Self.schema)
+        try migrate(members[0], to: 1)
         _ = try await members[0].device.synchronize().value
         for member in members { await member.connection.set(server.faults(Self.faults)) }
         for _ in 0..<24 {
@@ -88,55 +86,13 @@ final class SynchronizationHistory {
         let number = UInt64(members.count)
         let connection = SimulatedBackend(server, seed: seed &* 16 &+ number, place: place, clock: simulation.clock)
         let veil = VeiledBackend(connection)
-        members.append(Member(try fixture.device(name, backend: veil), connection, veil))
+        let clockError = Bool.random(using: &random) ? 0 : .random(in: -Self.year...0, using: &random)
+        let device = try fixture.device(name, clockError: clockError, backend: veil)
+        members.append(Member(device, connection, veil, clockError: clockError))
         return members[members.count - 1]
     }
 
     func hasStore(_ member: Member) -> Bool { FileManager.default.fileExists(atPath: member.device.store.path) }
-
-    // MARK: Edits
-
-    private func edit(_ member: Member) throws {
-        let statement = Int.random(in: 0..<10, using: &random)
-        values += 1
-        let value = "\(member.device.name) \(values)"
-        let choice = Int.random(in: 0..<1000, using: &random)
-        var (written, overwritten, deleted): ([String], [String], [String]) = ([value], [], [])
-        let index = "\(choice) % max(1, (SELECT count(*) FROM note))"
-        let note = "(SELECT id FROM note ORDER BY title, id LIMIT 1 OFFSET \(index))"
-        let list = "(SELECT id FROM list ORDER BY name LIMIT 1 OFFSET \(choice) % (SELECT count(*) FROM list))"
-        let sql: String
-        switch statement {
-        case 0...2: sql = "INSERT INTO note (list, title) VALUES (\(list), '\(value)')"
-        case 3: sql = "INSERT INTO note (list, title, bytes) VALUES (\(list), '\(value)', zeroblob(70000))"
-        case 4, 5:
-            overwritten = try member.device.query("SELECT body FROM note WHERE id = \(note) AND body NOT NULL")
-            if try member.device.query("SELECT id FROM note").isEmpty { written = [] }
-            sql = "UPDATE note SET body = '\(value)' WHERE id = \(note)"
-        case 6:
-            written = []
-            sql = "UPDATE note SET list = \(list) WHERE id = \(note)"
-        case 7:
-            let name = "list \(choice % 3)"
-            if try !member.device.query("SELECT id FROM list WHERE name = '\(name)'").isEmpty { written = [] }
-            sql = "INSERT OR IGNORE INTO list (name, mark) VALUES ('\(name)', '\(value)')"
-        case 8:
-            let name = "tag \(choice % 3)"
-            overwritten = try member.device.query("SELECT color FROM tag WHERE name = '\(name)'")
-            sql = "INSERT OR REPLACE INTO tag VALUES ('\(name)', '\(value)')"
-        default:
-            let condition = choice % 5 > 0 ? "id = \(note)" : "list = \(list)"
-            deleted = try member.device.query("SELECT title FROM note WHERE \(condition)")
-            written = []
-            let bodies = "SELECT body FROM note WHERE \(condition) AND body NOT NULL"
-            overwritten = try deleted + member.device.query(bodies)
-            sql = "DELETE FROM note WHERE \(condition)"
-        }
-        try member.device.execute(sql)
-        member.unpublished.formUnion(written + deleted)
-        ledger.note(written: written, overwritten: overwritten, deleted: deleted)
-        log.append("\(member.device.name): \(sql)")
-    }
 
     // MARK: Synchronizing
 
@@ -215,37 +171,28 @@ final class SynchronizationHistory {
             await member.connection.revive()
             await member.veil.showAll()
         }
+        let version = try members.filter(hasStore).map(version).max() ?? 1
         for _ in 0..<5 {
-            for member in members { _ = await attempt(member) }
+            for member in members {
+                _ = await attempt(member)
+                try migrate(member, to: version)
+            }
         }
-        let expected = try content(members[0].device)
+        let expected = try content(members[0])
         for member in members {
             let result = try await member.device.synchronize().value
             let isIdle = result.publishedChanges == 0 && result.applied.isEmpty && result.waitingFor.isEmpty
             #expect(isIdle && result.warnings.isEmpty, "\(member.device.name): \(result)\n\(comment)")
-            #expect(try content(member.device) == expected, "\(member.device.name)\n\(comment)")
+            #expect(try content(member) == expected, "\(member.device.name)\n\(comment)")
             #expect(try member.device.query("SELECT 1 FROM pragma_foreign_key_check").isEmpty, comment)
         }
         var (lost, touched): (Set<String>, Set<String>) = ([], [])
         for member in members { try await collect(member.device, &lost, &touched) }
-        let texts = try members[0].device.query(
-            "SELECT title FROM note UNION ALL SELECT body FROM note WHERE body NOT NULL UNION ALL SELECT mark FROM list UNION ALL SELECT color FROM tag"
-        )
+        let texts = try texts(members[0])
         let problems = ledger.problems(present: texts, lost: lost, touched: touched)
         #expect(problems.isEmpty, "\(problems)\n\(comment)")
         let report = try await members[0].device.verify().value
         #expect(report.problems.isEmpty, "\(report.problems)\n\(comment)")
-    }
-
-    /// Everything but the local numbers of rows.
-    func content(_ device: Device) throws -> [String] {
-        try device.query(
-            """
-            SELECT 'note ' || title || ifnull(body, '-') || ifnull(length(bytes), 0) || ifnull(name, '-')
-            FROM note LEFT JOIN list ON list.id = list
-            UNION ALL SELECT 'list ' || name || mark FROM list UNION ALL SELECT name || color FROM tag ORDER BY 1
-            """
-        )
     }
 
     /// Adds what a device's conflict log has.

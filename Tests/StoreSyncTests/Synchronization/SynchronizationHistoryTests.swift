@@ -36,7 +36,7 @@ struct SynchronizationHistoryTests {
                 // Identifiers, and the time of a file that was kept.
                 let names = /[0-9A-Fa-f-]{16,}|[0-9]{8}T[0-9]{6}Z/
                 let log = history.log.map { $0.replacing(names, with: "…") }
-                return (log, try history.content(history.members[0].device))
+                return (log, try history.content(history.members[0]))
             }
         }
         // In seed 38 it depends on the clients' identifiers what the devices do.
