@@ -59,6 +59,7 @@ extension StateDirectory {
         FileManager.default.fileExists(atPath: applicationKeychainURL(for: key).path)
     }
 
+    /// The name of the directory with the keychains of applications.
     static let keychainsName = "keychains"
 
     private func applicationKeychainURL(for key: ApplicationKey) -> URL {

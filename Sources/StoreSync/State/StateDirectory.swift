@@ -31,8 +31,8 @@ public final class StateDirectory: Sendable {
 
     /// Opens a state directory, and creates it with mode 0700 if it doesn't exist.
     ///
-    /// On Apple platforms it's excluded from backups, since it would make two devices of one. One that was copied from another
-    /// device, whose system's keychain has its secret, goes on as another client, without the keys.
+    /// On Apple platforms it's excluded from backups: a restored state directory would make two devices of one. If it was copied
+    /// from another device, whose system's keychain has its secret, it goes on as another client, without the keys.
     ///
     /// - Parameters:
     ///   - url: The directory.

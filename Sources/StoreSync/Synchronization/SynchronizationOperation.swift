@@ -175,10 +175,11 @@ public actor SynchronizationOperation: Operation {
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> [String] {
-        guard memory.isRecordOutdated(at: state.now()) else { return [] }
-        let warnings = await document.recordSync(of: client, at: state.now(), backend.recentSyncHooks)
+        let now = state.now()
+        guard memory.isRecordOutdated(at: now) else { return [] }
+        let warnings = await document.recordSync(of: client, at: now, backend.recentSyncHooks)
         guard warnings.isEmpty else { return warnings }
-        memory.recorded = state.now()
+        memory.recorded = now
         try await remember(memory, context)
         return []
     }

@@ -30,9 +30,12 @@ struct CopiedStateDirectoryTests {
 
     private func state(of name: String) -> URL { fixture.folder.appending(path: name).appending(path: "state") }
 
+    private func key(_ device: Device) -> ApplicationKey {
+        ApplicationKey(remote: device.backend.identity, application: device.application.rawValue)
+    }
+
     private func client(_ device: Device) throws -> String? {
-        let (remote, application) = (device.backend.identity, device.application.rawValue)
-        return try device.state.peekClientIdentifier(for: ApplicationKey(remote: remote, application: application))
+        try device.state.peekClientIdentifier(for: key(device))
     }
 
     @Test("It goes on as another client, asks for the password once, and both devices' uploads and items arrive")
@@ -98,6 +101,8 @@ struct CopiedStateDirectoryTests {
         let original = try fixture.device("original")
         try original.write("common")
         let former = try await original.push().value.client.rawValue
+        // Of a directory that the original will move into place.
+        try original.state.recordStaging(name: "staging", for: key(original))
         let steps = Locked<[String]>([])
         try copyFiles(of: original, to: "observed")
         _ = try fixture.device("observed") { step in steps.withLock { $0.append(step) } }
@@ -109,6 +114,7 @@ struct CopiedStateDirectoryTests {
             }
             let copy = try fixture.device(step)
             #expect(try client(copy) == nil)
+            #expect(try copy.state.stagings(for: key(copy)).isEmpty, "the staging directory is the original's")
             let files = try FileManager.default.contentsOfDirectory(atPath: state(of: step).path)
             #expect(!files.contains { $0.hasPrefix("keychain") }, "\(files)")
             let aside = try #require(files.first { $0.hasPrefix("of-another-device-") })

@@ -53,7 +53,7 @@ extension SynchronizationHistory {
         log.append("\(member.device.name): \(edit.sql)")
     }
 
-    /// Chooses a statement; `nil` for one that does nothing, or that the app can't execute in its version.
+    /// Chooses a statement; `nil` if it does nothing, or if the app can't execute it in its version.
     private func randomEdit(_ member: Member, writing value: String) throws -> Edit? {
         let (version, device) = (try version(member), member.device)
         let statement = Int.random(in: 0..<13, using: &random)

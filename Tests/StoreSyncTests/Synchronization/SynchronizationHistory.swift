@@ -175,7 +175,8 @@ final class SynchronizationHistory {
         for _ in 0..<5 {
             for member in members {
                 _ = await attempt(member)
-                try migrate(member, to: version)
+                // Opening a store that isn't there would create it.
+                if hasStore(member) { try migrate(member, to: version) }
             }
         }
         let expected = try content(members[0])
