@@ -29,6 +29,8 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     var bytesSinceBaseline: Int64 = 0
     /// Where the store was that was synchronized last.
     var store: String?
+    /// Since when edits of other devices wait, or when a baseline was last tried for them; `nil` if none wait.
+    var waitingSince: Date?
     /// When the time of this client's last synchronization was written to the remote.
     var recorded: Date?
     /// The newest head that was read of each other client, by client.
@@ -113,6 +115,17 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// Whether lists show too old a time of this client's last synchronization.
     func isRecordOutdated(at now: Date) -> Bool {
         recorded.map { abs(now.timeIntervalSince($0)) > Self.maximumRecordAge } ?? true
+    }
+
+    /// How long edits wait for others to arrive before a baseline is tried that may contain them.
+    private static let patience: TimeInterval = 24 * 60 * 60
+
+    /// Notes whether edits of other devices wait.
+    mutating func noteWaiting(_ isWaiting: Bool, at now: Date) { waitingSince = isWaiting ? waitingSince ?? now : nil }
+
+    /// Whether edits have waited so long that a baseline may be the only file that still contains them.
+    func hasWaitedLong(at now: Date) -> Bool {
+        waitingSince.map { abs(now.timeIntervalSince($0)) > Self.patience } ?? false
     }
 
     /// The name of this client's last head.

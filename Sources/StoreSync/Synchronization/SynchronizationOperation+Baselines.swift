@@ -104,14 +104,9 @@ extension SynchronizationOperation {
         // A head holds that much.
         let isWorth = memory.bytesSinceBaseline > 1 << 20
         guard sets >= (newest?.total ?? 0) + Self.setsPerBaseline * patience || isLarge && isWorth else { return [] }
-        do {
+        return try await warning("The document's log of edits couldn't be shortened.") {
             try await noteRemovedClients(in: replica, &memory, context)
             return try await writeBaseline(of: replica, &memory, context).warnings
-        } catch let error as CancellationError {
-            throw error
-        } catch {
-            let reason = (error as? StoreSyncError)?.message ?? "\(error)"
-            return ["The document's log of edits couldn't be shortened. \(reason)"]
         }
     }
 

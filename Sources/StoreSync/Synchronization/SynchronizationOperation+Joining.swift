@@ -237,9 +237,18 @@ extension SynchronizationOperation {
     func setStoreAside(_ context: OperationContext) async throws {
         guard !isStoreDownloaded, asideWarnings.isEmpty else { return }
         let time = state.now().formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
-        let aside = URL(filePath: request.url.path + ".aside-\(time)")
-        try await context.blocking { [request] in _ = try StoreSnapshot.take(of: LocalStore(request.url), at: aside) }
-        asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside.path).")
+        let first = "\(request.url.path).aside-\(time)"
+        let aside = try await context.blocking { [request] in
+            // Two may be set aside in one second.
+            var (name, number) = (first, 1)
+            while FileManager.default.fileExists(atPath: name) {
+                number += 1
+                name = "\(first)-\(number)"
+            }
+            _ = try StoreSnapshot.take(of: LocalStore(request.url), at: URL(filePath: name))
+            return name
+        }
+        asideWarnings.append("What \(request.url.lastPathComponent) held is kept in \(aside).")
     }
 
     func download(

@@ -5,9 +5,20 @@ import StoreChanges
 
 extension SynchronizationOperation {
     /// Builds the replica again from what is on the remote, and keeps the edits that aren't published.
-    func rebuild(_ replica: SynchronizedReplica, _ context: OperationContext) async throws {
+    ///
+    /// - Parameters:
+    ///   - replica: The replica.
+    ///   - baseline: The baseline with which it begins.
+    ///   - kept: The number of the last set of each client that the remote must still have; `nil` for all that heads name.
+    ///   - context: The operation's context.
+    /// - Throws: ``StoreSyncError`` with `remoteUnavailable` if sets are missing that the rebuilt replica must have.
+    func rebuild(
+        _ replica: SynchronizedReplica,
+        from baseline: SyncBaseline,
+        keeping kept: [ClientID: UInt64]? = nil,
+        _ context: OperationContext
+    ) async throws {
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "rebuilding"))
-        let baseline = try await newest(of: baselines(since: replica.origin))
         let beginning = try await beginning(with: baseline, replica.origin, context)
         let known = try await context.blocking {
             try beginning.checkpoint.map(SynchronizedStore.knownSets(inCheckpoint:)) ?? [:]
@@ -15,10 +26,17 @@ extension SynchronizationOperation {
         let nothing = SynchronizationMemory(origin: replica.origin.identifier, client: client)
         let news = try await catalog(since: replica.origin).news(for: client, besides: known, nothing)
         guard news.gaps.isEmpty else { throw gap(news.gaps) }
-        if let warning = news.warnings.first {
+        let there = known.mapValues(\.sequence).merging(
+            news.sets.map { ($0.header.id.client, $0.header.id.sequence) },
+            uniquingKeysWith: max
+        )
+        guard kept?.allSatisfy({ there[$0] ?? 0 >= $1 }) ?? news.warnings.isEmpty else {
             throw StoreSyncError(
                 .remoteUnavailable,
-                "The replica can't be rebuilt yet, because not everything on the remote can be read. \(warning)"
+                """
+                The replica can't be rebuilt yet, because not everything on the remote can be read. \
+                \(news.warnings.joined(separator: " "))
+                """
             )
         }
         try await context.blocking { [memory = try await memory(since: replica.origin, context)] in

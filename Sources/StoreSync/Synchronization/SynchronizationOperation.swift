@@ -80,7 +80,9 @@ public actor SynchronizationOperation: Operation {
             async let listing = hooks.listSyncHeads(hierarchy)
             let origin = try await origin(context)
             let replica = try await replica(since: origin, context)
-            if request.rebuildsReplica { try await rebuild(replica, context) }
+            if request.rebuildsReplica {
+                try await rebuild(replica, from: newest(of: baselines(since: origin)), context)
+            }
             do {
                 return try await exchange(with: replica, listing: listing, context)
             } catch let error as StoreSyncError where error.code == .storeReplaced {
@@ -116,27 +118,12 @@ public actor SynchronizationOperation: Operation {
             memory = try await publish(from: replica, besides: [], memory, context).memory
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.2, phase: "fetching"))
-        let known = try await replica.using(context) { try $0.knownSets() }
-        let catalog = catalog(since: replica.origin)
-        var news = try await catalog.news(for: client, besides: known, memory, listing: listing)
-        if let other = news.rolledBack.first {
-            // Other devices need what the storage has lost of this one.
-            _ = try await publish(from: replica, besides: news.own, memory, context)
-            throw rolledBack(other)
-        }
-        if !news.gaps.isEmpty {
-            // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
-            if news.gaps.contains(client) { try await goOnAsAnotherClient(&memory, context) }
-            try await rebuild(replica, context)
-            let known = try await replica.using(context) { try $0.knownSets() }
-            news = try await catalog.news(for: client, besides: known, memory)
-            guard news.gaps.isEmpty else { throw gap(news.gaps) }
-            if let other = news.rolledBack.first { throw rolledBack(other) }
-        }
+        let news = try await fetch(for: replica, listing: listing, &memory, context)
         memory.note(news)
         memory.store = request.url.path
         context.reportProgress(OperationProgress(fractionCompleted: 0.5, phase: "merging"))
         let merged = try await merge(news, into: replica, taking: side, context)
+        memory.noteWaiting(merged.isWaiting || !news.warnings.isEmpty, at: state.now())
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
         let differences = try await differences(from: news.heads, replica, context)
@@ -156,17 +143,6 @@ public actor SynchronizationOperation: Operation {
             changes: published.changes,
             bytes: published.bytes,
             warnings: news.warnings + differences + late + warnings
-        )
-    }
-
-    func rolledBack(_ client: RemoteIdentifier) -> StoreSyncError {
-        StoreSyncError(
-            .rolledBack,
-            """
-            Client \(client) has published more than \(hierarchy.recentSyncs) on the remote shows now: that is still \
-            arriving, or the storage was put back to an older state. Wait until everything has arrived; if the error \
-            stays, synchronize on that client.
-            """
         )
     }
 
@@ -228,6 +204,8 @@ public actor SynchronizationOperation: Operation {
         /// How many entries the conflict log has gained.
         var conflicts: Int
         var waiting: [ClientID]
+        /// Whether edits wait for others that have not arrived.
+        var isWaiting: Bool
         /// Warnings for the user, in full sentences.
         var warnings: [String]
     }
@@ -252,6 +230,7 @@ public actor SynchronizationOperation: Operation {
                     applied: outcome.written,
                     conflicts: try store.conflicts().count { $0.number > former },
                     waiting: try store.waitingClients(),
+                    isWaiting: try !outcome.needsNewerSchema && !store.waitingClients().isEmpty,
                     warnings: outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
                 )
             }
@@ -260,22 +239,6 @@ public actor SynchronizationOperation: Operation {
             _ = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application) }
             throw error
         }
-    }
-
-    /// Ends as this client, of which other devices have sets that this device can't get any more: it was restored from a
-    /// backup.
-    private func goOnAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
-        let other = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application)
-        }
-        memory.become(try RemoteIdentifier(other))
-        try await remember(memory, context)
-        throw StoreSyncError(
-            .identityTwice,
-            """
-            This device was restored from a backup, and has published edits since that it doesn't have. Synchronize again \
-            as another client, and none of the edits is lost.
-            """
-        )
     }
 
     private static let waitsForUpdate =

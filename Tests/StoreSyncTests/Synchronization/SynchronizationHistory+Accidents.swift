@@ -90,6 +90,7 @@ extension SynchronizationHistory {
     /// Puts back a part of what was saved of a device, or all of it.
     private func restore(_ member: Member, _ part: String) throws {
         guard let backup = backups[member.device.name] else { return }
+        let version = hasStore(member) ? try version(member) : 0
         let home = folder(member.device.name)
         let parts = part.isEmpty ? try FileManager.default.contentsOfDirectory(atPath: home.path) : [part]
         for name in parts { try FileManager.default.removeItem(at: home.appending(path: name)) }
@@ -109,6 +110,8 @@ extension SynchronizationHistory {
         let name = member.device.name
         member.device = try fixture.device(name, clockError: member.clockError, backend: member.veil)
         guard part != "state" else { return }
+        // The app opens the store in its version, which isn't in the backup.
+        if hasStore(member) { try migrate(member, to: version) }
         // An edit that isn't in the backup may have been published before it was given up.
         ledger.giveUp(member.unpublished.subtracting(backup.unpublished))
         ledger.copy(backup.unpublished)

@@ -1,5 +1,6 @@
 import Foundation
 import Operations
+import OperationsTesting
 import StoreChanges
 import Testing
 import ThreadSupport
@@ -86,6 +87,19 @@ struct TakenSideTests {
         try await synchronize(a, b)
         #expect(try content(a) == content(b))
         #expect(try content(b).contains("note later in home in -"))
+    }
+
+    @Test("Two backups that are set aside at the same time are both kept")
+    func backupsAtOnce() async throws {
+        try await Simulation.run(seed: 1) { simulation in
+            let fixture = try Fixture(simulation: simulation, seed: 1)
+            let (a, _) = try await restoredBackup(fixture)
+            let backup = try Data(contentsOf: a.store)
+            _ = try await take(.remote, a)
+            try backup.write(to: a.store)
+            _ = try await take(.remote, a)
+            #expect(try asides(a).count == 2)
+        }
     }
 
     @Test("A restored backup counts, but for rows that other devices inserted since")

@@ -1,0 +1,98 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+
+@testable import StoreSync
+
+@Suite("Waiting for edits that the storage has lost", .timeLimit(.minutes(10)))
+struct WaitingTests {
+    private static let hour: TimeInterval = 60 * 60
+
+    /// Files that the storage may lose of a client.
+    enum Files: CaseIterable { case segments, segmentsAndHead }
+
+    private func titles(_ device: Device) throws -> [String] {
+        try device.query("SELECT title FROM note ORDER BY title")
+    }
+
+    private func insert(_ title: String, bytes: Int = 0, _ device: Device) throws {
+        try device.execute("INSERT INTO note (title, bytes) VALUES ('\(title)', randomblob(\(bytes)))")
+    }
+
+    /// Removes files of a device's client from the storage.
+    private func lose(_ files: Files, of device: Device, _ fixture: Fixture) throws {
+        let client = try #require(try device.synchronizationMemory()?.client)
+        for path in try fixture.files().keys {
+            let isHead = files == .segmentsAndHead && path.contains("RecentSyncs/\(client)-")
+            if isHead || path.contains("SyncChanges/\(client)/") { try fixture.put(nil, at: path) }
+        }
+    }
+
+    private func devices(_ names: String..., in fixture: Fixture) async throws -> [Device] {
+        let devices = try names.map { try fixture.device($0) }
+        try devices[0].execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        try insert("first", devices[0])
+        for device in devices { _ = try await device.synchronize().value }
+        return devices
+    }
+
+    /// Lets a device write edits, and another one a baseline that contains them; the storage loses their files.
+    private func writeAndLose(_ files: Files, of a: Device, baselineBy b: Device, _ fixture: Fixture) async throws {
+        for number in 1...2 {
+            try insert("a \(number)", bytes: 70_000, a)
+            _ = try await a.synchronize().value
+        }
+        _ = try await b.synchronize().value
+        try b.execute("UPDATE note SET title = 'seen by b' WHERE title = 'a 1'")
+        #expect(try await b.vacuum().value.isBaselineWritten)
+        try lose(files, of: a, fixture)
+    }
+
+    @Test("After a day, a device takes edits from a baseline, and keeps its own", arguments: Files.allCases)
+    func taking(files: Files) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", in: fixture)
+        let (b, c) = (all[1], all[2])
+        try await writeAndLose(files, of: all[0], baselineBy: b, fixture)
+        try insert("published by c", c)
+        let result = try await c.synchronize().value
+        #expect(result.waitingFor.count == 1 && result.warnings.isEmpty == (files == .segmentsAndHead))
+        try insert("new", c)
+        let early = try fixture.device("c", clockError: 23 * Self.hour)
+        #expect(try await early.synchronize().value.waitingFor.count == 1)
+        #expect(try titles(c) == ["first", "new", "published by c"])
+        try insert("unpublished", c)
+        let late = try fixture.device("c", clockError: 25 * Self.hour)
+        let outcome = try await late.synchronize().value
+        #expect(outcome.waitingFor.isEmpty && outcome.warnings.isEmpty && outcome.publishedChanges == 1)
+        #expect(try late.synchronizationMemory()?.waitingSince == nil)
+        let expected = ["a 2", "first", "new", "published by c", "seen by b", "unpublished"]
+        #expect(try titles(c) == expected)
+        _ = try await b.synchronize().value
+        #expect(try titles(b) == expected)
+        #expect(try await late.synchronize().value.publishedChanges == 0)
+    }
+
+    @Test("A device takes no baseline that lacks an edit that only this device still has")
+    func refusing() async throws {
+        let fixture = try Fixture()
+        let all = try await devices("a", "b", "c", "d", in: fixture)
+        let (c, d) = (all[2], all[3])
+        try insert("only on c", bytes: 70_000, d)
+        for device in [d, c] { _ = try await device.synchronize().value }
+        try lose(.segmentsAndHead, of: d, fixture)
+        try await writeAndLose(.segments, of: all[0], baselineBy: all[1], fixture)
+        _ = try await c.synchronize().value
+        let (store, late) = (try titles(c), try fixture.device("c", clockError: 25 * Self.hour))
+        #expect(store == ["first", "only on c"])
+        try insert("unpublished", c)
+        let result = try await late.synchronize().value
+        #expect(result.warnings.contains { $0.contains("can't be taken from a stored copy") }, "\(result.warnings)")
+        #expect(try titles(c) == store + ["unpublished"] && result.publishedChanges == 1)
+        // It waits for another day until it tries that again.
+        let again = try await late.synchronize().value.warnings
+        #expect(!again.isEmpty && !again.contains { $0.contains("can't be taken from a stored copy") }, "\(again)")
+    }
+}
