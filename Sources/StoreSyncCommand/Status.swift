@@ -73,8 +73,8 @@ struct Status: AsyncParsableCommand {
     }
 
     private func line(_ client: ApplicationStatus.SynchronizingClient) -> String {
-        var line =
-            "  client \(client.client)  \(client.sequence) change sets, last \(client.published.formatted(.iso8601))"
+        let sets = client.sequence == 1 ? "1 change set" : "\(client.sequence) change sets"
+        var line = "  client \(client.client)  \(sets), last \(client.published.formatted(.iso8601))"
         if client.behind > 0 { line += "; hasn't confirmed \(client.behind) of other clients" }
         if client.logBytes > 0 { line += "  \(client.logBytes.byteCount)" }
         if client.isRemoved { line += "  (removed)" }

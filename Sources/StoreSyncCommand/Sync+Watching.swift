@@ -51,12 +51,12 @@ extension Sync {
     private static func time() -> String { Date.now.formatted(date: .omitted, time: .standard) }
 
     private func isWorthALine(_ synchronized: Synchronization) -> Bool {
-        !synchronized.applied.isEmpty || synchronized.publishedChanges > 0 || synchronized.conflicts > 0
+        synchronized.transfer != nil || !synchronized.applied.isEmpty || synchronized.publishedChanges > 0 || synchronized.conflicts > 0
     }
 
     /// What a synchronization did, in one line.
     private func line(_ synchronized: Synchronization) -> String {
-        var parts: [String] = []
+        var parts = [transfer(synchronized)].compactMap(\.self)
         if synchronized.publishedChanges > 0 { parts.append("published \(edits(synchronized.publishedChanges))") }
         parts += synchronized.applied.sorted { $0.key < $1.key }.map { table, counts in
             "\(table): \(counts.inserted) inserted, \(counts.updated) updated, \(counts.deleted) deleted"

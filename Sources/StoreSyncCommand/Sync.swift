@@ -149,9 +149,17 @@ struct Sync: AsyncParsableCommand {
     }
 
     private func heading(_ synchronized: Synchronization) -> String {
-        let edits = edits(synchronized.publishedChanges)
-        return dryRun
-            ? "Would synchronize \(document), and publish \(edits)." : "Synchronized \(document): published \(edits)."
+        let published = "published \(edits(synchronized.publishedChanges))"
+        if dryRun { return "Would synchronize \(document), and publish \(edits(synchronized.publishedChanges))." }
+        guard let transfer = transfer(synchronized) else { return "Synchronized \(document): \(published)." }
+        let what = synchronized.publishedChanges > 0 ? "\(transfer), \(published)" : transfer
+        return "Synchronized \(document): \(what)."
+    }
+
+    /// How the whole store travelled; `nil` if only edits did.
+    func transfer(_ synchronized: Synchronization) -> String? {
+        let name = URL(fileURLWithPath: store).lastPathComponent
+        return synchronized.transfer.map { $0 == .uploaded ? "uploaded \(name)" : "downloaded \(name)" }
     }
 
     func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }

@@ -39,6 +39,24 @@ extension CommandTests {
             return (laptop, desktop)
         }
 
+        @Test("The first synchronization of each device says which way the store travelled")
+        func transfers() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try execute(Self.schema, laptop)
+            func text(_ device: Device) async throws -> String {
+                let command = ["sync", device.store.path, "--document", "notes", "--no-encrypt"]
+                return try await fixture.run(command + device.options).output
+            }
+            #expect(try await text(laptop) == "Synchronized notes: uploaded store.sqlite.\n")
+            #expect(try await text(desktop) == "Synchronized notes: downloaded store.sqlite.\n")
+            try execute("INSERT INTO note (title) VALUES ('eggs')", desktop)
+            #expect(try await text(desktop) == "Synchronized notes: published 1 edit.\n")
+            #expect(try await text(laptop).contains("note: 1 inserted"))
+            let check = try await fixture.run(["check", desktop.store.path]).output
+            #expect(!check.contains("grdb_storesync"), "\(check)")
+        }
+
         @Test("status says how far each client is that merges records")
         func status() async throws {
             let fixture = try Fixture()

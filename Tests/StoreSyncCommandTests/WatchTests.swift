@@ -152,12 +152,14 @@ extension CommandTests {
                 try? queue?.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('milk')") }
             }
             let child = try watch(laptop, [], onTerminal: true, reactions: [ready])
-            let line = try #require(await child.line())
-            #expect(line.hasSuffix("published 1 edit"), "\(line)")
+            for end in ["uploaded store.sqlite", "published 1 edit"] {
+                let line = try #require(await child.line())
+                #expect(line.hasSuffix(end), "\(line)")
+            }
             child.signal(SIGTERM)
             let result = await child.finish()
             #expect([0, 143].contains(result.status))
-            #expect(result.output.split(separator: "\n").count == 1, "\(result)")
+            #expect(result.output.split(separator: "\n").count == 2, "\(result)")
         }
 
         #if os(Linux)

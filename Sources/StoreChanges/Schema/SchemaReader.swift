@@ -28,14 +28,15 @@ struct SchemaReader {
         meaningfulKeys = Set(rules.meaningfulKeys.map(\.sqlName))
     }
 
-    /// All tables but SQLite's own.
+    /// All tables but SQLite's own, and the one that tells a store from its copies.
     func list() throws -> [ListedTable] {
         try Row.fetchAll(
             db,
             sql: """
                 SELECT name, type, wr, strict FROM pragma_table_list
-                WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
-                """
+                WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name != ?
+                """,
+            arguments: [StoreToken.table]
         ).map {
             ListedTable(name: $0[0], kind: $0[1], isWithoutRowID: $0[2], isStrict: $0[3])
         }
@@ -59,7 +60,6 @@ struct SchemaReader {
             return
                 "It belongs to Core Data, whose stores can't be synchronized record by record. Push and pull them whole."
         }
-        if name == "grdb_storesync" { return "It tells this store from copies of it: each device has its own." }
         if Self.isBookkeeping(name) { return "It records which migrations this device's app has run." }
         return nil
     }

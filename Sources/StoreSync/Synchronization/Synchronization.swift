@@ -9,6 +9,8 @@ public struct Synchronization: Sendable, Hashable {
     public let client: RemoteIdentifier
     /// The number of this device's last change set; 0 if it has none.
     public let sequence: UInt64
+    /// How the whole store travelled; `nil` if only edits did.
+    public let transfer: Transfer?
     /// What changed in the local store, by table.
     public let applied: [String: ChangeCounts]
     /// How many edits of this device were published.
@@ -21,6 +23,12 @@ public struct Synchronization: Sendable, Hashable {
     public let waitingFor: [RemoteIdentifier]
     /// Warnings for the user, in full sentences.
     public let warnings: [String]
+
+    /// How a whole store travels: the first device uploads it, and other devices begin with it.
+    public enum Transfer: Sendable, Hashable {
+        case uploaded
+        case downloaded
+    }
 }
 
 /// A request to synchronize a store with a document.

@@ -47,7 +47,10 @@ extension SynchronizationOperation {
         }
         let origin = SyncOrigin(baseline: baseline, rules: request.rules ?? .none)
         let sealed = seal.seal(origin.xml, as: .syncOrigin(document.identity))
-        if try await hooks.createSyncOrigin(sealed, hierarchy) { return origin }
+        if try await hooks.createSyncOrigin(sealed, hierarchy) {
+            transfer = .uploaded
+            return origin
+        }
         // Another device was faster, and this one joins it.
         guard let origin = try await fetchOrigin() else {
             throw StoreSyncError(
@@ -161,7 +164,7 @@ extension SynchronizationOperation {
             )
         }
         try await download(newest(of: baselines(since: origin)).upload, to: request.url, context)
-        isStoreDownloaded = true
+        transfer = .downloaded
     }
 
     /// Returns the store with which this device begins, and whether the local store isn't known to descend from it.
@@ -171,6 +174,7 @@ extension SynchronizationOperation {
         let baselines = try await baselines(since: origin)
         if try await !storeExists(context) {
             try await download(newest(of: baselines).upload, to: request.url, context)
+            transfer = .downloaded
         }
         let record = try await settledRecord(context)
         var baseline = baselines.first { $0.upload == record?.base }
@@ -183,6 +187,7 @@ extension SynchronizationOperation {
                 try await setStoreAside(context)
                 let newest = try newest(of: baselines)
                 try await download(newest.upload, to: request.url, overwriting: true, context)
+                transfer = .downloaded
                 baseline = newest
             case .local, .both:
                 return (try await beginning(with: newest(of: baselines), origin, context), true)
@@ -235,7 +240,7 @@ extension SynchronizationOperation {
     ///
     /// A retry keeps the first copy.
     func setStoreAside(_ context: OperationContext) async throws {
-        guard !isStoreDownloaded, asideWarnings.isEmpty else { return }
+        guard transfer != .downloaded, asideWarnings.isEmpty else { return }
         let time = state.now().formatted(.iso8601.dateSeparator(.omitted).timeSeparator(.omitted))
         let first = "\(request.url.path).aside-\(time)"
         let aside = try await context.blocking { [request] in

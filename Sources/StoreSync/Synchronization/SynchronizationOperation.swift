@@ -16,8 +16,8 @@ public actor SynchronizationOperation: Operation {
     let backend: any RemoteBackend
     let hooks: any SynchronizationHooks
     let state: StateDirectory
-    /// Whether the store was missing, and was downloaded.
-    var isStoreDownloaded = false
+    /// How the whole store travelled.
+    var transfer: Synchronization.Transfer?
     /// Whether the log is shortened afterwards.
     private let vacuums: Bool
     /// What shortening the log did.
@@ -189,6 +189,7 @@ public actor SynchronizationOperation: Operation {
         Synchronization(
             client: client,
             sequence: sequence,
+            transfer: transfer,
             applied: merged.applied,
             publishedChanges: changes,
             publishedBytes: bytes,

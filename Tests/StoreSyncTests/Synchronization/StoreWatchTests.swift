@@ -50,6 +50,7 @@ private final class WatchScene: Sendable {
         Synchronization(
             client: try RemoteIdentifier("me"),
             sequence: 0,
+            transfer: nil,
             applied: [:],
             publishedChanges: changes,
             publishedBytes: Int64(changes),
