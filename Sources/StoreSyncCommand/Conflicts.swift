@@ -64,7 +64,7 @@ struct Conflicts: AsyncParsableCommand {
             Report(options.output).result(
                 Result(conflicts: entries.map(Result.Entry.init), restored: restore),
                 lines: restore.map { ["Restored conflict \($0): synchronize the store to publish it."] }
-                    ?? entries.flatMap(lines)
+                    ?? (entries.isEmpty ? ["Merging has overwritten nothing."] : entries.flatMap(lines))
             )
         }
     }

@@ -51,7 +51,8 @@ extension Sync {
     private static func time() -> String { Date.now.formatted(date: .omitted, time: .standard) }
 
     private func isWorthALine(_ synchronized: Synchronization) -> Bool {
-        synchronized.transfer != nil || !synchronized.applied.isEmpty || synchronized.publishedChanges > 0 || synchronized.conflicts > 0
+        synchronized.transfer != nil || !synchronized.applied.isEmpty || synchronized.publishedChanges > 0
+            || synchronized.conflicts > 0
     }
 
     /// What a synchronization did, in one line.

@@ -53,6 +53,8 @@ extension CommandTests {
             try execute("INSERT INTO note (title) VALUES ('eggs')", desktop)
             #expect(try await text(desktop) == "Synchronized notes: published 1 edit.\n")
             #expect(try await text(laptop).contains("note: 1 inserted"))
+            let conflicts = try await fixture.run(["conflicts", laptop.store.path] + laptop.options)
+            #expect(conflicts.output == "Merging has overwritten nothing.\n")
             let check = try await fixture.run(["check", desktop.store.path]).output
             #expect(!check.contains("grdb_storesync"), "\(check)")
         }

@@ -37,6 +37,17 @@ extension SynchronizationOperation {
                 """
             )
         }
+        guard try await hooks.listSyncHeads(hierarchy).allSatisfy({ SyncHeadName($0) == nil }) else {
+            // Another device was faster, and this one joins it.
+            if let origin = try await fetchOrigin() { return origin }
+            throw StoreSyncError(
+                .remoteUnavailable,
+                """
+                \(hierarchy.syncOrigin) on the remote is missing, although devices have published edits. It is still \
+                arriving, or was lost or hidden: synchronize again later. If it stays missing, restore it from a backup.
+                """
+            )
+        }
         let baseline: UploadName
         do {
             baseline = try await uploadBaseline(context)

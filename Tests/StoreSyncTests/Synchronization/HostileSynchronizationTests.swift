@@ -207,6 +207,30 @@ struct HostileSynchronizationTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
+    @Test("A storage that hides where the change sets begin is noticed, and no device begins a second time")
+    func hiddenOrigin() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b, c) = try await devices(fixture)
+        try await synchronize(a, b, c)
+        let origin = fixture.hierarchy.document(fixture.document).syncOrigin.description
+        let bytes = try #require(try fixture.files()[origin])
+        try fixture.put(nil, at: origin)
+        let hidden = try fixture.files()
+        let joiner = try fixture.device("joiner")
+        try insert("unpublished", a)
+        #expect(await code { try await a.synchronize().value } == .rolledBack)
+        #expect(await code { try await joiner.synchronize().value } == .remoteUnavailable)
+        // Equal to the store with which the document began, so that its upload is nothing new.
+        try joiner.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        #expect(await code { try await joiner.synchronize().value } == .remoteUnavailable)
+        #expect(try fixture.files()[origin] == nil && Set(fixture.files().keys).isSuperset(of: hidden.keys))
+        #expect(try titles(a).contains("unpublished"))
+        try fixture.put(bytes, at: origin)
+        try FileManager.default.removeItem(at: joiner.store)
+        try await synchronize(a, b, c, joiner)
+        for device in [a, b, c, joiner] { #expect(try titles(device).count == 7) }
+    }
+
     @Test("A vacuum creates files again that the storage has lost")
     func lostSegments() async throws {
         let fixture = try Fixture(password: "correct horse")
