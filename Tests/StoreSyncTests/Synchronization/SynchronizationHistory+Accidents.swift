@@ -52,10 +52,14 @@ extension SynchronizationHistory {
 
     private func connect(_ member: Member) async throws { await member.connection.set(server.faults(Self.faults)) }
 
-    /// Some heads, and some files with older edits.
+    /// Some heads, some files with older edits, some baselines, and where the change sets begin.
     private func hidden() async throws -> [RemotePath] {
         let document = ApplicationHierarchy(fixture.application).document(fixture.document)
-        var paths: [RemotePath] = []
+        var paths = [document.syncOrigin]
+        for client in try await place.list(document.wholeStores) ?? [] {
+            let directory = try document.wholeStores.appending(client.name)
+            for file in try await place.list(directory) ?? [] { paths.append(try directory.appending(file.name)) }
+        }
         for item in try await place.list(document.recentSyncs) ?? [] {
             paths.append(try document.recentSyncs.appending(item.name))
             guard let client = SyncHeadName(item.name)?.client else { continue }
