@@ -121,6 +121,18 @@ struct PageTests {
         #expect(try device.capture()?.changes.count == 1)
     }
 
+    @Test("A damaged record of the pages is none, whatever is left of it: every edit is found", arguments: 0..<60)
+    func damagedRecord(seed: UInt64) throws {
+        let device = try device()
+        var random = SplitMix64(seed: seed)
+        try device.damagePages(using: &random)
+        try device.edit("UPDATE note SET title = 'milk' WHERE id = 100")
+        try device.edit("DELETE FROM note WHERE id = 250")
+        #expect(try device.capture()?.changes.count == 2)
+        #expect(try device.capture() == nil)
+        #expect(try device.changes(of: "note") == .ranges([], leafCount: 0))
+    }
+
     @Test("Pages may move, and if the schema changes, all rows are compared")
     func rewritten() throws {
         let device = try device()

@@ -65,6 +65,40 @@ struct ReplicaLogTests {
         #expect(after.rows.mapValues(\.cells) == before.rows.mapValues(\.cells))
     }
 
+    @Test("A set that replaced more than one part of undo holds is undone and redone whole")
+    func undoingInParts() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit("INSERT INTO folder VALUES (1, 'home')")
+        try laptop.edit(
+            """
+            WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 60)
+            INSERT INTO note SELECT n, 1, 'note ' || n, hex(zeroblob(40000)) FROM numbers
+            """
+        )
+        try Self.send(laptop, phone, at: 10)
+        // Belongs before the laptop's edit of the same rows, and arrives after it.
+        try phone.edit("UPDATE note SET title = 'of the phone', body = 'short' WHERE id % 3 = 0")
+        try phone.edit("DELETE FROM note WHERE id % 5 = 0")
+        let early = try #require(try phone.capture(at: 20))
+        try laptop.edit("UPDATE note SET title = 'of the laptop', folder = NULL WHERE id % 2 = 0")
+        let late = try #require(try laptop.capture(at: 30))
+        let ordered = try SimulatedDevice("tablet", schemaSQL: Self.folders)
+        try ordered.integrate(laptop.sets.dropLast() + [early])
+        try ordered.integrate([late])
+        try laptop.integrate([early])
+        try phone.integrate([late])
+        let content = try ordered.content()
+        #expect(content.rows.count == 1 + 48)
+        for device in [laptop, phone] {
+            #expect(try device.content() == content)
+            #expect(try device.digests() == ordered.digests())
+            try device.write()
+            #expect(try device.capture() == nil)
+        }
+        let sql = "SELECT title, length(body) FROM note ORDER BY id"
+        #expect(try laptop.rows(sql) == phone.rows(sql))
+    }
+
     @Test("A set that is undone over a trimmed prefix doesn't put back what was forgotten")
     func undoingAfterTrimming() throws {
         let (laptop, phone) = try Self.devices("CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL, color TEXT)")

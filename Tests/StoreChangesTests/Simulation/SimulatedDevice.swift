@@ -1,5 +1,8 @@
+import Foundation
 import GRDB
+import OperationsTesting
 import TestSupport
+import Testing
 
 @testable import StoreChanges
 
@@ -148,6 +151,27 @@ final class SimulatedDevice {
     /// Lets the next capture compare all rows.
     func forgetPages() throws {
         try replicaDatabase.write { try $0.execute(sql: "DELETE FROM facts WHERE name = 'pages'") }
+    }
+
+    /// Cuts off or changes a part of the record of pages.
+    func damagePages(using random: inout SplitMix64) throws {
+        let (table, column) = random.chance(30) ? ("facts", "value") : ("pages", "leaves")
+        let condition = table == "facts" ? "name = 'pages'" : "true"
+        try replicaDatabase.write { db in
+            let values = try Data.fetchAll(db, sql: "SELECT \(column) FROM \(table) WHERE \(condition)")
+            let former = try #require(values.randomElement(using: &random))
+            var bytes = Array(former)
+            if random.chance(50) {
+                bytes.removeLast(Int.random(in: 1...bytes.count, using: &random))
+            } else {
+                bytes[Int.random(in: bytes.indices, using: &random)] ^= UInt8.random(in: 1...255, using: &random)
+            }
+            try db.execute(
+                sql: "UPDATE \(table) SET \(column) = ? WHERE \(condition) AND \(column) = ?",
+                arguments: [Data(bytes), former]
+            )
+            #expect(db.changesCount == 1)
+        }
     }
 
     /// Executes a statement of the app, which may violate a constraint.
