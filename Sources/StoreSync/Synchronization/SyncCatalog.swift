@@ -27,17 +27,19 @@ struct SyncCatalog: Sendable {
         var own: [SyncHeadName] = []
         /// Clients that have published more than the remote shows now.
         var rolledBack: [RemoteIdentifier] = []
+        /// The number of the last set that counts of each client whose removal this device has noted.
+        var removals: [String: UInt64] = [:]
         /// Clients whose sets this device lacks, although they were removed because baselines contain them.
         var gaps: [RemoteIdentifier] = []
         /// Warnings about files that can't be used, in full sentences.
         var warnings: [String] = []
 
-        /// What the heads say of the log.
+        /// What the heads say of the log, and what this device had noted.
         var log: LogNews {
             var news = LogNews()
             news.heads = heads.map(\.content)
-            let removals = heads.flatMap(\.removals).map { (ClientID(rawValue: $0), $1) }
-            news.removals = Dictionary(removals, uniquingKeysWith: max)
+            let removals = heads.reduce(removals) { $0.merging($1.removals, uniquingKeysWith: max) }
+            for (client, sequence) in removals { news.removals[ClientID(rawValue: client)] = sequence }
             return news
         }
     }
@@ -72,6 +74,7 @@ struct SyncCatalog: Sendable {
             }
             news = News(own: names.filter { $0.client == client }, warnings: searches.flatMap(\.warnings))
             news.heads = searches.compactMap(\.head)
+            news.removals = memory.removals
             news.rolledBack = searches.compactMap(\.rolledBack)
             // A head that its client has replaced since the listing isn't there any more, but the next one is.
             guard searches.contains(where: \.isReplaced) else { break }

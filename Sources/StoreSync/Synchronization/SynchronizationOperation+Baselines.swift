@@ -82,6 +82,8 @@ extension SynchronizationOperation {
             news.removals[client] = integrated[client]?.sequence ?? 0
             memory.removals[client.rawValue] = news.removals[client]
         }
+        // If this device dies now, its next synchronization tells the others, and its replica.
+        memory.acknowledged = nil
         try await remember(memory, context)
         try await replica.using(context) { [news] in try $0.remember(news) }
     }

@@ -325,6 +325,44 @@ struct VacuumTests {
         return count
     }
 
+    @Test("After a death at any step of a vacuum that notes a removed client, all devices judge its edits alike")
+    func deathsWithRemovedClient() async throws {
+        let count = try await dieNotingRemoval(at: nil)
+        let interval = TestDepth.choose(quick: 17, ci: 7, deep: 1)
+        for step in stride(from: 0, to: count, by: interval) { _ = try await dieNotingRemoval(at: step) }
+    }
+
+    /// Only synchronizes after the death: no later vacuum notes the client again.
+    private func dieNotingRemoval(at step: Int?) async throws -> Int {
+        let fixture = try Fixture()
+        let state = Locked<(steps: Int, last: Int?)>((0, nil))
+        let all = try await devices("a", "b", "c", in: fixture)
+        let (a, b, c) = (all[0], all[1], all[2])
+        let mortal = try fixture.device("a") { _ in
+            try state.withLock { state in
+                state.steps += 1
+                if let last = state.last, state.steps > last { throw Death() }
+            }
+        }
+        for device in all { try await write(1, by: device) }
+        let client = try RemoteIdentifier(#require(try c.synchronizationMemory()?.client))
+        _ = try await a.remove(client, from: fixture.document).value
+        state.withLock { $0 = (0, step) }
+        if step == nil { _ = try await mortal.vacuum().value } else { _ = try? await mortal.vacuum().value }
+        let count = state.withLock(\.steps)
+        try c.execute("INSERT INTO note (title) VALUES ('of a removed client')")
+        for device in [c, b, a, c, b, a, c, c, b, a] {
+            do {
+                _ = try await device.synchronize().value
+            } catch let error as StoreSyncError {
+                #expect(device.name == "c" && error.code == .identityTwice, "\(error), at step \(step ?? -1)")
+            }
+        }
+        for device in [b, c] { #expect(try notes(device) == notes(a), "\(device.name), at step \(step ?? -1)") }
+        #expect(try notes(a).contains("of a removed client "), "at step \(step ?? -1)")
+        return count
+    }
+
     @Test("The log of many devices that synchronize every day stays short")
     func year() async throws {
         let fixture = try Fixture()
