@@ -48,24 +48,47 @@ struct PageMemory {
     /// Remembers the pages of a store that was captured; with `nil`, the next capture compares all rows.
     func write(_ pages: RememberedPages?) throws {
         guard let pages else { return try ReplicaFact.pages.write(nil, db) }
-        for name in state.schema.tables.keys {
-            let table = try state.table(name)
-            let parts = pages.leaves[name]?.parts ?? [:]
-            var former: [Int64: [UInt8]] = [:]
-            for values in try db.all("SELECT last, leaves FROM pages WHERE tbl = ?", [table]) {
-                if let last = values.integer(0) { former[last] = values.bytes(1) }
-            }
-            for last in former.keys where parts[last] == nil {
-                try db.execute("DELETE FROM pages WHERE tbl = ? AND last = ?", [table, .integer(last)])
-            }
-            for (last, leaves) in parts where leaves != former[last] {
-                try db.execute(
-                    "INSERT OR REPLACE INTO pages (tbl, last, leaves) VALUES (?, ?, ?)",
-                    [table, .integer(last), .blob(leaves)]
-                )
-            }
-        }
+        for name in state.schema.tables.keys { try write(pages.leaves[name] ?? TableLeaves(), of: name) }
         try ReplicaFact.pages.write(pages.fact, db)
+    }
+
+    private func write(_ leaves: TableLeaves, of name: String) throws {
+        let (table, parts) = (try state.table(name), leaves.parts)
+        var former: [Int64: [UInt8]] = [:]
+        for values in try db.all("SELECT last, leaves FROM pages WHERE tbl = ?", [table]) {
+            if let last = values.integer(0) { former[last] = values.bytes(1) }
+        }
+        for last in former.keys where parts[last] == nil {
+            try db.execute("DELETE FROM pages WHERE tbl = ? AND last = ?", [table, .integer(last)])
+        }
+        for (last, leaves) in parts where leaves != former[last] {
+            try db.execute(
+                "INSERT OR REPLACE INTO pages (tbl, last, leaves) VALUES (?, ?, ?)",
+                [table, .integer(last), .blob(leaves)]
+            )
+        }
+    }
+
+    /// Forgets the pages of the pending rows, when these were written.
+    ///
+    /// If the user puts back what the rows held, their pages may be as they were captured.
+    func forgetPending() throws {
+        for name in state.schema.tables.keys {
+            guard var leaves = try leaves(of: name) else { continue }
+            let (table, numbered) = (try state.table(name), try state.table(state.schema.numberedTable(name)))
+            let rows = try db.all(
+                """
+                SELECT number FROM pending p LEFT JOIN numbers n ON n.tbl = ? AND n.name = p.name WHERE p.tbl = ?
+                UNION ALL SELECT NULL FROM pending_counts WHERE tbl = ? ORDER BY 1
+                """,
+                [numbered, table, table]
+            )
+            guard !rows.isEmpty else { continue }
+            let numbers = rows.compactMap { $0.integer(0) }
+            // A row without a number may be in any leaf.
+            if numbers.count == rows.count { leaves.forget(numbers) } else { leaves = TableLeaves() }
+            try write(leaves, of: name)
+        }
     }
 
     private func leaves(of table: String) throws -> TableLeaves? {

@@ -35,6 +35,19 @@ struct TableLeaves: Equatable {
         return changedCount * 4 > uppers.count ? .all : .ranges(ranges, leafCount: changedCount)
     }
 
+    /// Forgets the leaves to which some row numbers belong, so that these rows may have changed.
+    ///
+    /// - Parameter numbers: The numbers, in ascending order.
+    mutating func forget(_ numbers: [Int64]) {
+        var (kept, index) = (TableLeaves(), 0)
+        for (upper, hash) in zip(uppers, hashes) {
+            let first = index
+            while index < numbers.count, numbers[index] <= upper { index += 1 }
+            if index == first { kept.append(upTo: upper, hash) }
+        }
+        self = kept
+    }
+
     // MARK: Coding
 
     /// The leaves' bytes, in parts that mostly stay the same if few leaves change, by the last row number of each.
@@ -44,7 +57,7 @@ struct TableLeaves: Equatable {
         for (upper, hash) in zip(uppers, hashes) {
             withUnsafeBytes(of: (upper.littleEndian, hash.littleEndian)) { part += $0 }
             // Where a part ends depends on what is there alone: on one of about 512 leaves.
-            guard hash & 0x1FF == 0 || upper == .max else { continue }
+            guard hash & 0x1FF == 0 || upper == uppers.last else { continue }
             parts[upper] = part
             part = []
         }

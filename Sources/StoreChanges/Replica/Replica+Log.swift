@@ -4,6 +4,7 @@ extension Replica {
     /// - Parameter news: Heads, baselines and removals.
     /// - Throws: `DatabaseError` and ``StoreChangesError``.
     package func remember(_ news: LogNews) throws {
+        try keepStoreSeen()
         try ReplicaKnowledge(db).remember(news)
         for prefix in news.heads.compactMap(\.stable) + news.baselines { try advanceClock(to: prefix.position.stamp) }
         try log.integrate()

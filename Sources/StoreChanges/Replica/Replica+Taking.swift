@@ -18,6 +18,7 @@ extension Replica {
         allowsDeletions: Bool
     ) throws -> SyncChangeSet? {
         let connection = SQLConnection(store)
+        try keepStoreSeen()
         // What the former store lacked says nothing about this one.
         for table in ["pending", "pending_counts"] { try db.execute("DELETE FROM \(table)") }
         if side == .both {

@@ -121,6 +121,7 @@ package final class Replica {
     package func integrate(_ sets: [SyncChangeSet]) throws { try integrate(sets, from: .otherDevice) }
 
     func integrate(_ sets: [SyncChangeSet], from origin: ReplicaLog.Origin) throws {
+        try keepStoreSeen()
         var arrived: [SetReference: SyncChangeSet] = [:]
         for set in sets {
             try advanceClock(to: set.header.stamp)
@@ -188,6 +189,7 @@ package final class Replica {
 
     /// Records that the store has what was prepared.
     package func finish() throws {
+        try PageMemory(state).forgetPending()
         try StoreWriter(to: db, state).finish()
         try setStoreSeen(try log.integrated())
         try ReplicaFact.token.write(try ReplicaFact.preparedToken.read(db), db)
@@ -232,9 +234,17 @@ package final class Replica {
         return try parser.vector()
     }
 
+    /// Records what the store has seen, before it may lack anything.
+    ///
+    /// A head may have said that, and then it holds for all later sets of this device.
+    func keepStoreSeen() throws {
+        if try ReplicaPending(state).isEmpty { try setStoreSeen(try log.integrated()) }
+    }
+
     private func setStoreSeen(_ seen: [ClientID: SeenSet]) throws {
         var writer = ByteWriter()
         writer.vector(seen)
+        guard try ReplicaFact.seen.read(db) != writer.bytes else { return }
         try ReplicaFact.seen.write(writer.bytes, db)
     }
 

@@ -4,12 +4,10 @@ import GRDB
 struct SchemaQuestions {
     private let table: TableSchema
     private let schema: StoreSchema
-    private let rules: SyncRules
 
-    init(_ table: TableSchema, _ schema: StoreSchema, _ rules: SyncRules) {
+    init(_ table: TableSchema, _ schema: StoreSchema) {
         self.table = table
         self.schema = schema
-        self.rules = rules
     }
 
     /// The questions that the schema alone raises.

@@ -13,6 +13,8 @@ struct SchemaReader {
     }
 
     private let db: Database
+    /// An empty database, where only SQLite's own functions and collations are known, and GRDB's.
+    private let scratch: DatabaseQueue
     private let rules: SyncRules
     /// The statement that creates each table or index.
     private let statements: [String: String]
@@ -21,6 +23,7 @@ struct SchemaReader {
 
     init(_ db: Database, _ rules: SyncRules) throws {
         self.db = db
+        scratch = try DatabaseQueue()
         self.rules = rules
         let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
         statements = Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
@@ -75,10 +78,9 @@ struct SchemaReader {
 
     /// What of a table other devices may not have: functions or collations of the app; `nil` if there is nothing.
     ///
-    /// The table and its indexes are created in an empty database, where only SQLite's own are known, and GRDB's: merging
-    /// doesn't compare by those.
+    /// The table and its indexes are created in the empty database. GRDB's collations are known there, but merging doesn't
+    /// compare by them.
     func foreignElements(of table: TableSchema) throws -> String? {
-        let scratch = try DatabaseQueue()
         let indexes = try String.fetchAll(
             db,
             sql:

@@ -25,7 +25,9 @@ extension StoreSchema {
         configuration.busyMode = .timeout(5)
         do {
             self = try DatabaseQueue(path: url.path, configuration: configuration).read { db in
-                try StoreSchema(db, rules: rules)
+                var schema = try StoreSchema(db, rules: rules)
+                try schema.askAboutRows(in: db)
+                return schema
             }
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)

@@ -10,7 +10,7 @@ public struct StoreSchema: Hashable, Sendable {
     /// The table of a name.
     public func table(_ name: String) -> TableSchema? { tables.first { $0.name.isSameName(as: name) } }
 
-    /// Reads the schema of a database.
+    /// Reads the schema of a database, and none of its rows.
     ///
     /// - Parameters:
     ///   - db: A connection, whose functions and collations aren't used: other devices may not have them.
@@ -34,11 +34,16 @@ public struct StoreSchema: Hashable, Sendable {
         }
         self.tables = tables
         self.reports = reports
-        for table in tables {
-            let questions = SchemaQuestions(table, self, rules)
-            self.reports.append(TableReport(table, questions.all + (try questions.about(rowsIn: db))))
-        }
+        for table in tables { self.reports.append(TableReport(table, SchemaQuestions(table, self).all)) }
         self.reports.sort { $0.table.precedes($1.table) }
+    }
+
+    /// Adds the questions that the rows raise; it may take as long as reading a table.
+    package mutating func askAboutRows(in db: Database) throws {
+        for index in reports.indices {
+            guard let table = table(reports[index].table) else { continue }
+            reports[index].questions += try SchemaQuestions(table, self).about(rowsIn: db)
+        }
     }
 }
 

@@ -92,20 +92,27 @@ extension SynchronizationOperation {
     ///
     /// The device that wrote the newest one does, because it sends only what changed; others do if it doesn't.
     ///
+    /// - Parameters:
+    ///   - replica: The replica.
+    ///   - setCount: How many sets of all clients it has.
+    ///   - memory: What this device remembers; the baseline is noted there.
+    ///   - context: The operation's context.
     /// - Returns: Warnings; a baseline that can't be written is no failure.
+    /// - Throws: ``StoreSyncError``; `CancellationError`.
     func writeBaselineIfDue(
         of replica: SynchronizedReplica,
+        setCount: UInt64,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws -> [String] {
-        let sets = try await replica.using(context) { try $0.knownSets().values.reduce(0) { $0 + $1.sequence } }
         let newest = memory.baselines.first
         let patience: UInt64 = (newest?.upload ?? replica.origin.baseline).client == client ? 1 : 2
         let size = try await context.blocking { [request] in try LocalStore(request.url).byteCount }
         let isLarge = memory.bytesSinceBaseline * Self.bytesPerBaseline > size * Int64(patience)
         // A head holds that much.
         let isWorth = memory.bytesSinceBaseline > 1 << 20
-        guard sets >= (newest?.total ?? 0) + Self.setsPerBaseline * patience || isLarge && isWorth else { return [] }
+        let isLong = setCount >= (newest?.total ?? 0) + Self.setsPerBaseline * patience
+        guard isLong || isLarge && isWorth else { return [] }
         return try await warning("The document's log of edits couldn't be shortened.") {
             try await noteRemovedClients(in: replica, &memory, context)
             return try await writeBaseline(of: replica, &memory, context).warnings

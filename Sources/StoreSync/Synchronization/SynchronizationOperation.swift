@@ -126,7 +126,6 @@ public actor SynchronizationOperation: Operation {
         memory.noteWaiting(merged.isWaiting || !news.warnings.isEmpty, at: state.now())
         try await adoptFiles(of: news.heads, replica, &memory, context)
         try await remember(memory, context)
-        let differences = try await differences(from: news.heads, replica, context)
         context.reportProgress(OperationProgress(fractionCompleted: 0.7, phase: "publishing"))
         let published = try await publish(from: replica, besides: news.own, memory, context)
         memory = published.memory
@@ -134,7 +133,7 @@ public actor SynchronizationOperation: Operation {
         if vacuums {
             vacuum = try await vacuum(replica, &memory, context)
         } else {
-            late = try await writeBaselineIfDue(of: replica, &memory, context)
+            late = try await writeBaselineIfDue(of: replica, setCount: merged.setCount, &memory, context)
         }
         let warnings = try await recordSync(&memory, context)
         return synchronization(
@@ -142,7 +141,7 @@ public actor SynchronizationOperation: Operation {
             sequence: published.sequence,
             changes: published.changes,
             bytes: published.bytes,
-            warnings: news.warnings + differences + late + warnings
+            warnings: news.warnings + late + warnings
         )
     }
 
@@ -161,21 +160,15 @@ public actor SynchronizationOperation: Operation {
     }
 
     /// Returns warnings about clients that merged the same edits to another result: one of both replicas is damaged.
-    private func differences(
-        from heads: [SyncHead],
-        _ replica: SynchronizedReplica,
-        _ context: OperationContext
-    ) async throws -> [String] {
-        try await replica.using(context) { store in
-            try heads.compactMap { head in
-                guard let stable = head.content.stable, let theirs = head.fingerprint,
-                    let own = try store.fingerprint(at: stable), own.contradicts(theirs)
-                else { return nil }
-                return """
-                    This device and client \(head.name.client) have merged the same edits, and their stores differ: what one of \
-                    them remembers of the document is damaged. Synchronize with --rebuild on both.
-                    """
-            }
+    private static func differences(from heads: [SyncHead], _ store: SynchronizedStore) throws -> [String] {
+        try heads.compactMap { head in
+            guard let stable = head.content.stable, let theirs = head.fingerprint,
+                let own = try store.fingerprint(at: stable), own.contradicts(theirs)
+            else { return nil }
+            return """
+                This device and client \(head.name.client) have merged the same edits, and their stores differ: what one of \
+                them remembers of the document is damaged. Synchronize with --rebuild on both.
+                """
         }
     }
 
@@ -201,6 +194,8 @@ public actor SynchronizationOperation: Operation {
 
     /// What merging did.
     struct Merged: Sendable {
+        /// How many sets of all clients this device has.
+        var setCount: UInt64
         var applied: [String: ChangeCounts]
         /// How many entries the conflict log has gained.
         var conflicts: Int
@@ -227,12 +222,14 @@ public actor SynchronizationOperation: Operation {
                     allowsDeletions: request.allowsDeletions,
                     taking: side
                 )
+                let waits = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
                 return Merged(
+                    setCount: try store.knownSets().values.reduce(0) { $0 + $1.sequence },
                     applied: outcome.written,
                     conflicts: try store.conflicts().count { $0.number > former },
                     waiting: try store.waitingClients(),
                     isWaiting: try !outcome.needsNewerSchema && !store.waitingClients().isEmpty,
-                    warnings: outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
+                    warnings: waits + (try Self.differences(from: news.heads, store))
                 )
             }
         } catch let error as StoreSyncError where error.code == .identityTwice {

@@ -185,22 +185,28 @@ struct StoreSchemaTests {
 
     @Test("What a schema leaves open is asked, with what to do")
     func questions() throws {
-        let schema = try schema(
-            """
-            CREATE TABLE log (line TEXT);
-            CREATE TABLE users (id INTEGER PRIMARY KEY);
-            CREATE TABLE post (id INTEGER PRIMARY KEY, user_id INTEGER, year INT);
-            CREATE TABLE settings (id INTEGER PRIMARY KEY, theme TEXT);
-            INSERT INTO settings VALUES (1, 'dark');
-            INSERT INTO users VALUES (1);
-            CREATE TABLE pair (a TEXT, b TEXT, PRIMARY KEY (a, b));
-            INSERT INTO pair VALUES (NULL, 'x');
-            """
-        )
+        let database = try DatabaseQueue()
+        try database.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE log (line TEXT);
+                    CREATE TABLE users (id INTEGER PRIMARY KEY);
+                    CREATE TABLE post (id INTEGER PRIMARY KEY, user_id INTEGER, year INT);
+                    CREATE TABLE settings (id INTEGER PRIMARY KEY, theme TEXT);
+                    INSERT INTO settings VALUES (1, 'dark');
+                    INSERT INTO users VALUES (1);
+                    CREATE TABLE pair (a TEXT, b TEXT, PRIMARY KEY (a, b));
+                    INSERT INTO pair VALUES (NULL, 'x');
+                    """
+            )
+        }
+        var schema = try database.read { try StoreSchema($0) }
         func questions(_ table: String) -> [String] { schema.reports.first { $0.table == table }?.questions ?? [] }
         #expect(questions("log").first?.contains("Add a primary key") == true)
         #expect(questions("post").count == 1)
         #expect(questions("post").first?.contains("declare it as a foreign key") == true)
+        #expect(questions("settings").isEmpty && questions("pair").isEmpty, "no row has been read")
+        try database.read { try schema.askAboutRows(in: $0) }
         #expect(questions("settings").first?.contains("meaningfulKeys") == true)
         #expect(questions("pair").first?.contains("NOT NULL") == true)
         #expect(questions("users").isEmpty)

@@ -203,6 +203,40 @@ struct PageTests {
         #expect(try device.capture()?.changes.count == 1)
     }
 
+    @Test(
+        "What another device wrote and the user puts back before the next capture is found",
+        arguments: [
+            ("UPDATE note SET title = 'milk' WHERE id = 100", "UPDATE note SET title = 'text 100' WHERE id = 100"),
+            ("DELETE FROM note WHERE id = 100", "INSERT INTO note SELECT * FROM saved"),
+            ("INSERT INTO note (id, title) VALUES (900, 'milk')", "DELETE FROM note WHERE id = 900"),
+            ("UPDATE tag SET color = 'red' WHERE name = 'text 70'", "UPDATE tag SET color = name WHERE color = 'red'"),
+            ("INSERT INTO line VALUES ('milk', 1)", "DELETE FROM line WHERE a = 'milk'"),
+        ]
+    )
+    func putBack(theirs: String, users: String) throws {
+        let schema =
+            Self.notes + "CREATE TABLE tag (name TEXT PRIMARY KEY, color TEXT); CREATE TABLE line (a TEXT, b INT)"
+        let laptop = try SimulatedDevice("laptop", schemaSQL: schema, pageSize: pageSize)
+        let phone = try SimulatedDevice("phone", schemaSQL: schema, pageSize: pageSize)
+        for table in ["folder", "note", "tag", "line"] {
+            let table = try #require(laptop.schema.tables.first { $0.name == table })
+            #expect(try laptop.edit(RandomEdits.filling(table, count: 300)))
+        }
+        try laptop.edit("CREATE TEMP TABLE saved AS SELECT * FROM note WHERE id = 100")
+        try laptop.capture()
+        try phone.integrate(laptop.sets)
+        try phone.write()
+        try phone.capture()
+        try phone.edit(theirs)
+        try laptop.integrate([try #require(try phone.capture())])
+        #expect(try laptop.capture() == nil)
+        let counts = try laptop.write()
+        #expect(counts.count == 1)
+        try laptop.edit(users)
+        #expect(try laptop.capture()?.changes.count == 1)
+        #expect(try laptop.capture() == nil)
+    }
+
     @Test("A transaction that writes has no pages to be read")
     func writing() throws {
         let device = try device()

@@ -65,6 +65,24 @@ struct ReplicaLogTests {
         #expect(after.rows.mapValues(\.cells) == before.rows.mapValues(\.cells))
     }
 
+    @Test("What a head says that the store has seen holds for later sets, also if it changed nothing in the store")
+    func seenWithoutEffect() throws {
+        let (laptop, phone) = try Self.devices()
+        try laptop.edit("INSERT INTO note (id, title) VALUES (1, 'milk')")
+        try Self.send(laptop, phone)
+        for device in [laptop, phone] { try device.edit("UPDATE note SET title = 'bread'") }
+        try laptop.capture()
+        try laptop.integrate([try #require(try phone.capture())])
+        #expect(try laptop.publishHead().seen[phone.client]?.sequence == 1)
+        try phone.edit("UPDATE note SET body = 'rye'")
+        try laptop.integrate([try #require(try phone.capture())])
+        try laptop.edit("INSERT INTO note (title) VALUES ('eggs')")
+        #expect(try laptop.capture()?.header.seen[phone.client]?.sequence == 1)
+        try laptop.write()
+        try laptop.edit("INSERT INTO note (title) VALUES ('butter')")
+        #expect(try laptop.capture()?.header.seen[phone.client]?.sequence == 2)
+    }
+
     @Test("A set that replaced more than one part of undo holds is undone and redone whole")
     func undoingInParts() throws {
         let (laptop, phone) = try Self.devices()
