@@ -90,7 +90,8 @@ extension SetFold {
             try lead(&parent, in: reference.parent, depth: depth + 1)
         }
         let led = reference.key.parentColumns.map { parent[$0] ?? .null }
-        guard !led.contains(.null) else { return }
+        // What the reference holds may be another spelling of the same value, and it stays as the author wrote it.
+        guard !led.contains(.null), schema.parentKey(id, values: led) != key else { return }
         for (column, cell) in zip(reference.key.columns, led) { cells[column] = cell }
     }
 

@@ -106,7 +106,9 @@ extension Oracle.Integration {
             parent = led(parent, of: table(key.parent), depth: depth + 1)
         }
         let found = key.parentColumns.map { parent[$0] ?? .value(.null) }
-        guard !found.contains(where: \.isNull) else { return [:] }
+        // "Another spelling of the row's own value stays as it is."
+        let isSame = table(key.parent).areEqual(found, cells, in: key.parentColumns)
+        guard !found.contains(where: \.isNull), !isSame else { return [:] }
         return Dictionary(zip(key.columns, found)) { first, _ in first }
     }
 

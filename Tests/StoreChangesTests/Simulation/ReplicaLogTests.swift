@@ -117,6 +117,36 @@ struct ReplicaLogTests {
         #expect(try laptop.rows(sql) == phone.rows(sql))
     }
 
+    @Test("A reference in another spelling stays as it is, whether the merge of both spellings is trimmed or not")
+    func spellings() throws {
+        let (laptop, phone) = try Self.devices(
+            """
+            CREATE TABLE country (code TEXT PRIMARY KEY NOT NULL COLLATE NOCASE, name TEXT);
+            CREATE TABLE city (id INTEGER PRIMARY KEY, country TEXT REFERENCES country, name TEXT);
+            """
+        )
+        try laptop.edit("INSERT INTO country VALUES ('a', 'of the laptop')")
+        try phone.edit("INSERT INTO country VALUES ('A', 'of the phone')")
+        let (first, second) = (try laptop.capture(at: 1), try phone.capture(at: 2))
+        try laptop.integrate([try #require(second)])
+        try phone.integrate([try #require(first)])
+        for device in [laptop, phone] { try device.write() }
+        #expect(try phone.content().aliases.count == 1)
+        try Self.exchangeHeads(laptop, phone)
+        try laptop.trim()
+        #expect(try laptop.content().aliases.isEmpty)
+        try phone.edit("DELETE FROM country")
+        try laptop.edit("INSERT INTO city VALUES (1, 'A', 'Aarhus')")
+        let (delete, insert) = (try phone.capture(at: 10), try laptop.capture(at: 20))
+        try laptop.integrate([try #require(delete)])
+        try phone.integrate([try #require(insert)])
+        for device in [laptop, phone] {
+            try device.write()
+            #expect(try device.rows("SELECT country, city.name, code FROM city, country") == ["\"A\"|\"Aarhus\"|\"a\""])
+        }
+        #expect(try laptop.digests().present == phone.digests().present)
+    }
+
     @Test("A set that is undone over a trimmed prefix doesn't put back what was forgotten")
     func undoingAfterTrimming() throws {
         let (laptop, phone) = try Self.devices("CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL, color TEXT)")
