@@ -19,14 +19,6 @@ struct SynchronizationHistoryTests {
         }
     }
 
-    @Test("Histories that once lost an edit")
-    func losses() async throws {
-        // A device that was restored from a backup didn't repeat the stable prefix of its former head.
-        try await Simulation.run(seed: 63) { simulation in
-            try await SynchronizationHistory(.eventual, 63, simulation).run()
-        }
-    }
-
     @Test("The same seed gives the same history, except for the names of files")
     func replay() async throws {
         func outcome(_ seed: UInt64) async throws -> (log: [String], content: [String]) {
