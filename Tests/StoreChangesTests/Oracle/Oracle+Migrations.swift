@@ -1,7 +1,8 @@
 import StoreChanges
 
 extension Oracle.Integration {
-    // "A marked insert equal to another of the same schema in all but an integer key is its alias."
+    // "A marked insert equal to another of the same schema in all but an integer key is its alias, if its author hadn't seen
+    // the other one."
     mutating func mergeMigratedRows(_ changes: [ResolvedChange]) {
         let own = changes.filter { isNumberedInsert($0.change) }.map(\.target)
         var pairs: [RowReference: RowReference] = [:]

@@ -139,6 +139,7 @@ struct Oracle {
             integration.migrations = sets.filter { other in
                 other.header.isMigration && other.header.position < set.header.position
                     && other.header.schema.digest == set.header.schema.digest
+                    && !set.header.hasSeen(other.header.id)
             }
             try integration.run()
             content = integration.content

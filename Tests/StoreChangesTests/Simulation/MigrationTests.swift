@@ -261,6 +261,25 @@ struct MigrationTests {
         #expect(try laptop.capture() == nil)
     }
 
+    @Test("A row that an update inserts stays beside an equal one that the device has got before, trimmed or not")
+    func equalRowSeenBefore() throws {
+        let (laptop, phone) = try Self.devices("\(Self.notes); CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT)")
+        try laptop.migrate(Self.addition)
+        try laptop.edit("INSERT INTO tag (name) VALUES ('welcome')")
+        try Self.send(laptop, phone, at: 1)
+        let heads = try [laptop.publishHead(), phone.publishHead()]
+        for device in [laptop, phone] { try device.remember(heads.filter { $0.client != device.client }) }
+        try laptop.trim()
+        try phone.migrate(Self.addition)
+        try phone.edit("INSERT INTO tag (name) VALUES ('welcome')")
+        let second = try Self.send(phone, laptop, at: 2)
+        #expect(second.header.isMigration && second.header.seen[laptop.client]?.sequence == 2)
+        for device in [laptop, phone] {
+            #expect(try device.rows("SELECT name FROM tag") == ["\"welcome\"", "\"welcome\""])
+        }
+        #expect(try laptop.digests().present == phone.digests().present)
+    }
+
     @Test("A reference that the app adds finds the rows that were there before")
     func addedReference() throws {
         let (laptop, phone) = try Self.devices(

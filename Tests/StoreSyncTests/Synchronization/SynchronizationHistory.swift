@@ -189,7 +189,9 @@ final class SynchronizationHistory {
                 continue
             }
             let isIdle = result.publishedChanges == 0 && result.applied.isEmpty && result.waitingFor.isEmpty
-            #expect(isIdle && result.warnings.isEmpty, "\(member.device.name): \(result)\n\(comment)")
+            // A removal may have failed when its file was written in part.
+            let warnings = result.warnings.filter { !$0.contains("/DeletedClients/") }
+            #expect(isIdle && warnings.isEmpty, "\(member.device.name): \(result)\n\(comment)")
             #expect(try content(member) == expected, "\(member.device.name)\n\(comment)")
             #expect(try member.device.query("SELECT 1 FROM pragma_foreign_key_check").isEmpty, comment)
         }
