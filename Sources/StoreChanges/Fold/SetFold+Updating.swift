@@ -113,6 +113,7 @@ extension SetFold.Trace {
             loss?.lost[column] = lost
             loss?.kept[column] = kept
         }
+        let outdated = isMigration ? outdatedColumns(writes, over: former) : []
         for (column, write) in writes {
             if let earlier = firstWrites[column] {
                 if earlier != write.cell { add(column, write.cell, earlier, to: &outcome.second) }
@@ -123,7 +124,7 @@ extension SetFold.Trace {
             written.insert(column)
             if write.isDangling { dangling.insert(column) } else { dangling.remove(column) }
             guard let goes = former.cell(column), goes != write.cell else { continue }
-            if isMigration, !write.isKnown {
+            if outdated.contains(column) {
                 add(column, write.cell, goes, to: &outcome.outdated)
                 continue
             }
@@ -131,6 +132,18 @@ extension SetFold.Trace {
             if !write.isKnown { add(column, goes, write.cell, to: &outcome.overwritten) }
         }
         return outcome
+    }
+
+    /// The columns that an update of the app would change, but that were changed meanwhile; columns of one constraint stay
+    /// together, so that every value of them satisfied it somewhere.
+    private func outdatedColumns(_ writes: [String: SetFold.Write], over former: StoredRow) -> Set<String> {
+        var columns = Set(
+            writes.filter { column, write in
+                firstWrites[column] == nil && !write.isKnown && former.cell(column).map { $0 != write.cell } ?? false
+            }.keys
+        )
+        for group in former.table.checkGroups where !group.isDisjoint(with: columns) { columns.formUnion(group) }
+        return columns
     }
 }
 

@@ -52,6 +52,25 @@ extension Oracle.Integration {
         }
     }
 
+    // "Changes captured together with a schema change are marked, written only where the old value is still there, else
+    // logged." "Columns that one CHECK names together are one column."
+    private func staleColumns(
+        _ writes: [String: Write],
+        of row: RowReference,
+        over state: RowState,
+        _ trace: Trace
+    ) -> Set<String> {
+        guard set.header.isMigration else { return [] }
+        var columns = Set(writes.filter { trace.firstWrites[$0.key] == nil && !$0.value.isKnown }.keys)
+        columns = columns.filter { (state.cells[$0] ?? .value(.null)) != writes[$0]?.cell }
+        var count: Int
+        repeat {
+            count = columns.count
+            for group in table(row.table).checks where !columns.isDisjoint(with: group) { columns.formUnion(group) }
+        } while columns.count > count
+        return columns
+    }
+
     // "If the value that goes isn't the author's old value, or the change is marked as putting back, both are logged."
     //
     // "Two changes of one set that reach one row and write one cell differently: the first counts, the second is
@@ -62,6 +81,7 @@ extension Oracle.Integration {
         var (second, first): ([String: Cell], [String: Cell]) = ([:], [:])
         var (outdated, present): ([String: Cell], [String: Cell]) = ([:], [:])
         var trace = traces[row] ?? Trace()
+        let stale = staleColumns(writes, of: row, over: state, trace)
         for (column, write) in writes {
             if let former = trace.firstWrites[column] {
                 if former != write.cell { (second[column], first[column]) = (write.cell, former) }
@@ -73,9 +93,7 @@ extension Oracle.Integration {
             if write.isDangling { trace.marked.insert(column) } else { trace.marked.remove(column) }
             let goes = state.cells[column] ?? .value(.null)
             guard goes != write.cell else { continue }
-            // "Changes captured together with a schema change are marked, written only where the old value is still
-            // there, else logged."
-            if set.header.isMigration, !write.isKnown {
+            if stale.contains(column) {
                 (outdated[column], present[column]) = (write.cell, goes)
                 continue
             }

@@ -261,6 +261,30 @@ struct MigrationTests {
         #expect(try laptop.capture() == nil)
     }
 
+    @Test("What an update of the app changes in columns of one constraint counts or is left out together")
+    func columnsOfOneConstraint() throws {
+        let (laptop, phone) = try Self.devices(
+            "\(Self.notes); CREATE TABLE span (id INTEGER PRIMARY KEY, name TEXT, first INT, last INT, CHECK (first <= last))"
+        )
+        try laptop.edit("INSERT INTO span VALUES (1, 'spring', 3, 4)")
+        try Self.send(laptop, phone, at: 1)
+        try phone.edit("UPDATE span SET last = 3")
+        let edit = try #require(try phone.capture(at: 10))
+        try laptop.migrate(Self.addition)
+        // Of both columns one has another value on the phone.
+        try laptop.edit("UPDATE span SET first = 4, last = 5")
+        let update = try #require(try laptop.capture(at: 20))
+        #expect(update.header.isMigration)
+        try laptop.integrate([edit])
+        try phone.integrate([update])
+        for device in [laptop, phone] {
+            try device.write()
+            #expect(try device.rows("SELECT first, last FROM span") == ["3|3"])
+            let conflicts = try device.conflicts()
+            #expect(conflicts.map(\.rule) == [.migratedValue], "\(conflicts)")
+        }
+    }
+
     @Test("A row that an update inserts stays beside an equal one that the device has got before, trimmed or not")
     func equalRowSeenBefore() throws {
         let (laptop, phone) = try Self.devices("\(Self.notes); CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT)")
