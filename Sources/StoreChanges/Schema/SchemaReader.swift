@@ -31,7 +31,7 @@ struct SchemaReader {
         meaningfulKeys = Set(rules.meaningfulKeys.map(\.sqlName))
     }
 
-    /// All tables but SQLite's own, and the one that tells a store from its copies.
+    /// All tables but SQLite's own, and this package's, which tells a store from its copies.
     func list() throws -> [ListedTable] {
         try Row.fetchAll(
             db,

@@ -285,7 +285,7 @@ struct MigrationTests {
         }
     }
 
-    @Test("A row that an update inserts stays beside an equal one that the device has got before, trimmed or not")
+    @Test("A row that an update inserts stays beside an equal row that the device had got before, trimmed or not")
     func equalRowSeenBefore() throws {
         let (laptop, phone) = try Self.devices("\(Self.notes); CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT)")
         try laptop.migrate(Self.addition)

@@ -128,7 +128,7 @@ struct DeathTests {
         defer { try? FileManager.default.removeItem(at: folder) }
         let (phone, sets) = try devices(in: folder, mode)
         try phone.execute(Self.phoneEdits)
-        // A number that is free of those that follow, so that all statements are met in several runs.
+        // Odd numbers, so that statements of every kind are met.
         let stride = TestDepth.choose(quick: 17, ci: 5, deep: 1)
         var (statements, deaths) = (0, [URL]())
         phone.observe {
