@@ -259,6 +259,12 @@ package final class Replica {
         return try db.all(sql).compactMap(conflict)
     }
 
+    func lastConflict() throws -> Int64 { try db.first("SELECT max(number) FROM conflicts")?.integer(0) ?? 0 }
+
+    func conflictCount(after number: Int64) throws -> Int {
+        Int(try db.first("SELECT count(*) FROM conflicts WHERE number > ?", [.integer(number)])?.integer(0) ?? 0)
+    }
+
     private static let selectConflicts = """
         SELECT number, rule, tbl, name, lost, kept, client, sequence, stamp, other_client, other_sequence, other_stamp
         FROM conflicts

@@ -49,8 +49,10 @@ extension SynchronizedStore {
         do {
             for suffix in ["", "-journal"] { try? FileManager.default.removeItem(atPath: building.path + suffix) }
             try prepare(building)
-            let schema = try StoreSchema(storeAt: baseline, rules: identity.rules)
+            // Opening a store that doesn't exist would create it.
+            try StoreSchema.requireStore(at: baseline)
             let store = try DatabaseQueue(path: baseline.path, configuration: configuration)
+            let schema = try store.read { try StoreSchema($0, rules: identity.rules) }
             let database = try DatabaseQueue(path: building.path, configuration: configuration)
             try database.write { db in
                 let replica = try Replica(db, schema, client: identity.client, document: identity.document)

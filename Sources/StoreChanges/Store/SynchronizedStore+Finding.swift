@@ -16,8 +16,7 @@ extension SynchronizedStore {
         ofStoreAt store: URL,
         among replicas: [URL]
     ) throws -> (url: URL, identity: Identity)? {
-        // Opening a store that doesn't exist would create it.
-        _ = try StoreSchema(storeAt: store)
+        try StoreSchema.requireStore(at: store)
         do {
             let database = try DatabaseQueue(path: store.path, configuration: reading)
             for url in replicas {

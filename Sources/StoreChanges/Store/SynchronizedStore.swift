@@ -321,6 +321,16 @@ package final class SynchronizedStore {
         try locked { try replicaDatabase.read { _ in try replica.conflicts() } }
     }
 
+    /// The number of the last entry of the conflict log; 0 if it has none.
+    package func lastConflict() throws -> Int64 {
+        try locked { try replicaDatabase.read { _ in try replica.lastConflict() } }
+    }
+
+    /// How many entries the conflict log has after one of them.
+    package func conflictCount(after number: Int64) throws -> Int {
+        try locked { try replicaDatabase.read { _ in try replica.conflictCount(after: number) } }
+    }
+
     /// Writes into the store what a conflict lost, as an edit of the user: the next synchronization captures it.
     ///
     /// - Parameter number: The number of the entry.

@@ -61,7 +61,8 @@ extension SynchronizationOperation {
     ) async throws -> [String] {
         memory.waitingSince = state.now()
         try await remember(memory, context)
-        return try await warning("Edits that other devices have can't be taken from a stored copy of the document.") {
+        let failure = "Edits that the remote lost can't be taken from a baseline; the next try is in a day."
+        return try await warning(failure) {
             var kept = try await replica.using(context) { try $0.integratedSets().mapValues(\.sequence) }
             guard let baseline = try await baselines(since: replica.origin).first,
                 baseline.vector.contains(where: { $1 > kept[ClientID(rawValue: $0)] ?? 0 })

@@ -34,8 +34,8 @@ extension SynchronizationOperation {
             throw StoreSyncError(
                 .remoteUnavailable,
                 """
-                The replica can't be rebuilt yet, because not everything on the remote can be read. \
-                \(news.warnings.joined(separator: " "))
+                The replica can't be rebuilt yet, because not everything on the remote can be read: synchronize again \
+                later. \(news.warnings.joined(separator: " "))
                 """
             )
         }

@@ -215,21 +215,22 @@ public actor SynchronizationOperation: Operation {
     ) async throws -> Merged {
         do {
             return try await replica.using(context) { [request] store in
-                let former = try store.conflicts().last?.number ?? 0
+                let former = try store.lastConflict()
                 let outcome = try store.synchronize(
                     with: news.sets,
                     news: news.log,
                     allowsDeletions: request.allowsDeletions,
                     taking: side
                 )
-                let waits = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
+                let waiting = try store.waitingClients()
+                let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
                 return Merged(
                     setCount: try store.knownSets().values.reduce(0) { $0 + $1.sequence },
                     applied: outcome.written,
-                    conflicts: try store.conflicts().count { $0.number > former },
-                    waiting: try store.waitingClients(),
-                    isWaiting: try !outcome.needsNewerSchema && !store.waitingClients().isEmpty,
-                    warnings: waits + (try Self.differences(from: news.heads, store))
+                    conflicts: try store.conflictCount(after: former),
+                    waiting: waiting,
+                    isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
+                    warnings: update + (try Self.differences(from: news.heads, store))
                 )
             }
         } catch let error as StoreSyncError where error.code == .identityTwice {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import StoreChanges
 
-/// The files of a device are copied at statements of a synchronization: as a process leaves them that dies there.
+/// At statements of a synchronization, a device's files are copied: a process that dies there leaves them so.
 @Suite("Processes that die at a statement of SQLite", .timeLimit(.minutes(60)))
 struct DeathTests {
     private static let schema = """
@@ -128,7 +128,7 @@ struct DeathTests {
         defer { try? FileManager.default.removeItem(at: folder) }
         let (phone, sets) = try devices(in: folder, mode)
         try phone.execute(Self.phoneEdits)
-        // Odd numbers, so that statements of every kind are met.
+        // All of them take long, so quicker runs take a sample.
         let stride = TestDepth.choose(quick: 17, ci: 5, deep: 1)
         var (statements, deaths) = (0, [URL]())
         phone.observe {
@@ -137,7 +137,7 @@ struct DeathTests {
             let copy = folder.appending(path: "death \(statements)", directoryHint: .isDirectory)
             do {
                 try FileManager.default.copyItem(at: phone.folder, to: copy)
-                // Only processes that live share it.
+                // The shared memory of a write-ahead log ends with the last process.
                 try? FileManager.default.removeItem(at: copy.appending(path: "store.sqlite-shm"))
                 deaths.append(copy)
             } catch {
