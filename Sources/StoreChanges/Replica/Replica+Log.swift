@@ -13,8 +13,22 @@ extension Replica {
     /// Forgets what no set can need any more.
     ///
     /// Call it after all heads were remembered that the storage lists.
-    package func trim() throws {
-        try ReplicaTrimming(log).trim(for: client, storeSeen: try storeSeen())
+    ///
+    /// - Parameter sequence: The number of this device's last set that is published. Of later ones, a copy of this device
+    ///   may publish others, and then they are void and have to be undone.
+    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    package func trim(publishedUpTo sequence: UInt64) throws {
+        var seen = try storeSeen()
+        if let last = seen[client], last.sequence > sequence { seen[client] = try ownSet(sequence) }
+        try ReplicaTrimming(log).trim(for: client, storeSeen: seen)
+    }
+
+    /// This device's set of a number, if it counts.
+    private func ownSet(_ sequence: UInt64) throws -> SeenSet? {
+        try db.first(
+            "SELECT digest FROM sets WHERE client = ? AND sequence = ? AND status IN (1, 3)",
+            [.text(client.rawValue), .integer(Int64(clamping: sequence))]
+        )?.bytes(0).map { SeenSet(sequence, SetDigest(rawValue: $0)) }
     }
 
     /// What this device's next head says.

@@ -171,8 +171,11 @@ extension SynchronizedStore {
     }
 
     /// Forgets what no set can need any more; call it when all heads are remembered that the storage lists.
-    package func trim() throws {
-        try locked { try replicaDatabase.write { _ in try replica.trim() } }
+    ///
+    /// - Parameter sequence: The number of this device's last set that is published.
+    /// - Throws: ``StoreChangesError``.
+    package func trim(publishedUpTo sequence: UInt64) throws {
+        try locked { try replicaDatabase.write { _ in try replica.trim(publishedUpTo: sequence) } }
     }
 
     /// The clients whose sets wait for sets that have not arrived.

@@ -53,7 +53,7 @@ extension SynchronizationOperation {
         let last = LogPruning.lastSuperfluous(of: this, for: this, in: memory.baselines, knowledge)
         let superfluous = published.memory.forgetSegments(upTo: last)
         let publication = try await replica.using(context) { [memory = published.memory] store in
-            try store.trim()
+            try store.trim(publishedUpTo: memory.sequence ?? 0)
             return try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
         }
         if !isThere, !memory.heads.isEmpty {

@@ -117,6 +117,36 @@ struct ReplicaLogTests {
         #expect(try laptop.rows(sql) == phone.rows(sql))
     }
 
+    @Test("A set that isn't published can be undone, since a copy of the device may publish another one of its number")
+    func unpublishedSets() throws {
+        let device = try SimulatedDevice("laptop", schemaSQL: Self.folders)
+        try device.edit("INSERT INTO folder VALUES (1, 'published')")
+        try device.capture(at: 1)
+        try device.trim(publishedUpTo: 1)
+        let copy = try SimulatedDevice(copying: device)
+        try device.edit("INSERT INTO note VALUES (1, 1, 'of the device', NULL)")
+        try copy.edit("INSERT INTO note VALUES (1, 1, 'of the copy', NULL)")
+        let (own, copied) = (try device.capture(at: 10), try copy.capture(at: 20))
+        for device in [device, copy] {
+            try device.trim(publishedUpTo: 1)
+            #expect(try device.stable()?.vector[device.client]?.sequence == 1)
+        }
+        // The device's is published, and beyond recall.
+        try device.trim(publishedUpTo: 2)
+        try copy.integrate([try #require(own)])
+        try copy.remember([try device.publishHead()])
+        #expect(try copy.hasLostIdentity())
+        try copy.become("another")
+        let again = try copy.captureVoidSetsAgain(at: 30)
+        #expect(again.count == 1 && copied != nil)
+        try device.integrate(again)
+        #expect(try device.publishHead().voids.isEmpty)
+        for device in [device, copy] {
+            try device.write()
+            #expect(try device.rows("SELECT title FROM note ORDER BY 1") == ["\"of the copy\"", "\"of the device\""])
+        }
+    }
+
     @Test("A reference in another spelling stays as it is, whether the merge of both spellings is trimmed or not")
     func spellings() throws {
         let (laptop, phone) = try Self.devices(

@@ -109,7 +109,9 @@ final class SimulatedDevice {
     }
 
     /// Forgets what every client has seen.
-    func trim() throws { try replicaDatabase.write { _ in try replica.trim() } }
+    func trim(publishedUpTo sequence: UInt64 = .max) throws {
+        try replicaDatabase.write { _ in try replica.trim(publishedUpTo: sequence) }
+    }
 
     /// The end of what this device can't undo any more.
     func stable() throws -> StablePrefix? { try replicaDatabase.read { _ in try replica.head(number: 0).stable } }
