@@ -132,8 +132,12 @@ final class ChildProcess: Sendable {
         }
     }
 
-    deinit { signal(SIGKILL) }
+    deinit {
+        signal(SIGKILL)
+        try? input.close()
+    }
 
+    /// Reads a pipe to its end and closes it: on Linux, a `Process` that has ended may keep its pipes for good.
     private func collect(
         _ handle: FileHandle,
         _ body: @escaping @Sendable (Data) -> Void,
@@ -145,9 +149,11 @@ final class ChildProcess: Sendable {
                 let count = read(handle.fileDescriptor, &buffer, buffer.count)
                 if count < 0, errno == EINTR { continue }
                 // Reading from a terminal fails once the last process has closed it.
-                guard count > 0 else { return atEnd() }
+                guard count > 0 else { break }
                 body(Data(buffer[..<count]))
             }
+            try? handle.close()
+            atEnd()
         }
     }
 

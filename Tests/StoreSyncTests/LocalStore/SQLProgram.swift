@@ -32,7 +32,12 @@ final class SQLProgram: Sendable {
         if let mode { try sql("PRAGMA journal_mode = \(mode)") }
     }
 
-    deinit { kill() }
+    deinit {
+        kill()
+        // On Linux, a `Process` that has ended may keep its pipes for good.
+        try? input.fileHandleForWriting.close()
+        try? output.fileHandleForReading.close()
+    }
 
     /// Runs Python code and waits until it has finished.
     func run(_ code: String) throws {

@@ -20,6 +20,9 @@ final class PythonProcess: Sendable {
 
     deinit {
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+        // On Linux, a `Process` that has ended may keep its pipes for good.
+        try? input.fileHandleForWriting.close()
+        try? output.fileHandleForReading.close()
     }
 
     /// Returns the next line that it prints, or the incomplete last line if it has ended.
