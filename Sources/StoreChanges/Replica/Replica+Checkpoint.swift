@@ -19,6 +19,7 @@ extension Replica {
         ]
         for fact in ownFacts { try fact.write(nil, db) }
         for table in ["replaced", "pages"] { try db.execute("DELETE FROM \(table)") }
+        try keepNewestConflicts(db)
         try db.execute("UPDATE sets SET origin = \(ReplicaLog.Origin.otherDevice.rawValue)")
         try db.execute("UPDATE sets SET bytes = NULL WHERE status = \(ReplicaLog.Status.stable.rawValue)")
         func isPending(_ row: String) -> String {
@@ -31,6 +32,25 @@ extension Replica {
         try db.execute("UPDATE rows SET image = 0 WHERE NOT \(isPending("rows"))")
         try db.execute("DELETE FROM counts WHERE NOT \(isPendingCount("counts"))")
         try db.execute("DELETE FROM lookups WHERE NOT \(isPending("lookups")) AND NOT \(isPendingCount("lookups"))")
+    }
+
+    /// How many bytes of conflicts a checkpoint has at most.
+    ///
+    /// Older ones stay in the replicas of the devices that merged these edits, but no device that joins later gets them:
+    /// the log would make every baseline larger for good.
+    package static let maximumConflictBytes = 16 << 20
+
+    private static func keepNewestConflicts(_ db: SQLConnection) throws {
+        try db.execute(
+            """
+            DELETE FROM conflicts WHERE number <= (
+                SELECT max(number) FROM (
+                    SELECT number, sum(length(lost) + length(kept)) OVER (ORDER BY number DESC) AS bytes FROM conflicts
+                ) WHERE bytes > ?
+            )
+            """,
+            [.integer(Int64(maximumConflictBytes))]
+        )
     }
 
     /// Notes which sets are in the store, the maker's own among them: for the device that joins they are another device's.

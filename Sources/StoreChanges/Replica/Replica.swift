@@ -255,8 +255,15 @@ package final class Replica {
 
     /// Everything that merging overwrote or left out, the oldest first.
     package func conflicts() throws -> [LoggedConflict] {
-        let sql = "\(Self.selectConflicts) ORDER BY number"
-        return try db.all(sql).compactMap(conflict)
+        var conflicts: [LoggedConflict] = []
+        try forEachConflict { conflicts.append($0) }
+        return conflicts
+    }
+
+    func forEachConflict(_ body: (LoggedConflict) throws -> Void) throws {
+        try db.forEach("\(Self.selectConflicts) ORDER BY number") { values in
+            if let conflict = try conflict(values) { try body(conflict) }
+        }
     }
 
     func lastConflict() throws -> Int64 { try db.first("SELECT max(number) FROM conflicts")?.integer(0) ?? 0 }

@@ -276,6 +276,21 @@ struct ReplicaLog {
 
     // MARK: Conflicts
 
+    /// Whether the conflict log has an entry.
+    func contains(_ conflict: Conflict) throws -> Bool {
+        try db.first(
+            """
+            SELECT 1 FROM conflicts
+            WHERE client = ? AND sequence = ? AND rule = ? AND tbl = ? AND name = ? AND lost = ? AND kept = ?
+            """,
+            [
+                .text(conflict.set.client.rawValue), .integer(Int64(conflict.set.sequence)),
+                .text(conflict.rule.rawValue), try state.table(conflict.row.table),
+                .blob(conflict.row.row.encoded), .blob(conflict.lost.encoded), .blob(conflict.kept.encoded),
+            ]
+        ) != nil
+    }
+
     /// Adds an entry to the conflict log.
     func insert(_ conflict: Conflict, _ stamp: Stamp, _ other: ChangeAuthor?) throws {
         try db.execute(

@@ -94,7 +94,10 @@ extension SynchronizedStore {
         try locked {
             try replicaDatabase.write { _ in
                 try former?.replicaDatabase.read { _ in
-                    if let former = former?.replica { try replica.takeNumbers(of: former) }
+                    if let former = former?.replica {
+                        try replica.takeNumbers(of: former)
+                        try replica.takeConflicts(of: former)
+                    }
                 }
                 try replica.integrate(sources.sets)
                 // If these don't count any more, another client captures them again.
@@ -106,8 +109,7 @@ extension SynchronizedStore {
 }
 
 extension Replica {
-    /// Takes from a former replica what change sets don't have: which rows have which numbers in the store, and what the
-    /// user gave up.
+    /// Takes from a former replica which rows have which numbers in the store.
     fileprivate func takeNumbers(of former: Replica) throws {
         try ReplicaFact.counter.writeNumber(try ReplicaFact.counter.readNumber(former.db), db)
         let numbers = ReplicaNumbers(state)
@@ -118,8 +120,16 @@ extension Replica {
             if let number = values.integer(2) { try numbers.setNumber(number, of: row) }
             if let wish = values.integer(3) { try numbers.setWish(wish, of: row) }
         }
-        for entry in try former.conflicts() where entry.conflict.rule == .otherSideTaken {
-            try log.insert(entry.conflict, entry.author.time, nil)
+    }
+
+    /// Takes the conflicts that integrating further sets doesn't give again: those of sets that the checkpoint contains,
+    /// and those of no set, which the user gave up.
+    fileprivate func takeConflicts(of former: Replica) throws {
+        let integrated = try integratedSets()
+        try former.forEachConflict { entry in
+            let (conflict, set) = (entry.conflict, entry.conflict.set)
+            guard set.sequence <= integrated[set.client]?.sequence ?? 0, try !log.contains(conflict) else { return }
+            try log.insert(conflict, entry.author.time, entry.other)
         }
     }
 }

@@ -211,6 +211,32 @@ struct VacuumTests {
         #expect(try notes(a) == notes(b) && notes(a).count == 6)
     }
 
+    @Test("A baseline has the newest conflicts up to a size; a device that builds its replica again keeps the others")
+    func conflicts() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        // Each conflict has two images of 4 MiB.
+        for _ in 0..<3 {
+            for device in [a, b] { try device.execute("UPDATE note SET bytes = randomblob(\(4 << 20))") }
+            for device in [a, b, a] { _ = try await device.synchronize().value }
+        }
+        func entries(_ device: Device) async throws -> [ConflictLog.Entry] {
+            try await ConflictLog(ofStoreAt: device.store, state: device.state).entries()
+        }
+        let all = try await entries(a)
+        #expect(all.count == 3)
+        _ = try await a.vacuum().value
+        let c = try fixture.device("c")
+        _ = try await c.synchronize().value
+        #expect(try await entries(c).map(\.conflict) == [all[2].conflict])
+        var request = SynchronizationRequest(url: a.store)
+        request.rebuildsReplica = true
+        for _ in 0..<2 { _ = try await a.synchronize(request).value }
+        let kept = try await entries(a)
+        #expect(kept.count == 3 && Set(kept.map(\.conflict)) == Set(all.map(\.conflict)))
+        #expect(Set(kept.map(\.other)) == Set(all.map(\.other)))
+    }
+
     @Test(
         "Nothing is kept for a removed client; a device that comes back after that loses no edit",
         arguments: [true, false]
