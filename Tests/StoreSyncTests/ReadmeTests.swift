@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Operations
 import RemoteStorage
 import SyncCryptography
@@ -36,7 +37,9 @@ struct ReadmeTests {
         let fixture = try Fixture()
         let (share, memory) = (fixture.share, fixture.folder.appending(path: "memory"))
         let database = fixture.folder.appending(path: "notes.sqlite")
-        try Store.write(["one"], to: database)
+        let app = try DatabaseQueue(path: database.path)
+        try await app.write { try $0.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)") }
+        try app.close()
         let delegate = Asker()
         // README: library
         let manager = ApplicationSyncManager(
@@ -47,10 +50,10 @@ struct ReadmeTests {
             delegate: delegate
         )
         let notes = manager.document(try RemoteIdentifier("notes"))
-        let upload = try await notes.upload(storeAt: database).value
-        print("generation \(upload.generation), \(upload.bytes) bytes")
+        let result = try await notes.synchronize(SynchronizationRequest(url: database)).value
+        print("tables that changed: \(result.applied.count), conflicts: \(result.conflicts)")
         // README: end
-        #expect(upload.generation == 1)
+        #expect(result.transfer == .uploaded && result.conflicts == 0)
         withExtendedLifetime(delegate) {}
     }
 

@@ -1,7 +1,7 @@
 package import Foundation
 import GRDB
 
-/// Beginning with another device's store and replica, instead of the document's first store and all change sets.
+/// Copies of a store and its replica, with which other devices begin.
 extension SynchronizedStore {
     /// Copies the store and its replica as they are at one moment, without what belongs to this device.
     ///
@@ -46,38 +46,6 @@ extension SynchronizedStore {
             try StoreToken.removeAll(SQLConnection(destination))
         }
         try copy.close()
-    }
-
-    /// Creates the replica of a store that is a checkpoint's, or was edited since.
-    ///
-    /// If this process dies, there is no replica, and the next call creates it.
-    ///
-    /// Blocks.
-    ///
-    /// - Parameters:
-    ///   - replicaURL: Where the replica will be; its directory exists.
-    ///   - checkpoint: The checkpoint.
-    ///   - store: A copy of the store that belongs to it.
-    ///   - identity: What the replica belongs to.
-    ///   - isOfOtherStore: Whether the store isn't known to descend from the checkpoint's, so that it isn't captured before
-    ///     the user has said what counts.
-    /// - Throws: ``StoreChangesError``.
-    package static func createReplica(
-        at replicaURL: URL,
-        fromCheckpoint checkpoint: URL,
-        withStoreAt store: URL,
-        _ identity: Identity,
-        isOfOtherStore: Bool = false
-    ) throws {
-        try createReplica(at: replicaURL, of: store, identity, isOfOtherStore: isOfOtherStore) { building in
-            do {
-                try FileManager.default.copyItem(at: checkpoint, to: building)
-            } catch {
-                throw StoreChangesError(.cannotWrite, "\(building.path) can't be written.", cause: error)
-            }
-        } begin: { replica, store in
-            try replica.join(with: store)
-        }
     }
 
     /// The last set of each client that a checkpoint has.

@@ -5,18 +5,17 @@ import GRDB
 extension SynchronizedStore {
     /// What a replica is built from.
     package struct Sources: Sendable {
-        /// A copy of the store with which this device begins.
-        package var baseline: URL
-        /// What belongs to that store; `nil` for the document's first one.
-        package var checkpoint: URL?
+        /// The store with which this device begins.
+        package var beginning: Beginning
         /// All sets on the storage that the store doesn't contain.
         package var sets: [SyncChangeSet]
         /// What the storage says besides sets.
         package var news: LogNews
 
-        package init(baseline: URL, checkpoint: URL? = nil, sets: [SyncChangeSet], news: LogNews) {
-            self.baseline = baseline
-            self.checkpoint = checkpoint
+        package init(beginning: Beginning, sets: [SyncChangeSet], news: LogNews) {
+            self.beginning = beginning
+            // What the local store has beyond it is in the former replica's sets.
+            self.beginning.isOfOtherStore = true
             self.sets = sets
             self.news = news
         }
@@ -55,7 +54,7 @@ extension SynchronizedStore {
         do {
             repeat {
                 try remove(rebuilt)
-                try createReplica(at: rebuilt, from: sources, identity)
+                try createReplica(at: rebuilt, from: sources.beginning, identity)
                 let building = try SynchronizedStore(storeAt: store, replicaAt: rebuilt, identity, options: options)
                 try building.integrate(sources, former)
                 _ = try building.recordChanges(taking: former == nil ? .both : .remote)
@@ -67,19 +66,6 @@ extension SynchronizedStore {
         } catch let error as CocoaError {
             throw StoreChangesError(.cannotWrite, "\(replicaURL.path) can't be replaced.", cause: error)
         }
-    }
-
-    private static func createReplica(at url: URL, from sources: Sources, _ identity: Identity) throws {
-        guard let checkpoint = sources.checkpoint else {
-            return try createReplica(at: url, from: sources.baseline, identity, isOfOtherStore: true)
-        }
-        try createReplica(
-            at: url,
-            fromCheckpoint: checkpoint,
-            withStoreAt: sources.baseline,
-            identity,
-            isOfOtherStore: true
-        )
     }
 
     private static func remove(_ replica: URL) throws {

@@ -121,14 +121,6 @@ extension SynchronizationOperation {
 
     // MARK: Finding
 
-    /// A store with which a device begins, on this device.
-    struct Beginning: Sendable {
-        /// A copy of the store.
-        var store: URL
-        /// What belongs to it; `nil` for the document's first store.
-        var checkpoint: URL?
-    }
-
     /// The baselines on the remote, the newest first; the document's first store is the last.
     func baselines(since origin: SyncOrigin) async throws -> [SyncBaseline] {
         let published = try await UploadCatalog(backend.wholeStoreDownloadHooks, document).read()
@@ -154,9 +146,11 @@ extension SynchronizationOperation {
     }
 
     /// Downloads a baseline to the temporary directory.
-    func beginning(with baseline: SyncBaseline, _ origin: SyncOrigin, _ context: OperationContext) async throws
-        -> Beginning
-    {
+    func beginning(
+        with baseline: SyncBaseline,
+        _ origin: SyncOrigin,
+        _ context: OperationContext
+    ) async throws -> SynchronizedStore.Beginning {
         let copy = try await context.temporaryDirectory().appending(path: "baseline.sqlite")
         try? FileManager.default.removeItem(at: copy)
         try await download(baseline.upload, to: copy, context)
@@ -166,7 +160,7 @@ extension SynchronizationOperation {
             try state.forgetStore(at: path, document: key)
             state.appliedSets(for: path, in: key).remove()
         }
-        return Beginning(store: copy, checkpoint: checkpoint)
+        return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
     }
 
     /// Returns the checkpoint that came with a baseline; `nil` for the document's first store.

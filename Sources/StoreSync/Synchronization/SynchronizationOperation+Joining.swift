@@ -132,26 +132,11 @@ extension SynchronizationOperation {
             return replica
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "joining"))
-        let (beginning, isOfOtherStore) = try await beginning(origin, context)
+        let beginning = try await beginning(origin, context)
         try await context.blocking { [state] in
             do {
                 try state.makeReplicaDirectory()
-                if let checkpoint = beginning.checkpoint {
-                    try SynchronizedStore.createReplica(
-                        at: replica.url,
-                        fromCheckpoint: checkpoint,
-                        withStoreAt: beginning.store,
-                        replica.identity,
-                        isOfOtherStore: isOfOtherStore
-                    )
-                } else {
-                    try SynchronizedStore.createReplica(
-                        at: replica.url,
-                        from: beginning.store,
-                        replica.identity,
-                        isOfOtherStore: isOfOtherStore
-                    )
-                }
+                try SynchronizedStore.createReplica(at: replica.url, from: beginning, replica.identity)
             } catch let error as StoreChangesError {
                 throw StoreSyncError(error)
             }
@@ -178,10 +163,13 @@ extension SynchronizationOperation {
         transfer = .downloaded
     }
 
-    /// Returns the store with which this device begins, and whether the local store isn't known to descend from it.
+    /// Returns the store with which this device begins.
     ///
     /// The local store is that store, or was edited since; it's downloaded if it doesn't exist.
-    private func beginning(_ origin: SyncOrigin, _ context: OperationContext) async throws -> (Beginning, Bool) {
+    private func beginning(
+        _ origin: SyncOrigin,
+        _ context: OperationContext
+    ) async throws -> SynchronizedStore.Beginning {
         let baselines = try await baselines(since: origin)
         if try await !storeExists(context) {
             try await download(newest(of: baselines).upload, to: request.url, context)
@@ -201,7 +189,9 @@ extension SynchronizationOperation {
                 transfer = .downloaded
                 baseline = newest
             case .local, .both:
-                return (try await beginning(with: newest(of: baselines), origin, context), true)
+                var beginning = try await beginning(with: newest(of: baselines), origin, context)
+                beginning.isOfOtherStore = true
+                return beginning
             case nil: throw unrelatedStore
             }
         }
@@ -217,10 +207,10 @@ extension SynchronizationOperation {
         }
         guard isBaseline else {
             try await context.blocking { try FileManager.default.removeItem(at: copy) }
-            return (try await beginning(with: baseline, origin, context), false)
+            return try await beginning(with: baseline, origin, context)
         }
         let checkpoint = try await checkpoint(of: baseline, origin, downloadedTo: request.url, context)
-        return (Beginning(store: copy, checkpoint: checkpoint), false)
+        return SynchronizedStore.Beginning(store: copy, checkpoint: checkpoint)
     }
 
     /// This device's record of the store, also if a download died when it had just replaced the store.

@@ -44,12 +44,7 @@ extension SynchronizationOperation {
                 try SynchronizedStore.rebuildReplica(
                     at: replica.url,
                     ofStoreAt: replica.store,
-                    from: SynchronizedStore.Sources(
-                        baseline: beginning.store,
-                        checkpoint: beginning.checkpoint,
-                        sets: news.sets,
-                        news: news.log
-                    ),
+                    from: SynchronizedStore.Sources(beginning: beginning, sets: news.sets, news: news.log),
                     // What a former client of this device captured is still published as its.
                     replica.opened(as: ClientID(rawValue: memory.client)).identity,
                     options: replica.options
