@@ -7,35 +7,36 @@ extension SetFold {
     ///
     /// A row that has the name goes before an alias. The alias may lead to a deleted row.
     mutating func lead(_ row: RowReference) throws -> (RowReference, wentThroughAlias: Bool) {
-        let table = try schema.table(row.table)
-        guard case .key(let cells) = row.row else { return try leadName(row, row) }
-        let isCounted = schema.isCounted(row)
-        if !isCounted, try work.row(row) != nil { return (row, false) }
-        let columns = isCounted ? table.columns : table.schema.key.columns
-        guard columns.count == cells.count else { return (row, false) }
-        var named = Dictionary(uniqueKeysWithValues: zip(columns, cells))
-        try lead(&named, in: row.table)
-        let led = RowReference(row.table, .key(columns.map { named[$0] ?? .null }))
-        return isCounted ? (led, false) : try leadName(led, row)
-    }
-
-    private mutating func leadName(
-        _ led: RowReference,
-        _ original: RowReference
-    ) throws -> (RowReference, wentThroughAlias: Bool) {
-        if try work.row(led) != nil { return (led, false) }
-        for name in [led, original] {
+        guard !schema.isCounted(row) else { return (try leadKey(of: row), false) }
+        if try work.row(row) != nil { return (row, false) }
+        let led = try leadKey(of: row)
+        if try led != row && work.row(led) != nil { return (led, false) }
+        for name in [led, row] {
             if let alias = try work.alias(schema.aliasKey(of: name)) {
                 return (RowReference(led.table, alias.row), true)
             }
         }
-        if case .numbered(let client, let number) = led.row, let key = try referringKey(of: led.table) {
-            // A key that is a reference itself follows the row to which it refers.
-            var cells: [String: Cell] = [key: .row(.numbered(client: client, number: number))]
-            try lead(&cells, in: led.table)
-            if case .row(let name) = cells[key] { return (RowReference(led.table, name), false) }
-        }
         return (led, false)
+    }
+
+    /// Leads the references in a row's name; the name of a row without a key has all of its cells.
+    private mutating func leadKey(of row: RowReference) throws -> RowReference {
+        let table = try schema.table(row.table)
+        switch row.row {
+        case .key(let cells):
+            let columns = schema.isCounted(row) ? table.columns : table.schema.key.columns
+            guard columns.count == cells.count else { return row }
+            var named = Dictionary(uniqueKeysWithValues: zip(columns, cells))
+            try lead(&named, in: row.table)
+            return RowReference(row.table, .key(columns.map { named[$0] ?? .null }))
+        case .numbered:
+            // A key that is a reference itself follows the row to which it refers.
+            guard let key = try referringKey(of: row.table) else { return row }
+            var cells: [String: Cell] = [key: .row(row.row)]
+            try lead(&cells, in: row.table)
+            guard case .row(let name) = cells[key] else { return row }
+            return RowReference(row.table, name)
+        }
     }
 
     /// The integer key of a table if it is a reference.

@@ -243,6 +243,19 @@ extension FoldScenarios {
             conflicts: ["deleteRefused tag A#1", "merged tag B#1"]
         ),
         FoldScenario(
+            title: "A delete whose key follows a merged parent is a consequence, not a delete by a former name",
+            schema: tags + "CREATE TABLE detail (id INTEGER PRIMARY KEY REFERENCES tag ON DELETE CASCADE, body TEXT);",
+            sets: [
+                first(.insert("tag", "A#1", ["name": "x", "color": nil])),
+                .by("B", 1, at: 2, .insert("tag", "B#1", ["name": "x", "color": nil]))
+                    .adding(.insert("detail", "B#1", ["body": "b"])),
+                .by("B", 2, at: 3, .delete("tag", "B#1", knowing: ["name": "x", "color": nil]))
+                    .adding(.delete("detail", "B#1", knowing: ["body": "b"], with: [("tag", "B#1")])),
+            ],
+            rows: ["detail A#1 body='b'", "tag A#1 color=NULL name='x'"],
+            conflicts: ["consequenceRefused detail A#1", "deleteRefused tag A#1", "merged tag B#1"]
+        ),
+        FoldScenario(
             title: "✱ A delete that is led only by the reference in its key deletes",
             schema: tags + labels,
             sets: [
