@@ -87,7 +87,9 @@ extension Replica {
             """
             This device last synchronized another store, and this one has a different schema. Put back the store that was \
             synchronized; or move this one away, and synchronize at its path with --take remote to create the store again. \
-            If that fails because the app was updated since, let the app update the store that was synchronized.
+            If that fails because the app was updated since, let the app update the store that was synchronized. If you \
+            don't have that any more, begin again as another device: synchronize with another state directory. Edits that \
+            this device hadn't published are lost then.
             """
         )
     }
