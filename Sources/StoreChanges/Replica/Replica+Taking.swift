@@ -71,25 +71,28 @@ extension Replica {
 
     /// Refuses a store that has another schema and isn't the store that the replica wrote last.
     ///
-    /// It would be mistaken for an update of the app, by which the replica forgets what the schema no longer has.
+    /// It would be mistaken for an update of the app, by which the replica forgets what the schema no longer has. If the
+    /// user has said what counts, a schema is taken that lacks nothing.
     static func refuseOtherSchema(
         _ schema: StoreSchema,
         ofStoreWith token: StoreToken?,
-        _ db: SQLConnection
+        _ db: SQLConnection,
+        _ isTaken: Bool
     ) throws {
+        let description = SchemaDescription(schema)
         guard try db.first("SELECT 1 FROM sqlite_schema WHERE name = 'facts'") != nil,
-            let layout = try ReplicaFact.layout.read(db), layout != SchemaDescription(schema).encoded
+            let layout = try ReplicaFact.layout.read(db), layout != description.encoded
         else { return }
         let isPrepared = try token != nil && token?.bytes == ReplicaFact.preparedToken.read(db)
         guard try !isPrepared && token?.bytes != ReplicaFact.token.read(db) else { return }
+        if try isTaken && description.isExtension(of: SchemaDescription(decoding: layout)) { return }
         throw StoreChangesError(
             .storeReplaced,
             """
             This device last synchronized another store, and this one has a different schema. Put back the store that was \
-            synchronized; or move this one away, and synchronize at its path with --take remote to create the store again. \
-            If that fails because the app was updated since, let the app update the store that was synchronized. If you \
-            don't have that any more, begin again as another device: synchronize with another state directory. Edits that \
-            this device hadn't published are lost then.
+            synchronized; or let the newest version of the app open this one, and say what counts: --take remote, local or \
+            both. If that is refused too, begin again as another device: synchronize with another state directory. Edits \
+            that this device hadn't published are lost then.
             """
         )
     }

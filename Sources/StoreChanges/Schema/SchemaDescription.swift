@@ -51,6 +51,14 @@ public struct SchemaDescription: Hashable, Sendable {
         tables.allSatisfy { name, table in other.tables[name].map { table.isCompatible(with: $0) } ?? true }
     }
 
+    /// Whether the schema has all that a former one has, and differs from it by additions.
+    func isExtension(of former: SchemaDescription) -> Bool {
+        isCompatible(with: former)
+            && former.tables.allSatisfy { name, table in
+                tables[name].map { new in table.columns.keys.allSatisfy { new.columns[$0] != nil } } ?? false
+            }
+    }
+
     /// Whether the schema has the table and all columns that a change of another schema names.
     func has(_ change: Change, of author: SchemaDescription) -> Bool {
         guard let table = tables[change.table], let authors = author.tables[change.table] else { return false }

@@ -35,6 +35,8 @@ package final class SynchronizedStore {
     package struct Options: Sendable {
         /// The app's connection, through which the store is written; `nil` for a connection of its own.
         package var app: (any DatabaseWriter)?
+        /// Whether another store than the one that was synchronized last is taken: the user has said what counts.
+        package var takesOtherStore: Bool
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver
         /// Returns the time.
@@ -42,10 +44,12 @@ package final class SynchronizedStore {
 
         package init(
             app: (any DatabaseWriter)? = nil,
+            takesOtherStore: Bool = false,
             observer: StepObserver = .none,
             now: @escaping @Sendable () -> Date = { .now }
         ) {
             self.app = app
+            self.takesOtherStore = takesOtherStore
             self.observer = observer
             self.now = now
         }
@@ -121,7 +125,8 @@ package final class SynchronizedStore {
         do {
             replicaDatabase = try DatabaseQueue(path: replicaURL.path, configuration: Self.configuration)
             replica = try replicaDatabase.write { db in
-                try Replica.refuseOtherSchema(schema, ofStoreWith: token, SQLConnection(db))
+                let connection = SQLConnection(db)
+                try Replica.refuseOtherSchema(schema, ofStoreWith: token, connection, options.takesOtherStore)
                 return try Replica(db, schema, client: identity.client, document: identity.document)
             }
         } catch let error as DatabaseError

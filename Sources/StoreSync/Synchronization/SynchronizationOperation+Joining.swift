@@ -120,7 +120,12 @@ extension SynchronizationOperation {
                 client: ClientID(rawValue: client.rawValue),
                 rules: origin.rules
             ),
-            options: SynchronizedStore.Options(app: request.app, observer: state.steps, now: state.now)
+            options: SynchronizedStore.Options(
+                app: request.app,
+                takesOtherStore: request.takes != nil,
+                observer: state.steps,
+                now: state.now
+            )
         )
     }
 

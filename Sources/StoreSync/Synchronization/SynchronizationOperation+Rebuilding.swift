@@ -105,7 +105,7 @@ extension SynchronizedReplica {
             store: folder.appending(path: "store.sqlite"),
             url: folder.appending(path: "replica.sqlite"),
             identity: identity,
-            options: SynchronizedStore.Options(now: options.now)
+            options: SynchronizedStore.Options(takesOtherStore: options.takesOtherStore, now: options.now)
         )
     }
 }

@@ -130,6 +130,9 @@ final class SynchronizationHistory {
             ledger.giveUp(member.unpublished)
             member.unpublished = []
             return await attempt(member, taking: .remote)
+        case .storeReplaced:
+            beginAgain(member)
+            return await attempt(member)
         case .storeNotFound where !hasStore(member) && side == nil:
             return await attempt(member, taking: .remote)
         case .deregistered:
@@ -138,6 +141,21 @@ final class SynchronizationHistory {
             }
             return false
         default: return code == nil
+        }
+    }
+
+    /// Lets a device be another one, as the refusal of a store with another schema says.
+    private func beginAgain(_ member: Member) {
+        do {
+            let home = fixture.folder.appending(path: member.device.name, directoryHint: .isDirectory)
+            for name in try FileManager.default.contentsOfDirectory(atPath: home.path) {
+                try FileManager.default.removeItem(at: home.appending(path: name))
+            }
+            let name = member.device.name
+            member.device = try fixture.device(name, clockError: member.clockError, backend: member.veil)
+            log.append("\(name) begins again as another device")
+        } catch {
+            Issue.record("\(error)\n\(comment)")
         }
     }
 

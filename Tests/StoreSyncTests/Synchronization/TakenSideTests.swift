@@ -216,6 +216,37 @@ struct TakenSideTests {
         #expect(try asides(b).isEmpty)
     }
 
+    @Test("A restored backup is taken that the app has updated further than the store", arguments: TakenSide.allCases)
+    func updatedBackup(side: TakenSide) async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices(fixture)
+        let backup = try Data(contentsOf: a.store)
+        let update = "ALTER TABLE note ADD COLUMN color TEXT"
+        let laterUpdate = "ALTER TABLE note ADD COLUMN size INTEGER"
+        try a.execute("\(update); UPDATE note SET color = 'red' WHERE id = 1")
+        try await synchronize(a, b)
+        try backup.write(to: a.store)
+        try a.execute("\(update); \(laterUpdate); UPDATE note SET size = 7 WHERE id = 2")
+        #expect(await code { try await a.synchronize().value } == .storeReplaced)
+        _ = try await take(side, a)
+        #expect(try asides(a).count == (side == .remote ? 1 : 0))
+        for device in [a, b] { #expect(try await device.synchronize().value.publishedChanges == 0) }
+        try b.execute("\(update); \(laterUpdate)")
+        try await synchronize(b, a, b)
+        func notes(_ device: Device) throws -> [String] {
+            let row = "title || ' ' || ifnull(color, '-') || ' ' || ifnull(size, '-')"
+            return try device.query("SELECT \(row) FROM note ORDER BY 1 DESC")
+        }
+        let expected =
+            switch side {
+            case .remote: ["roses red -", "roof - -"]
+            case .local: ["roses - -", "roof - 7"]
+            case .both: ["roses red -", "roses - -", "roof - 7", "roof - -"]
+            }
+        #expect(try notes(a) == expected)
+        #expect(try notes(b) == expected)
+    }
+
     @Test("A store of another schema at a synchronized path changes nothing, whatever counts")
     func otherSchema() async throws {
         let fixture = try Fixture()
