@@ -35,7 +35,7 @@ package final class SynchronizedStore {
     package struct Options: Sendable {
         /// The app's connection, through which the store is written; `nil` for a connection of its own.
         package var app: (any DatabaseWriter)?
-        /// Whether another store than the one that was synchronized last is taken: the user has said what counts.
+        /// Whether a store is taken that isn't the last synchronized one, because the user has said what counts.
         package var takesOtherStore: Bool
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver
