@@ -75,13 +75,13 @@ extension SynchronizationOperation {
         else {
             throw StoreSyncError.nothingToPreview(document.document)
         }
-        // Opening the replica completes what a process that died had written to it.
-        let known = try await replica.using(context) { try $0.knownSets() }
+        // The replica itself isn't opened: that would bring it to the schema of a store that the user may not take.
         let copy = replica.copied(to: folder)
         try await context.blocking { [request] in
             _ = try StoreSnapshot.take(of: LocalStore(request.url), at: copy.store)
-            try FileManager.default.copyItem(at: replica.url, to: copy.url)
+            _ = try StoreSnapshot.take(of: LocalStore(replica.url), at: copy.url)
         }
+        let known = try await copy.using(context) { try $0.knownSets() }
         let memory = try await memory(since: origin, context)
         let news = try await catalog(since: origin).news(for: client, besides: known, memory)
         if let other = news.rolledBack.first { throw rolledBack(other) }

@@ -225,9 +225,18 @@ struct TakenSideTests {
         let laterUpdate = "ALTER TABLE note ADD COLUMN size INTEGER"
         try a.execute("\(update); UPDATE note SET color = 'red' WHERE id = 1")
         try await synchronize(a, b)
+        let former = try Data(contentsOf: a.store)
         try backup.write(to: a.store)
         try a.execute("\(update); \(laterUpdate); UPDATE note SET size = 7 WHERE id = 2")
+        let updated = try Data(contentsOf: a.store)
         #expect(await code { try await a.synchronize().value } == .storeReplaced)
+        // After a preview, the user can still put back the former store.
+        var preview = SynchronizationRequest(url: a.store, takes: side)
+        preview.isPreview = true
+        _ = try await a.synchronize(preview).value
+        try former.write(to: a.store)
+        #expect(try await a.synchronize().value.publishedChanges == 0)
+        try updated.write(to: a.store)
         _ = try await take(side, a)
         #expect(try asides(a).count == (side == .remote ? 1 : 0))
         for device in [a, b] { #expect(try await device.synchronize().value.publishedChanges == 0) }
