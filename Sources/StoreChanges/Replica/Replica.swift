@@ -138,14 +138,13 @@ package final class Replica {
 
     // MARK: Idle
 
-    /// Whether the store is as it was when it was last captured, to judge by the status of its files, and nothing waits
-    /// to be written.
-    func isIdle(_ status: StoreStatus) throws -> Bool {
-        guard let known = try ReplicaFact.status.read(db), known == status.bytes else { return false }
-        return try !needsWrite()
+    /// Whether the store is as it was captured or written last, to judge by the status of its files.
+    func hasCaptured(_ status: StoreStatus) throws -> Bool {
+        try ReplicaFact.status.read(db) == status.bytes
     }
 
-    /// Remembers the status that the store's files had before it was captured; `nil` if a later write might not show.
+    /// Remembers the status that the store's files had before it was captured, or after it was written; `nil` if a later
+    /// write might not show.
     func remember(_ status: StoreStatus?) throws { try ReplicaFact.status.write(status?.bytes, db) }
 
     /// Whether a write would change anything in a store that was captured just now.

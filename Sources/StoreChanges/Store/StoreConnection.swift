@@ -1,5 +1,6 @@
 import Foundation
 package import GRDB
+import GRDBSQLite
 
 /// How a store is read and written: with a connection of its own, or also with an app's.
 ///
@@ -32,7 +33,7 @@ package struct StoreConnection {
         // The app's functions and collations are known here too.
         var configuration = app.configuration
         configuration.foreignKeysEnabled = false
-        configuration.busyMode = .timeout(5)
+        configuration.busyMode = .timeout(SynchronizedStore.busyTimeout)
         // What is read while the app's connection waits doesn't wait for the app's queues.
         configuration.targetQueue = nil
         configuration.writeTargetQueue = nil
@@ -102,8 +103,13 @@ package struct StoreConnection {
     /// - Parameters:
     ///   - foreignKeys: Whether SQLite observes foreign keys.
     ///   - body: Writes, and returns how the transaction ends.
+    /// - Returns: The state in which the connection left the store.
     /// - Throws: `DatabaseError` and ``StoreChangesError``; the error of `body`, or of an observer of the app.
-    func write(foreignKeys: Bool = false, _ body: (Database) throws -> Database.TransactionCompletion) throws {
+    @discardableResult
+    func write(
+        foreignKeys: Bool = false,
+        _ body: (Database) throws -> Database.TransactionCompletion
+    ) throws -> LeftState {
         try (app ?? reader).writeWithoutTransaction { db in
             try refuseUnsuitable(db)
             let connection = SQLConnection(db)
@@ -116,6 +122,40 @@ package struct StoreConnection {
             try connection.execute("PRAGMA fullfsync = ON")
             defer { try? connection.execute("PRAGMA fullfsync = \(reachesMedium)") }
             try db.inTransaction(.immediate) { try body(db) }
+            return LeftState(db)
+        }
+    }
+
+    /// The state in which the writing connection left the store; any later commit, its own too, leaves another one.
+    struct LeftState: Equatable {
+        private let version: UInt32
+
+        fileprivate init(_ db: Database) {
+            var version: UInt32 = 0
+            sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_DATA_VERSION, &version)
+            self.version = version
+        }
+    }
+
+    /// The status of the store's files, if the store is in the state in which it was left.
+    func status(ofStoreAt path: String, leftIn state: LeftState) throws -> StoreStatus? {
+        try (app ?? reader).writeWithoutTransaction { db in
+            guard !db.isInsideTransaction else { return nil }
+            // Before the version, so that no commit can come between the two.
+            let status = StoreStatus(ofStoreAt: path)
+            // The connection notices other connections' commits when it reads.
+            _ = try Self.version(db)
+            return LeftState(db) == state ? status : nil
+        }
+    }
+
+    /// Moves the write-ahead log into the store's file, as closing it would, unless that means waiting for an app.
+    func checkpoint() throws {
+        guard app == nil else { return }
+        try reader.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA busy_timeout = 0")
+            defer { try? db.execute(sql: "PRAGMA busy_timeout = \(Int(SynchronizedStore.busyTimeout * 1000))") }
+            _ = try Row.fetchAll(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
         }
     }
 

@@ -1,4 +1,5 @@
 import ByteCoding
+import Foundation
 import SystemPackage
 
 #if canImport(Darwin)
@@ -9,8 +10,8 @@ import Glibc
 
 /// The status of a store's files, by which an unchanged store is told without reading it.
 ///
-/// A commit changes the size or a time of the file, or of its write-ahead log. File systems count time in steps of up to
-/// two seconds; a write within the same step as the status might not show in it.
+/// A commit changes the size or a time of the file, or of its write-ahead log. File systems count time in steps; a write
+/// within the same step as the status might not show in it.
 struct StoreStatus: Equatable {
     /// Device, inode, size and both times of every file; empty for a file that doesn't exist.
     private let files: [[Int64]]
@@ -35,14 +36,22 @@ struct StoreStatus: Equatable {
         ]
     }
 
-    /// When the files were written last, in seconds since 1970.
-    private var lastWrite: Int64 { files.filter { !$0.isEmpty }.map { max($0[3], $0[5]) }.max() ?? 0 }
+    /// The size of all files, in bytes.
+    var byteCount: Int64 { files.filter { !$0.isEmpty }.reduce(0) { $0 + $1[2] } }
 
-    /// Whether every later write shows in the status.
+    /// The time from which on a write shows in the status.
     ///
-    /// - Parameter now: The time at which the status was read, in seconds since 1970.
-    /// - Returns: Whether the last write was more than two seconds before.
-    func isTrusted(at now: Int64) -> Bool { lastWrite < now - 2 }
+    /// Some file systems count whole or even seconds. One whose times have microseconds counts in the kernel's ticks, of
+    /// at most 10 milliseconds.
+    var settled: Date {
+        let existing = files.filter { !$0.isEmpty }
+        let last = existing.flatMap { [$0[3] * 1_000_000_000 + $0[4], $0[5] * 1_000_000_000 + $0[6]] }.max() ?? 0
+        let step = existing.allSatisfy { $0[6] % 1_000_000 == 0 } ? 2 : Self.tick
+        return Date(timeIntervalSince1970: Double(last) / 1_000_000_000 + step)
+    }
+
+    /// More than a tick of the kernel's clock, in seconds.
+    static let tick = 0.05
 
     /// The status as the replica keeps it.
     var bytes: [UInt8] {

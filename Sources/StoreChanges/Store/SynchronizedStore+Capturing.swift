@@ -16,7 +16,8 @@ extension SynchronizedStore {
         try locked {
             try replicaDatabase.write { _ in
                 let side = try recover(taking: side)
-                guard let status = try changedStatus(taking: side) else { return nil }
+                guard try unchangedVersion(taking: side) == nil else { return nil }
+                let status = trustedStatus()
                 let set = try withSnapshot(readingPages: side == nil) { db, pages, _ in
                     try capture(db, allowsDeletions, since: pages, taking: side)
                 }
@@ -26,11 +27,38 @@ extension SynchronizedStore {
         }
     }
 
-    /// The status of the store's files, if it may have changed since the last capture; `nil` if nothing is to be done.
-    func changedStatus(taking side: TakenSide?) throws -> StoreStatus?? {
-        let (status, now) = (StoreStatus(ofStoreAt: url.path), Int64(now().timeIntervalSince1970))
-        if try side == nil && replica.isIdle(status) { return .none }
-        return .some(status.isTrusted(at: now) ? status : nil)
+    /// The store's version, if the store is as it was captured last, to judge by the status of its files.
+    func unchangedVersion(taking side: TakenSide?) throws -> Int? {
+        guard side == nil else { return nil }
+        return try store.read { db in
+            // Before the status, in which every later commit shows.
+            let version = try StoreConnection.version(db)
+            return try replica.hasCaptured(StoreStatus(ofStoreAt: url.path)) ? version : nil
+        }
+    }
+
+    /// The status of the store's files; `nil` if a later write might not show in it.
+    func trustedStatus() -> StoreStatus? {
+        let (now, status) = (now(), StoreStatus(ofStoreAt: url.path))
+        return status.settled < now ? status : nil
+    }
+
+    /// The status of the files of a store that was just written, so that it needn't be read before the next edit.
+    ///
+    /// This waits until a later write would show in the status.
+    ///
+    /// - Parameter state: The state in which the store was left.
+    /// - Returns: The status; `nil` if it can't be told that the store has still this state.
+    func settledStatus(leftIn state: StoreConnection.LeftState) -> StoreStatus? {
+        guard StoreStatus(ofStoreAt: url.path).byteCount > largestReread else { return nil }
+        try? store.checkpoint()
+        let delay = StoreStatus(ofStoreAt: url.path).settled.timeIntervalSince(now())
+        if (0...StoreStatus.tick).contains(delay) { Thread.sleep(forTimeInterval: delay) }
+        let now = now()
+        guard let status = try? store.status(ofStoreAt: url.path, leftIn: state), status.settled < now else {
+            return nil
+        }
+        return status
     }
 
     /// Calls `body` with a consistent view of the store, its pages, and its version.

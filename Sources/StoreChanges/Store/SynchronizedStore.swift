@@ -37,6 +37,9 @@ package final class SynchronizedStore {
         package var app: (any DatabaseWriter)?
         /// Whether a store is taken that isn't the last synchronized one, because the user has said what counts.
         package var takesOtherStore: Bool
+        /// The size of the largest store that is read again after it was written, in bytes: that takes less time than
+        /// waiting until its files tell whether it changed.
+        package var largestReread: Int64
         /// Observes the steps `captured` and `written`, before and after the store changes.
         package var observer: StepObserver
         /// Returns the time.
@@ -45,11 +48,13 @@ package final class SynchronizedStore {
         package init(
             app: (any DatabaseWriter)? = nil,
             takesOtherStore: Bool = false,
+            largestReread: Int64 = 32 << 20,
             observer: StepObserver = .none,
             now: @escaping @Sendable () -> Date = { .now }
         ) {
             self.app = app
             self.takesOtherStore = takesOtherStore
+            self.largestReread = largestReread
             self.observer = observer
             self.now = now
         }
@@ -73,6 +78,7 @@ package final class SynchronizedStore {
     let replica: Replica
     private let lock: OpenFile
     private let observer: StepObserver
+    let largestReread: Int64
     let now: @Sendable () -> Date
     /// How often a synchronization starts over because an app wrote meanwhile.
     private static let maximumAttempts = 2
@@ -98,6 +104,7 @@ package final class SynchronizedStore {
         self.url = url
         copyURL = URL(filePath: replicaURL.path + ".copy")
         observer = options.observer
+        largestReread = options.largestReread
         now = options.now
         let (schema, token): (StoreSchema, StoreToken?)
         do {
@@ -145,10 +152,13 @@ package final class SynchronizedStore {
         }
     }
 
+    /// How long a connection waits for another one, in seconds.
+    static let busyTimeout = 5.0
+
     static var configuration: Configuration {
         var configuration = Configuration.ofThisPackage
         configuration.foreignKeysEnabled = false
-        configuration.busyMode = .timeout(5)
+        configuration.busyMode = .timeout(busyTimeout)
         // Changes are scattered over the file, so pages are needed again soon. SQLite keeps 2 MB of them otherwise.
         configuration.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -16384") }
         return configuration
@@ -261,7 +271,12 @@ package final class SynchronizedStore {
     ) throws -> Bool {
         var captured: SyncChangeSet?
         let version = try replicaDatabase.write { _ -> Int? in
-            guard let status = try changedStatus(taking: side) else { return nil }
+            if let version = try unchangedVersion(taking: side) {
+                guard try replica.needsWrite() else { return nil }
+                try store.read { try replica.prepare($0) }
+                return version
+            }
+            let status = trustedStatus()
             return try withSnapshot(readingPages: side == nil) { db, pages, version in
                 captured = try capture(db, allowsDeletions, since: pages, taking: side)
                 try replica.remember(status)
@@ -274,17 +289,21 @@ package final class SynchronizedStore {
         guard let version else { return true }
         try observer.reached("captured")
         let written = try replicaDatabase.read { _ in try write(unlessChangedSince: version) }
-        guard let written else { return false }
+        guard let (written, leftState) = written else { return false }
         try observer.reached("written")
         try replicaDatabase.write { _ in try replica.finish() }
         outcome.written = written
+        guard let status = settledStatus(leftIn: leftState) else { return true }
+        try replicaDatabase.write { _ in try replica.remember(status) }
         return true
     }
 
     /// Writes what was prepared; `nil` if that would overwrite what an app wrote since the capture.
-    private func write(unlessChangedSince version: Int) throws -> [String: ChangeCounts]? {
+    private func write(
+        unlessChangedSince version: Int
+    ) throws -> (counts: [String: ChangeCounts], StoreConnection.LeftState)? {
         var written: [String: ChangeCounts]?
-        try store.write { db in
+        let leftState = try store.write { db in
             try replica.refuseOtherStore(db)
             let isChanged = try store.version(beforeWriting: db) != version
             guard try !isChanged || replica.canWrite(to: db) else { return .rollback }
@@ -295,7 +314,7 @@ package final class SynchronizedStore {
             }
             return .commit
         }
-        return written
+        return written.map { ($0, leftState) }
     }
 
     func locked<Result>(_ body: () throws -> Result) throws -> Result {

@@ -1,5 +1,7 @@
+import FileSupport
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 
 @testable import StoreChanges
@@ -42,18 +44,18 @@ struct StoreStatusTests {
             try app.write { try $0.execute(sql: "INSERT INTO note (title) VALUES ('\(index)')") }
             // Within one tick of the file system's clock only the size may differ: such a status isn't trusted.
             let after = StoreStatus(ofStoreAt: url.path)
-            #expect(after != before || !before.isTrusted(at: Int64(Date.now.timeIntervalSince1970)))
+            #expect(after != before || before.settled > .now)
         }
     }
 
-    @Test("It isn't trusted within two seconds of a write")
+    @Test("It isn't trusted within the file system's step of a write")
     func distrust() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
+        let before = Date.now
         _ = try app("wal")
         let status = StoreStatus(ofStoreAt: url.path)
-        let now = Int64(Date.now.timeIntervalSince1970)
-        #expect(!status.isTrusted(at: now))
-        #expect(status.isTrusted(at: now + 60))
+        #expect(status.settled > before)
+        #expect(status.settled < Date.now.addingTimeInterval(2.1))
     }
 
     @Test("An edit after an idle synchronization is captured", arguments: ["wal", "delete"])
@@ -87,5 +89,118 @@ struct StoreStatusTests {
         let version = try app.read { try Int.fetchOne($0, sql: "PRAGMA data_version") }
         _ = try store.synchronize(with: [])
         #expect(try app.read { try Int.fetchOne($0, sql: "PRAGMA data_version") } == version)
+    }
+
+    // MARK: After a write
+
+    private func appWithNotes(_ mode: String) throws -> DatabaseQueue {
+        let app = try app(mode)
+        try app.write { try $0.execute(sql: "INSERT INTO note VALUES (1, 'milk'), (2, 'bread')") }
+        return app
+    }
+
+    /// A set in which another device changed the first note.
+    private func otherSet(with app: DatabaseQueue) throws -> SyncChangeSet {
+        let url = folder.appending(path: "other.sqlite")
+        let copy = try DatabaseQueue(path: url.path)
+        try app.backup(to: copy)
+        let other = try SynchronizedStore(
+            storeAt: url,
+            replicaAt: folder.appending(path: "other"),
+            SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: "phone"))
+        )
+        try other.begin()
+        try copy.write { try $0.execute(sql: "UPDATE note SET title = 'soy milk' WHERE id = 1") }
+        return try #require(try other.recordChanges())
+    }
+
+    private func store(
+        through app: DatabaseQueue?,
+        at step: String = "",
+        _ edit: @escaping @Sendable () throws -> Void = {}
+    ) throws -> SynchronizedStore {
+        let store = try SynchronizedStore(
+            storeAt: url,
+            replicaAt: folder.appending(path: "replica"),
+            SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: "laptop")),
+            options: SynchronizedStore.Options(
+                app: app,
+                largestReread: 0,
+                observer: StepObserver { reached in if reached == step { try edit() } }
+            )
+        )
+        return store
+    }
+
+    private func isUnchanged(_ store: SynchronizedStore) throws -> Bool {
+        try store.locked { try store.replicaDatabase.read { _ in try store.unchangedVersion(taking: nil) != nil } }
+    }
+
+    @Test(
+        "After it was written it's known to be unchanged, until it's edited",
+        arguments: ["wal", "delete"],
+        [false, true]
+    )
+    func written(mode: String, throughApp: Bool) throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let app = try appWithNotes(mode)
+        try #require(try hasMicroseconds())
+        let set = try otherSet(with: app)
+        try store(through: nil).begin()
+        do {
+            let store = try store(through: throughApp ? app : nil)
+            _ = try store.synchronize(with: [])
+            #expect(try isUnchanged(store))
+            #expect(try store.synchronize(with: [set]).written["note"]?.updated == 1)
+            #expect(try isUnchanged(store))
+        }
+        if !throughApp {
+            // Closing the connection must not change the files.
+            let store = try store(through: nil)
+            #expect(try isUnchanged(store))
+        }
+        let store = try store(through: nil)
+        try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
+        #expect(try !isUnchanged(store))
+        #expect(try store.synchronize(with: []).captured.first?.changes.count == 1)
+    }
+
+    private func hasMicroseconds() throws -> Bool {
+        var status = stat()
+        try #require(stat(url.path, &status) == 0)
+        #if canImport(Darwin)
+        return status.st_ctimespec.tv_nsec % 1_000_000 != 0
+        #else
+        return status.st_ctim.tv_nsec % 1_000_000 != 0
+        #endif
+    }
+
+    @Test(
+        "An edit at any step of a synchronization that needs no capture is captured, and nothing is overwritten",
+        arguments: ["wal", "delete"],
+        ["captured", "written"]
+    )
+    func concurrent(mode: String, step: String) throws {
+        for throughApp in [false, true] {
+            defer { try? FileManager.default.removeItem(at: folder) }
+            let app = try appWithNotes(mode)
+            let set = try otherSet(with: app)
+            try store(through: nil).begin()
+            _ = try store(through: nil).synchronize(with: [])
+            let edits = Mutex(0)
+            let store = try store(through: throughApp ? app : nil, at: step) {
+                guard
+                    edits.withLock({
+                        $0 += 1; return $0
+                    }) == 1
+                else { return }
+                try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
+            }
+            let captured = try store.synchronize(with: [set]).captured + store.synchronize(with: []).captured
+            #expect(captured.flatMap(\.changes).count == 1)
+            let conflicts = try store.conflicts().map(\.conflict.lost)
+            #expect(conflicts == (step == "captured" ? [["title": .value(.text("soy milk"))]] : []))
+            #expect(try app.read { try String.fetchOne($0, sql: "SELECT title FROM note WHERE id = 1") } == "oat milk")
+        }
     }
 }
