@@ -80,7 +80,7 @@ struct OracleRandomTests {
         ),
     ]
 
-    static let seeds = Array(TestDepth.seeds(quick: 10, ci: 40, deep: 20_000))
+    static let seeds = Array(TestDepth.seeds(quick: 4, ci: 40, deep: 20_000))
 
     @Test("Whatever devices do, constraints hold and no edit is lost", arguments: schemas)
     func histories(_ schema: RandomSchema) throws {
@@ -107,21 +107,19 @@ struct OracleRandomTests {
 
     @Test("Random histories meet every rule that needs no mark, CHECK or re-insertion")
     func coverage() throws {
-        var rules: [Conflict.Rule: Int] = [:]
-        for schema in Self.schemas {
-            let oracle = try schema.oracle
-            for seed in UInt64(0)..<40 {
-                let history = try RandomHistory(oracle, seed: seed)
-                let conflicts = try oracle.fold(history.sets, over: StateContent()).conflicts
-                for conflict in conflicts { rules[conflict.rule, default: 0] += 1 }
-            }
-        }
-        let expected: Set<Conflict.Rule> = [
+        var missing: Set<Conflict.Rule> = [
             .overwritten, .deletedEdited, .deleteRefused, .consequenceRefused, .editOfDeleted, .merged, .takenBack,
             .moved,
             .broughtBack, .referenceCleared, .deletedWithParent, .leftOut, .countBelowZero,
         ]
-        #expect(expected.subtracting(rules.keys) == [])
+        let oracles = try Self.schemas.map { try $0.oracle }
+        for seed in UInt64(0)..<40 {
+            for oracle in oracles where !missing.isEmpty {
+                let history = try RandomHistory(oracle, seed: seed)
+                missing.subtract(try oracle.fold(history.sets, over: StateContent()).conflicts.map(\.rule))
+            }
+        }
+        #expect(missing == [])
     }
 
     private func check(_ history: RandomHistory, _ oracle: Oracle, _ seed: UInt64) throws {

@@ -149,7 +149,7 @@ struct ConvergenceTests {
 
     @Test(
         "Stores that have exchanged everything are equal, keep their constraints, and nothing is captured again",
-        arguments: TestDepth.seeds(quick: 110, ci: 176, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 44, ci: 176, deep: 100_000)
     )
     func convergence(seed: UInt64) throws {
         var history = try History(seed: seed)
@@ -190,7 +190,7 @@ struct ConvergenceTests {
 
     @Test(
         "A device that joins with a checkpoint of another one merges as if it had been there from the start",
-        arguments: TestDepth.seeds(quick: 110, ci: 176, deep: 100_000)
+        arguments: TestDepth.seeds(quick: 44, ci: 176, deep: 100_000)
     )
     func joiners(seed: UInt64) throws {
         var history = try History(seed: seed, joins: true)
@@ -254,16 +254,15 @@ struct ConvergenceTests {
 
     @Test("Random histories meet the rules that need no mark")
     func coverage() throws {
-        var rules: Set<Conflict.Rule> = []
-        for seed in UInt64(0)..<88 {
-            var history = try History(seed: seed)
-            try history.run()
-            rules.formUnion(try history.devices[0].conflicts().map(\.rule))
-        }
-        let expected: Set<Conflict.Rule> = [
+        var missing: Set<Conflict.Rule> = [
             .overwritten, .deletedEdited, .deleteRefused, .editOfDeleted, .merged, .broughtBack, .deletedWithParent,
             .countBelowZero,
         ]
-        #expect(expected.subtracting(rules) == [])
+        for seed in UInt64(0)..<88 where !missing.isEmpty {
+            var history = try History(seed: seed)
+            try history.run()
+            missing.subtract(try history.devices[0].conflicts().map(\.rule))
+        }
+        #expect(missing == [])
     }
 }

@@ -43,7 +43,8 @@ actor DyingBackend: RemoteBackend {
     ) async throws -> Result {
         let number = requests.count
         requests.append((name, isChange))
-        if meeting?.request == number, let (_, body) = meeting.take() { await body() }
+        // The other device goes on if this device cancels its request.
+        if meeting?.request == number, let (_, body) = meeting.take() { await Task { await body() }.value }
         if death == Death(request: number, isAfter: false) { isDead = true }
         guard !isDead else { throw RemoteError(.unavailable, "The device is dead.") }
         let result: Swift.Result<Result, any Error>
