@@ -10,6 +10,9 @@ import SyncCryptography
 /// whole copy in order. Applying them again after an interruption gives the same result: every block that differs from
 /// the whole copy is in a delta. Files of an earlier download are trusted only if the result is the store that was
 /// uploaded.
+///
+/// If the local store is one of the uploads, a copy of it takes the place of that upload's files, and only the deltas
+/// after it are downloaded.
 struct StoreArrival: Sendable {
     let assembler: StoreAssembler
     /// The journal of what has arrived.
@@ -18,6 +21,8 @@ struct StoreArrival: Sendable {
     let document: DocumentKey
     let integrityKey: String
     let store: LocalStore
+    /// The digest of the local store; `nil` if there is none.
+    let localRoot: ContentRoot?
 
     /// The path to which a file of the store is downloaded.
     static func url(of manifest: StoreManifest, for store: LocalStore) -> URL {
@@ -30,31 +35,51 @@ struct StoreArrival: Sendable {
     ///
     /// - Parameter chain: The uploads that make up the store.
     /// - Returns: The store's digest, which equals the digest in its manifest.
-    /// - Throws: What ``StoreAssembler/assemble(_:at:)`` throws. The caller then removes the files that are left.
+    /// - Throws: What ``StoreAssembler/assemble(_:at:)`` throws, and what ``StoreSnapshot/take(of:at:)`` throws. The caller then
+    ///   removes the files that are left.
     func fetch(_ chain: StoreChain) async throws -> ContentRoot {
-        let (noted, arrived) = try await context.blocking {
+        let url = Self.url(of: chain.whole, for: store)
+        let rest = localRoot.flatMap(chain.continuing)
+        let missing = rest ?? chain
+        let (noted, kept) = try await context.blocking {
             let noted = journal.read()
-            return (noted, noted.map { self.arrived(of: chain, as: $0.subject) } ?? 0)
+            return (noted, noted.map { arrivedCount(of: missing, at: url, as: $0.subject) } ?? 0)
         }
+        var arrived = kept
         do {
-            return try await fetch(chain, after: arrived, noted)
+            if rest != nil {
+                let known = chain.manifests.dropLast(missing.manifests.count)
+                assembler.progress.add(known.reduce(0) { $0 + Int($1[.store]?.storedSize ?? 0) })
+                if arrived == 0 {
+                    try await copyLocalStore(to: url)
+                    arrived = 1
+                }
+            }
+            return try await fetch(missing, at: url, after: arrived, noted)
         } catch let error as StoreSyncError where error.code == .corrupt && arrived > 0 {
-            // Either the files of the earlier download or the new files are damaged: only a complete download shows
-            // which.
-            return try await fetch(chain, after: 0, nil)
+            // The files of the earlier download or the new files are damaged, or the local store was changed: only a
+            // complete download shows which.
+            return try await fetch(chain, at: url, after: 0, nil)
         }
     }
 
-    /// How many files of the chain have arrived already.
+    private func copyLocalStore(to url: URL) async throws {
+        try await context.blocking { [store] in
+            try? FileManager.default.removeItem(at: url)
+            _ = try StoreSnapshot.take(of: store, at: url)
+        }
+    }
+
+    /// How many files of the chain have arrived already; the first one at `url`.
     ///
     /// Blocks.
-    private func arrived(of chain: StoreChain, as noted: TransferJournal.Subject) -> Int {
+    private func arrivedCount(of chain: StoreChain, at url: URL, as noted: TransferJournal.Subject) -> Int {
         guard chain.references.starts(with: noted.bases),
             noted == subject(of: noted.upload, after: noted.bases, chain, salt: noted.salt)
         else { return 0 }
         return chain.manifests.prefix(noted.bases.count).prefix { manifest in
-            let values = try? Self.url(of: manifest, for: store).resourceValues(forKeys: [.isRegularFileKey])
-            return values?.isRegularFile == true
+            let path = manifest == chain.whole ? url : Self.url(of: manifest, for: store)
+            return (try? path.resourceValues(forKeys: [.isRegularFileKey]))?.isRegularFile == true
         }.count
     }
 
@@ -78,6 +103,7 @@ struct StoreArrival: Sendable {
 
     private func fetch(
         _ chain: StoreChain,
+        at wholeURL: URL,
         after arrived: Int,
         _ noted: TransferJournal.Contents?
     ) async throws -> ContentRoot {
@@ -90,7 +116,7 @@ struct StoreArrival: Sendable {
             let salt = manifest[.store]?.salt ?? []
             let subject = subject(of: manifest.name.reference, after: chain.references.prefix(index), chain, salt: salt)
             let chunks = noted.flatMap { $0.subject == subject ? $0.chunks : nil } ?? []
-            let url = Self.url(of: manifest, for: store)
+            let url = index == 0 ? wholeURL : Self.url(of: manifest, for: store)
             let summary = try await assembler.receive(manifest, at: url, after: chunks) {
                 try journal.begin(subject, after: $0)
             }
@@ -101,14 +127,13 @@ struct StoreArrival: Sendable {
         if let whole, chain.deltas.isEmpty { return whole }
         let subject = subject(of: chain.head.name.reference, after: chain.references, chain, salt: [])
         _ = try await context.blocking { try journal.begin(subject, after: [NotedChunk]()) }
-        let url = Self.url(of: chain.whole, for: store)
         for (base, delta) in zip(chain.manifests, chain.deltas) {
             let content = try await RemoteContent.file(
                 at: Self.url(of: delta, for: store),
                 executor: context.blockingExecutor
             )
-            try await assembler.apply(content, of: delta, to: base, at: url)
+            try await assembler.apply(content, of: delta, to: base, at: wholeURL)
         }
-        return try await assembler.check(chain.head, at: url)
+        return try await assembler.check(chain.head, at: wholeURL)
     }
 }

@@ -1,3 +1,5 @@
+import ContentDigests
+
 /// An upload and the uploads that it builds on: a whole copy, then the deltas to it in order, the upload itself last.
 struct StoreChain: Hashable, Sendable {
     /// At least one manifest: a whole copy is a chain of its own.
@@ -32,7 +34,18 @@ struct StoreChain: Hashable, Sendable {
             guard base.bases.elementsEqual(head.bases.prefix(index)) else { throw .misfit(name) }
             chain.append(base)
         }
-        self.manifests = chain + [head]
+        self.init(chain + [head])
+    }
+
+    private init(_ manifests: [StoreManifest]) { self.manifests = manifests }
+
+    /// The part of the chain that leads from a store to the head.
+    ///
+    /// - Parameter root: The store's digest.
+    /// - Returns: The last upload of that store, as the whole copy, and the deltas to it; `nil` if no upload below the head is
+    ///   of that store.
+    func continuing(from root: ContentRoot) -> StoreChain? {
+        manifests.dropLast().lastIndex { $0[.store]?.contentRoot == root }.map { StoreChain(Array(manifests[$0...])) }
     }
 
     /// The uploads, the whole copy first.

@@ -5,7 +5,18 @@ import RemoteStorage
 
 extension WholeStoreDownloadOperation {
     /// Downloads the store, and assembles it if it's not a whole copy.
-    func fetchStore(of plan: DownloadPlan, _ progress: TransferProgress) async throws -> ContentRoot {
+    ///
+    /// - Parameters:
+    ///   - plan: What this pull does.
+    ///   - localRoot: The digest of the local store; `nil` if there is none.
+    ///   - progress: Counts the bytes.
+    /// - Returns: The digest of the store, which is the manifest's if it has one.
+    /// - Throws: What the hooks throw, and errors of opening and assembling.
+    func fetchStore(
+        of plan: DownloadPlan,
+        besides localRoot: ContentRoot?,
+        _ progress: TransferProgress
+    ) async throws -> ContentRoot {
         guard let chain = plan.source.chain else {
             return try await fetch(.store, from: plan.source, to: plan.arrival, progress)
         }
@@ -24,7 +35,8 @@ extension WholeStoreDownloadOperation {
             journal: state.pullJournal(of: plan.store.path, in: key),
             document: key,
             integrityKey: document.integrityKey,
-            store: plan.store
+            store: plan.store,
+            localRoot: localRoot
         )
         return try await arrival.fetch(chain)
     }

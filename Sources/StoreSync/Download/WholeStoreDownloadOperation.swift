@@ -143,7 +143,7 @@ public actor WholeStoreDownloadOperation: Operation {
     ) async throws {
         do {
             let progress = progress(of: plan, context)
-            var root = try await fetchStore(of: plan, progress)
+            var root = try await fetchStore(of: plan, besides: local.root, progress)
             try await fetchAppliedSets(of: plan, progress)
             if plan.source.manifest == nil {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")

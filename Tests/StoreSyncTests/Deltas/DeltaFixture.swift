@@ -35,12 +35,15 @@ struct DeltaFixture {
 
     /// The file in which a device remembers the blocks that it pushed.
     func pushedBlocks(of device: Device) throws -> URL {
-        device.state.pushedBlocks(
-            of: DocumentKey(
-                application: ApplicationKey(remote: device.backend.identity, application: fixture.application.rawValue),
-                document: fixture.document.rawValue
-            )
-        ).url
+        device.state.pushedBlocks(of: key(of: device)).url
+    }
+
+    /// What a device calls the document.
+    func key(of device: Device) -> DocumentKey {
+        DocumentKey(
+            application: ApplicationKey(remote: device.backend.identity, application: fixture.application.rawValue),
+            document: fixture.document.rawValue
+        )
     }
 
     /// The bytes that a push of a store transfers.
