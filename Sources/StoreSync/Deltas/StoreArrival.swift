@@ -21,8 +21,8 @@ struct StoreArrival: Sendable {
     let document: DocumentKey
     let integrityKey: String
     let store: LocalStore
-    /// The digest of the local store; `nil` if there is none.
-    let localRoot: ContentRoot?
+    /// The local store's content; `nil` if there is none.
+    let local: LocalContent?
 
     /// The path to which a file of the store is downloaded.
     static func url(of manifest: StoreManifest, for store: LocalStore) -> URL {
@@ -39,7 +39,7 @@ struct StoreArrival: Sendable {
     ///   removes the files that are left.
     func fetch(_ chain: StoreChain) async throws -> ContentRoot {
         let url = Self.url(of: chain.whole, for: store)
-        let rest = localRoot.flatMap(chain.continuing)
+        let rest = (local?.root).flatMap(chain.continuing)
         let missing = rest ?? chain
         let (noted, kept) = try await context.blocking {
             let noted = journal.read()
@@ -64,8 +64,10 @@ struct StoreArrival: Sendable {
     }
 
     private func copyLocalStore(to url: URL) async throws {
-        try await context.blocking { [store] in
+        try await context.blocking { [store, local] in
             try? FileManager.default.removeItem(at: url)
+            // The copy may be on another volume.
+            if let copy = local?.copy, rename(copy.path, url.path) == 0 { return }
             _ = try StoreSnapshot.take(of: store, at: url)
         }
     }
@@ -136,4 +138,11 @@ struct StoreArrival: Sendable {
         }
         return try await assembler.check(chain.head, at: wholeURL)
     }
+}
+
+/// The content of the local store at one moment.
+struct LocalContent: Sendable {
+    let root: ContentRoot
+    /// A copy of the store, if one had to be made to read it.
+    var copy: URL?
 }

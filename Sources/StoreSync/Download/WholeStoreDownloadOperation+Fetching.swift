@@ -8,13 +8,13 @@ extension WholeStoreDownloadOperation {
     ///
     /// - Parameters:
     ///   - plan: What this pull does.
-    ///   - localRoot: The digest of the local store; `nil` if there is none.
+    ///   - local: The local store's content; `nil` if there is none.
     ///   - progress: Counts the bytes.
     /// - Returns: The digest of the store, which is the manifest's if it has one.
     /// - Throws: What the hooks throw, and errors of opening and assembling.
     func fetchStore(
         of plan: DownloadPlan,
-        besides localRoot: ContentRoot?,
+        besides local: LocalContent?,
         _ progress: TransferProgress
     ) async throws -> ContentRoot {
         guard let chain = plan.source.chain else {
@@ -36,7 +36,7 @@ extension WholeStoreDownloadOperation {
             document: key,
             integrityKey: document.integrityKey,
             store: plan.store,
-            localRoot: localRoot
+            local: local
         )
         return try await arrival.fetch(chain)
     }

@@ -7,7 +7,8 @@ import RemoteStorage
 extension WholeStoreDownloadOperation {
     /// The state of the local store, as far as it decides whether the store may be replaced.
     struct LocalState: Sendable {
-        var root: ContentRoot?
+        /// The store's content; `nil` if there is none, or if it can't be read.
+        var content: LocalContent?
         var expectation: StoreReplacement.Expectation
     }
 
@@ -43,25 +44,28 @@ extension WholeStoreDownloadOperation {
     ) async throws -> LocalState {
         let (store, source) = (plan.store, plan.source)
         guard try await context.blocking({ try store.exists }) else {
-            return LocalState(root: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
+            return LocalState(content: nil, expectation: request.overwritesLocalChanges ? .anything : .absent)
         }
         let copy = try await context.temporaryDirectory().appending(path: "local")
         do {
-            let root = try await contentRoot(of: store, copyingTo: copy, context)
+            let content = try await content(of: plan, copyingTo: copy, context)
+            let root = content.root
             let record = try await context.blocking { [state] in
                 try record.map { try state.settlePull(of: $0, contentRoot: root) }
             }
-            if request.overwritesLocalChanges { return LocalState(root: root, expectation: .anything) }
-            if root == source.contentRoot { return LocalState(root: root, expectation: .unchanged(acceptable: [root])) }
+            if request.overwritesLocalChanges { return LocalState(content: content, expectation: .anything) }
+            if root == source.contentRoot {
+                return LocalState(content: content, expectation: .unchanged(acceptable: [root]))
+            }
             let base = try await base(of: root, record, plan.choice, context)
             guard let base else { throw localChanges(store, isKnown: record != nil) }
             try await refuseLoss(of: base, plan)
             let acceptable = Set([root, source.contentRoot].compactMap { $0 })
-            return LocalState(root: root, expectation: .unchanged(acceptable: acceptable))
+            return LocalState(content: content, expectation: .unchanged(acceptable: acceptable))
         } catch let error as StoreSyncError where error.code == .corrupt || error.code == .unsupportedFormat {
             // A store that can't be read can't be compared, so it's replaced only if the user gives it up.
             guard request.overwritesLocalChanges else { throw error }
-            return LocalState(root: nil, expectation: .anything)
+            return LocalState(content: nil, expectation: .anything)
         }
     }
 
@@ -121,19 +125,23 @@ extension WholeStoreDownloadOperation {
         }
     }
 
-    private func contentRoot(
-        of store: LocalStore,
+    /// Reads the local store; a copy is kept if a delta can be applied to it.
+    private func content(
+        of plan: DownloadPlan,
         copyingTo copy: URL,
         _ context: OperationContext
-    ) async throws -> ContentRoot {
-        let taken = try await context.blocking { try TakenStore.take(store, holding: true, copyingTo: copy) }
+    ) async throws -> LocalContent {
+        let taken = try await context.blocking { try TakenStore.take(plan.store, holding: true, copyingTo: copy) }
         do {
             let executor = context.blockingExecutor
             let root = try await taken.limitingHold(by: context.clock, on: executor) {
                 try await taken.contentRoot(on: executor)
             }
+            if case .copied(let snapshot) = taken, plan.source.chain?.continuing(from: root) != nil {
+                return LocalContent(root: root, copy: snapshot.url)
+            }
             try await context.blocking { try taken.release() }
-            return root
+            return LocalContent(root: root)
         } catch {
             try? await context.blocking { try taken.release() }
             throw error

@@ -103,7 +103,7 @@ public actor WholeStoreDownloadOperation: Operation {
             missing: try refuseRollback(source, choice, memory)
         )
         let local = try await localState(of: plan, record, context)
-        let isUnchanged = local.root != nil && local.root == source.contentRoot
+        let isUnchanged = local.content != nil && local.content?.root == source.contentRoot
         if isUnchanged {
             await discard(store, context)
             try await fetchAppliedSets(of: plan, progress(of: plan, context))
@@ -143,7 +143,7 @@ public actor WholeStoreDownloadOperation: Operation {
     ) async throws {
         do {
             let progress = progress(of: plan, context)
-            var root = try await fetchStore(of: plan, besides: local.root, progress)
+            var root = try await fetchStore(of: plan, besides: local.content, progress)
             try await fetchAppliedSets(of: plan, progress)
             if plan.source.manifest == nil {
                 let copy = try await context.temporaryDirectory().appending(path: "arrival")
