@@ -17,6 +17,8 @@ struct ReplicaMigration {
         if let layout {
             try migrate(from: try SchemaDescription(decoding: layout), to: schema)
             try ReplicaFact.migrated.writeNumber(1, db)
+            // What the schema adds has to be captured, even if the store's file is as it was.
+            try ReplicaFact.status.write(nil, db)
             try log.versions.rememberFormer(SetDigest(of: layout))
         }
         try ReplicaFact.layout.write(bytes, db)

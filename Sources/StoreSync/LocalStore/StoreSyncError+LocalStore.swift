@@ -18,7 +18,7 @@ extension StoreSyncError {
         case .SQLITE_FULL, .SQLITE_IOERR:
             self.init(
                 .cannotWrite,
-                "The disk is full or has an error, next to \(path) or in the temporary directory of this device. Make room or check the disk.",
+                "The disk on this device is full or has an error, next to \(path) or in the temporary directory. Make room or check the disk.",
                 cause: error
             )
         case .SQLITE_READONLY:

@@ -91,6 +91,27 @@ struct StoreStatusTests {
         #expect(try app.read { try Int.fetchOne($0, sql: "PRAGMA data_version") } == version)
     }
 
+    @Test("A table that synchronizes from now on is captured although the store is as it was")
+    func rules() throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try app("delete").write { try $0.execute(sql: "CREATE TABLE cache (id INTEGER PRIMARY KEY, text)") }
+        try DatabaseQueue(path: url.path).write { try $0.execute(sql: "INSERT INTO cache VALUES (1, 'milk')") }
+        let laptop = ClientID(rawValue: "laptop")
+        func store(_ rules: SyncRules) throws -> SynchronizedStore {
+            try SynchronizedStore(
+                storeAt: url,
+                replicaAt: folder.appending(path: "replica"),
+                SynchronizedStore.Identity(document: "notes", client: laptop, rules: rules),
+                options: SynchronizedStore.Options(now: { .now.addingTimeInterval(60) })
+            )
+        }
+        let former = try store(SyncRules(excludedTables: ["cache"]))
+        _ = try former.synchronize(with: [])
+        #expect(try former.recordChanges() == nil)
+        #expect(try isUnchanged(former))
+        #expect(try store(.none).recordChanges()?.changes.map(\.table) == ["cache"])
+    }
+
     // MARK: After a write
 
     private func appWithNotes(_ mode: String) throws -> DatabaseQueue {
