@@ -103,7 +103,7 @@ public actor WholeStoreDownloadOperation: Operation {
             missing: try refuseRollback(source, choice, memory)
         )
         let local = try await localState(of: plan, record, context)
-        let isUnchanged = local.content != nil && local.content?.root == source.contentRoot
+        let isUnchanged = local.content.map { $0.root == source.contentRoot } ?? false
         if isUnchanged {
             await discard(store, context)
             try await fetchAppliedSets(of: plan, progress(of: plan, context))

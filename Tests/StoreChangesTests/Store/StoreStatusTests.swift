@@ -51,11 +51,11 @@ struct StoreStatusTests {
     @Test("It isn't trusted within the file system's step of a write")
     func distrust() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
-        let before = Date.now
-        _ = try app("wal")
-        let status = StoreStatus(ofStoreAt: url.path)
-        #expect(status.settled > before)
-        #expect(status.settled < Date.now.addingTimeInterval(2.1))
+        _ = try app("delete")
+        let values = try FileManager.default.attributesOfItem(atPath: url.path)
+        let written = try #require(values[.modificationDate] as? Date)
+        let step = StoreStatus(ofStoreAt: url.path).settled.timeIntervalSince(written)
+        #expect(try hasMicroseconds() ? (0.04...0.06).contains(step) : (1.9...2.1).contains(step))
     }
 
     @Test("An edit after an idle synchronization is captured", arguments: ["wal", "delete"])
@@ -140,7 +140,7 @@ struct StoreStatusTests {
         at step: String = "",
         _ edit: @escaping @Sendable () throws -> Void = {}
     ) throws -> SynchronizedStore {
-        let store = try SynchronizedStore(
+        try SynchronizedStore(
             storeAt: url,
             replicaAt: folder.appending(path: "replica"),
             SynchronizedStore.Identity(document: "notes", client: ClientID(rawValue: "laptop")),
@@ -150,7 +150,6 @@ struct StoreStatusTests {
                 observer: StepObserver { reached in if reached == step { try edit() } }
             )
         )
-        return store
     }
 
     private func isUnchanged(_ store: SynchronizedStore) throws -> Bool {
@@ -208,13 +207,9 @@ struct StoreStatusTests {
             let set = try otherSet(with: app)
             try store(through: nil).begin()
             _ = try store(through: nil).synchronize(with: [])
-            let edits = Mutex(0)
+            let isEdited = Mutex(false)
             let store = try store(through: throughApp ? app : nil, at: step) {
-                guard
-                    edits.withLock({
-                        $0 += 1; return $0
-                    }) == 1
-                else { return }
+                guard !isEdited.withLock({ exchange(&$0, for: true) }) else { return }
                 try app.write { try $0.execute(sql: "UPDATE note SET title = 'oat milk' WHERE id = 1") }
             }
             let captured = try store.synchronize(with: [set]).captured + store.synchronize(with: []).captured
@@ -223,5 +218,11 @@ struct StoreStatusTests {
             #expect(conflicts == (step == "captured" ? [["title": .value(.text("soy milk"))]] : []))
             #expect(try app.read { try String.fetchOne($0, sql: "SELECT title FROM note WHERE id = 1") } == "oat milk")
         }
+    }
+
+    /// Replaces a value, and returns the former one.
+    private func exchange(_ value: inout Bool, for other: Bool) -> Bool {
+        defer { value = other }
+        return value
     }
 }
