@@ -53,8 +53,19 @@ package struct SetJudgement {
     /// Whether a set that is about to be captured wouldn't count, because its author hasn't seen all of a prefix.
     func isLate(_ header: SyncChangeSet.Header) -> Bool {
         let entry = LogEntry(header, .none)
-        return ([knowledge.stable].compactMap(\.self) + knowledge.publishedPrefixes).contains { !isBeyond($0, entry) }
+        return allPrefixes.contains { !isBeyond($0, entry) }
     }
+
+    /// Refuses to capture a set that wouldn't count although its author has seen all that has arrived.
+    ///
+    /// - Throws: ``MissingSets``.
+    func refuseMissingSets(_ header: SyncChangeSet.Header) throws(MissingSets) {
+        guard isLate(header) else { return }
+        let entry = LogEntry(header, .none)
+        throw MissingSets(clients: Set(allPrefixes.flatMap { $0.vector.filter { !hasSeen(entry, $0, $1) }.keys }))
+    }
+
+    private var allPrefixes: [StablePrefix] { [knowledge.stable].compactMap(\.self) + knowledge.publishedPrefixes }
 
     /// The known sets of a prefix.
     private func members(of prefix: StablePrefix) -> Set<SetReference> {
@@ -72,10 +83,13 @@ package struct SetJudgement {
     /// Whether a set sorts after a prefix that its author had seen.
     private func isBeyond(_ prefix: StablePrefix, _ entry: LogEntry) -> Bool {
         guard entry.position > prefix.position else { return false }
-        return prefix.vector.allSatisfy { client, last in
-            if client == entry.header.id.client { return entry.predecessor.map { descends($0, from: last) } ?? false }
-            return entry.header.seen[client].map { descends(SetReference(client, $0), from: last) } ?? false
-        }
+        return prefix.vector.allSatisfy { hasSeen(entry, $0, $1) }
+    }
+
+    /// Whether a set's author had seen a client's set, which may be its own.
+    private func hasSeen(_ entry: LogEntry, _ client: ClientID, _ last: SeenSet) -> Bool {
+        if client == entry.header.id.client { return entry.predecessor.map { descends($0, from: last) } ?? false }
+        return entry.header.seen[client].map { descends(SetReference(client, $0), from: last) } ?? false
     }
 
     /// Whether a set is, or follows, a client's set; also if that can't be told yet because sets are missing.

@@ -109,7 +109,7 @@ extension Replica {
     ///
     /// - Parameter time: The present, in milliseconds since 1970.
     /// - Returns: The new sets, which are integrated.
-    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    /// - Throws: `DatabaseError`, ``MissingSets`` and ``StoreChangesError``.
     package func captureVoidSetsAgain(at time: UInt64) throws -> [SyncChangeSet] {
         guard try !hasLostIdentity() else { return [] }
         var sets: [SyncChangeSet] = []
@@ -121,6 +121,7 @@ extension Replica {
                 let changes = try RepeatedChanges(state, author).changes(of: renamed.changes(of: void))
                 var header = try nextHeader(seen: seen, at: time)
                 header.isMigration = void.header.isMigration
+                try log.judgement().refuseMissingSets(header)
                 if !changes.isEmpty { sets.append(try add(SyncChangeSet(header, changes))) }
             }
             try log.setOrigin(.capturedAgain, of: entry.reference)

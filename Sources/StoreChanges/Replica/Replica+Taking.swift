@@ -10,7 +10,7 @@ extension Replica {
     ///   - time: When the store was last written, in milliseconds since 1970.
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     /// - Returns: The set of what is new in the store; `nil` if nothing is.
-    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    /// - Throws: `DatabaseError`, ``MissingSets`` and ``StoreChangesError``.
     func capture(
         _ store: Database,
         taking side: TakenSide,
@@ -43,6 +43,7 @@ extension Replica {
         // The user has decided knowing both.
         var header = try nextHeader(seen: try log.integrated(), at: time)
         header.isMigration = isMigration
+        try log.judgement().refuseMissingSets(header)
         return try add(SyncChangeSet(header, changes))
     }
 

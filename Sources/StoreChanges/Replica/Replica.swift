@@ -7,6 +7,9 @@ package final class Replica {
     let log: ReplicaLog
     let client: ClientID
     let document: String
+    /// Whether a set is captured that doesn't count yet, because this replica is about to be replaced: then it's void, and
+    /// its edits are captured again.
+    var capturesVoidSets = false
 
     /// Opens a replica, or creates one in an empty database.
     ///
@@ -55,7 +58,7 @@ package final class Replica {
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     ///   - pages: The store's pages in the same transaction; `nil` if all rows are to be compared.
     /// - Returns: The set; `nil` if nothing changed.
-    /// - Throws: `DatabaseError` and ``StoreChangesError``.
+    /// - Throws: `DatabaseError`; ``MissingSets``; ``StoreChangesError``.
     package func capture(
         _ store: Database,
         at time: UInt64,
@@ -70,12 +73,14 @@ package final class Replica {
         guard !changes.isEmpty else { return nil }
         var header = try nextHeader(seen: seen, at: time)
         header.isMigration = isMigration
-        guard try log.judgement().isLate(header) else { return try add(SyncChangeSet(header, changes)) }
+        let judgement = try log.judgement()
+        guard judgement.isLate(header) else { return try add(SyncChangeSet(header, changes)) }
         // The store was edited before its first synchronization, and other devices needn't know any more what the edits
         // overwrite. So they are captured as if they had been made just now: what they overwrite is found by its value.
         let author = try log.versions.author(of: header)
         let late = try RepeatedChanges(state, author).changes(of: SyncChangeSet(header, changes))
         header.seen = try log.integrated().filter { $0.key != client }
+        if !capturesVoidSets { try judgement.refuseMissingSets(header) }
         return late.isEmpty ? nil : try add(SyncChangeSet(header, late))
     }
 

@@ -120,6 +120,7 @@ extension ByteParser {
 
     fileprivate mutating func prefix() throws -> StablePrefix {
         let stamp = Stamp(rawValue: try number("a stamp"))
+        guard stamp <= Stamp.maximum else { throw malformed("a stamp is too great") }
         let position = SetPosition(stamp, try set())
         return StablePrefix(position, try vector())
     }

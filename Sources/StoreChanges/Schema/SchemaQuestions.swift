@@ -40,9 +40,15 @@ struct SchemaQuestions {
     /// Columns that look like references to a table whose numbers differ between devices.
     private var undeclaredReferences: [String] {
         let declared = Set(table.references.flatMap(\.columns).map(\.sqlName))
+        // A natural key may consist of references, as that of a table that joins two others does.
+        let ownNumbers: [String] =
+            switch table.key {
+            case .integer, .meaningful: table.key.columns
+            case .natural, .none: []
+            }
         return table.columns.compactMap { column -> String? in
             let name = column.name.sqlName
-            guard column.affinity == .integer, !declared.contains(name), !table.key.columns.contains(column.name) else {
+            guard column.affinity == .integer, !declared.contains(name), !ownNumbers.contains(column.name) else {
                 return nil
             }
             let parent = schema.tables.first { parent in

@@ -19,6 +19,7 @@ struct SchemaReader {
     /// The statement that creates each table or index.
     private let statements: [String: String]
     private let excludedTables: Set<String>
+    private let isOfCoreData: Bool
     private let meaningfulKeys: Set<String>
 
     init(_ db: Database, _ rules: SyncRules) throws {
@@ -27,6 +28,7 @@ struct SchemaReader {
         self.rules = rules
         let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
         statements = Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
+        isOfCoreData = Set(["z_primarykey", "z_metadata"]).isSubset(of: statements.keys.map(\.sqlName))
         excludedTables = Set(rules.excludedTables.map(\.sqlName))
         meaningfulKeys = Set(rules.meaningfulKeys.map(\.sqlName))
     }
@@ -59,9 +61,9 @@ struct SchemaReader {
         }
         let name = table.name.sqlName
         if excludedTables.contains(name) { return "The document's rules exclude it." }
-        if name == "z_primarykey" || name == "z_metadata" {
+        if isOfCoreData {
             return
-                "It belongs to Core Data, whose stores can't be synchronized record by record. Push and pull them whole."
+                "The store belongs to Core Data, whose stores can't be synchronized record by record. Push and pull them whole."
         }
         if Self.isBookkeeping(name) { return "It records which migrations this device's app has run." }
         return nil

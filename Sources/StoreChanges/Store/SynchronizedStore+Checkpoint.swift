@@ -44,17 +44,53 @@ extension SynchronizedStore {
             try db.backup(to: destination)
             try destination.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON")
             try StoreToken.removeAll(SQLConnection(destination))
+            try emptyExcludedTables(of: SQLConnection(destination))
         }
         try copy.close()
+    }
+
+    /// Empties the tables that the document's rules keep on their device, unless a synchronized row may refer to one.
+    private func emptyExcludedTables(of store: SQLConnection) throws {
+        _ = try store.set(.triggers, enabled: false)
+        let excluded = Set(rules.excludedTables.map(\.sqlName))
+        let referred = Set(
+            try store.all(
+                """
+                SELECT child.name, parent."table"
+                FROM sqlite_schema AS child, pragma_foreign_key_list(child.name) AS parent WHERE child.type = 'table'
+                """
+            ).compactMap { excluded.contains($0.text(0)?.sqlName ?? "") ? nil : $0.text(1)?.sqlName }
+        )
+        let tables = try store.all("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
+        for table in tables.compactMap({ $0.text(0) })
+        where excluded.contains(table.sqlName) && !referred.contains(table.sqlName) {
+            try store.execute("DELETE FROM \(table.quotedName)")
+        }
+    }
+
+    /// The sets whose bytes a checkpoint has: all that some device may not have seen when it was made.
+    ///
+    /// Blocks.
+    package static func sets(inCheckpoint url: URL) throws -> [SyncChangeSet] {
+        try reading(checkpoint: url) { checkpoint in
+            try checkpoint.all("SELECT bytes FROM sets WHERE bytes IS NOT NULL ORDER BY stamp, client, sequence").map {
+                try SyncChangeSet(decoding: $0.bytes(0) ?? [])
+            }
+        }
     }
 
     /// The last set of each client that a checkpoint has.
     ///
     /// Blocks.
     package static func knownSets(inCheckpoint url: URL) throws -> [ClientID: SeenSet] {
+        try reading(checkpoint: url, Replica.knownSets)
+    }
+
+    private static func reading<Result>(checkpoint url: URL, _ body: (SQLConnection) throws -> Result) throws -> Result
+    {
         do {
             let database = try DatabaseQueue(path: url.path, configuration: discardable)
-            return try database.read { try Replica.knownSets(SQLConnection($0)) }
+            return try database.read { try body(SQLConnection($0)) }
         } catch let error as DatabaseError {
             throw StoreChangesError(.corrupt, "A checkpoint of the document can't be read.", cause: error)
         }

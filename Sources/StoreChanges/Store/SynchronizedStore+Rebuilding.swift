@@ -11,21 +11,25 @@ extension SynchronizedStore {
         package var sets: [SyncChangeSet]
         /// What the storage says besides sets.
         package var news: LogNews
+        /// Whether more than half of a table's rows may be gone from the local store.
+        package var allowsDeletions: Bool
 
-        package init(beginning: Beginning, sets: [SyncChangeSet], news: LogNews) {
+        package init(beginning: Beginning, sets: [SyncChangeSet], news: LogNews, allowsDeletions: Bool = false) {
             self.beginning = beginning
             // What the local store has beyond it is in the former replica's sets.
             self.beginning.isOfOtherStore = true
             self.sets = sets
             self.news = news
+            self.allowsDeletions = allowsDeletions
         }
     }
 
     /// Builds the replica of a store again; the next synchronization writes into the store what differs.
     ///
     /// The former replica gives the sets that aren't published, and the numbers of rows. If it can't be read, the rows of
-    /// the store and of the document are matched, as ``TakenSide/both`` does. If this process dies, the former replica
-    /// stays.
+    /// the store and of the document are matched, as ``TakenSide/both`` does. If the store isn't the former replica's, and
+    /// the options allow that, it isn't captured: it's the rebuilt replica's neither, and the next synchronization takes it.
+    /// If this process dies, the former replica stays.
     ///
     /// Blocks.
     ///
@@ -45,11 +49,17 @@ extension SynchronizedStore {
     ) throws {
         let rebuilt = replicaURL.appendingPathExtension("rebuilt")
         var former: SynchronizedStore?
+        var isOtherStore = false
         do {
             former = try SynchronizedStore(storeAt: store, replicaAt: replicaURL, identity, options: options)
-            _ = try former?.recordChanges(allowsDeletions: true)
+            former?.replica.capturesVoidSets = true
+            _ = try former?.recordChanges(allowsDeletions: sources.allowsDeletions)
         } catch let error as StoreChangesError where error.code == .corrupt {
             former = nil
+        } catch let error as StoreChangesError
+            where error.code == .storeReplaced && former != nil && options.takesOtherStore
+        {
+            isOtherStore = true
         }
         do {
             repeat {
@@ -57,9 +67,10 @@ extension SynchronizedStore {
                 try createReplica(at: rebuilt, from: sources.beginning, identity)
                 let building = try SynchronizedStore(storeAt: store, replicaAt: rebuilt, identity, options: options)
                 try building.integrate(sources, former)
+                if isOtherStore { break }
                 _ = try building.recordChanges(taking: former == nil ? .both : .remote)
                 // What an app wrote meanwhile is captured by the former replica first.
-            } while try former?.recordChanges(allowsDeletions: true) != nil
+            } while try former?.recordChanges(allowsDeletions: sources.allowsDeletions) != nil
             former = nil
             try install(rebuilt, at: replicaURL)
             try remove(rebuilt)
@@ -76,18 +87,17 @@ extension SynchronizedStore {
     }
 
     private func integrate(_ sources: Sources, _ former: SynchronizedStore?) throws {
-        let own = try former?.publication(after: 0, head: 0).sets ?? []
         try locked {
             try replicaDatabase.write { _ in
-                try former?.replicaDatabase.read { _ in
-                    if let former = former?.replica {
-                        try replica.takeNumbers(of: former)
-                        try replica.takeConflicts(of: former)
-                    }
+                let own = try former?.replicaDatabase.read { _ in
+                    guard let former = former?.replica else { return [] as [SyncChangeSet] }
+                    try replica.takeNumbers(of: former)
+                    try replica.takeConflicts(of: former)
+                    return try former.capturedSets()
                 }
                 try replica.integrate(sources.sets)
                 // If these don't count any more, another client captures them again.
-                try replica.integrate(own, from: .captured)
+                try replica.integrate(own ?? [], from: .captured)
                 try replica.remember(sources.news)
             }
         }
@@ -95,9 +105,23 @@ extension SynchronizedStore {
 }
 
 extension Replica {
+    /// The sets of this device's present client, and what it captured that doesn't count and isn't captured again yet.
+    fileprivate func capturedSets() throws -> [SyncChangeSet] {
+        try db.all(
+            """
+            SELECT bytes FROM sets
+            WHERE bytes IS NOT NULL AND (client = ? AND status IN (1, 3) OR origin = \(ReplicaLog.Origin.captured.rawValue))
+            ORDER BY client, sequence
+            """,
+            [.text(client.rawValue)]
+        ).map { try SyncChangeSet(decoding: $0.bytes(0) ?? []) }
+    }
+
     /// Takes from a former replica which rows have which numbers in the store.
     fileprivate func takeNumbers(of former: Replica) throws {
-        try ReplicaFact.counter.writeNumber(try ReplicaFact.counter.readNumber(former.db), db)
+        // Neither has given all names if the device was restored from a backup.
+        let counters = [try ReplicaFact.counter.readNumber(former.db), try ReplicaFact.counter.readNumber(db)]
+        try ReplicaFact.counter.writeNumber(counters.max() ?? 0, db)
         let numbers = ReplicaNumbers(state)
         try former.db.forEach("SELECT tbl, name, number, wish FROM numbers") { values in
             let table = former.state.tableName(values.integer(0))

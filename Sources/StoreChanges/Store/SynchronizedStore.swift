@@ -68,6 +68,8 @@ package final class SynchronizedStore {
         package var written: [String: ChangeCounts] = [:]
         /// Whether sets of other devices wait until this device's app is updated.
         package var needsNewerSchema = false
+        /// Sets that have to arrive before this device's edits can be captured; until then the store stays as it is.
+        package var missing: MissingSets?
     }
 
     let url: URL
@@ -78,6 +80,7 @@ package final class SynchronizedStore {
     let replica: Replica
     private let lock: OpenFile
     private let observer: StepObserver
+    let rules: SyncRules
     let largestReread: Int64
     let now: @Sendable () -> Date
     /// How often a synchronization starts over because an app wrote meanwhile.
@@ -104,6 +107,7 @@ package final class SynchronizedStore {
         self.url = url
         copyURL = URL(filePath: replicaURL.path + ".copy")
         observer = options.observer
+        rules = identity.rules
         largestReread = options.largestReread
         now = options.now
         let (schema, token): (StoreSchema, StoreToken?)
@@ -207,30 +211,42 @@ package final class SynchronizedStore {
     ) throws -> Outcome {
         try locked {
             var outcome = Outcome()
-            var side = try replicaDatabase.write { _ in
+            let side = try replicaDatabase.write { _ in
                 let side = try recover(taking: side)
                 try replica.integrate(sets)
                 try replica.remember(news)
                 return side
             }
             try refuseLostIdentity()
-            try replicaDatabase.write { _ in
-                let time = UInt64(max(0, now().timeIntervalSince1970 * 1000))
-                outcome.captured += try replica.captureVoidSetsAgain(at: time)
-                outcome.needsNewerSchema = try replica.needsNewerSchema()
+            do {
+                try captureAndWrite(&outcome, allowsDeletions, taking: side)
+            } catch let error as MissingSets {
+                outcome.missing = error
             }
-            let clock = ContinuousClock()
-            var duration = Duration.zero
-            for _ in 0..<Self.maximumAttempts {
-                let start = clock.now
-                if try attempt(&outcome, allowsDeletions, taking: side) { return outcome }
-                // From then on the store is the replica's, and differences are edits.
-                side = nil
-                duration = clock.now - start
-            }
-            if duration < Self.longestWait { try writeWhileNoAppWrites(&outcome, allowsDeletions) }
             return outcome
         }
+    }
+
+    private func captureAndWrite(
+        _ outcome: inout Outcome,
+        _ allowsDeletions: Bool,
+        taking side: TakenSide?
+    ) throws {
+        var side = side
+        outcome.needsNewerSchema = try replicaDatabase.read { _ in try replica.needsNewerSchema() }
+        outcome.captured += try replicaDatabase.write { _ in
+            try replica.captureVoidSetsAgain(at: UInt64(max(0, now().timeIntervalSince1970 * 1000)))
+        }
+        let clock = ContinuousClock()
+        var duration = Duration.zero
+        for _ in 0..<Self.maximumAttempts {
+            let start = clock.now
+            if try attempt(&outcome, allowsDeletions, taking: side) { return }
+            // From then on the store is the replica's, and differences are edits.
+            side = nil
+            duration = clock.now - start
+        }
+        if duration < Self.longestWait { try writeWhileNoAppWrites(&outcome, allowsDeletions) }
     }
 
     /// Captures and writes in one transaction, for an app that writes all the time.
@@ -324,6 +340,8 @@ package final class SynchronizedStore {
             return try body()
         } catch let error as DatabaseError {
             throw StoreChangesError(error, storeAt: url)
+        } catch let error as MissingSets {
+            throw StoreChangesError(error)
         } catch let error as Errno {
             throw StoreChangesError(
                 .cannotWrite,

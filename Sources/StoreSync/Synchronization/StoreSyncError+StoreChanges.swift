@@ -13,6 +13,7 @@ extension StoreSyncError {
             case .identityTwice: .identityTwice
             case .massDeletion: .massDeletion
             case .newerSchema: .newerSchema
+            case .setsMissing: .remoteUnavailable
             case .storeNotFound: .storeNotFound
             case .storeReplaced: .storeReplaced
             case .unsupportedFormat: .unsupportedFormat

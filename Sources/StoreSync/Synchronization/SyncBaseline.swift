@@ -12,7 +12,18 @@ struct SyncBaseline: Hashable, Sendable, Codable {
     var vector: [String: UInt64]
 
     /// How many change sets the store contains.
-    var total: UInt64 { vector.values.reduce(0, +) }
+    var total: UInt64 { SyncVector.total(vector) }
+
+    /// Whether the sets up to a number of each client, and others, are all that the store contains.
+    func isContained(in integrated: [ClientID: UInt64], _ others: [SyncChangeSet]) -> Bool {
+        let others = Set(others.map(\.header.id))
+        return vector.allSatisfy { name, last in
+            let client = ClientID(rawValue: name)
+            var present = integrated[client] ?? 0
+            while present < last, others.contains(SetID(client, present + 1)) { present += 1 }
+            return present >= last
+        }
+    }
 
     /// The newest two of several baselines, the newest first.
     static func newest(of baselines: some Sequence<SyncBaseline>) -> [SyncBaseline] {
@@ -36,6 +47,14 @@ extension SyncBaseline {
 
 /// The number of the last change set of each client, in a property list.
 enum SyncVector {
+    /// The limit of a sum, which leaves room for any arithmetic: the numbers may come from anyone.
+    private static let maximumTotal: UInt64 = 1 << 62
+
+    /// The sum of a vector's numbers.
+    static func total(_ vector: [String: UInt64]) -> UInt64 {
+        vector.values.reduce(0) { min($0 + min($1, maximumTotal), maximumTotal) }
+    }
+
     /// Reads a vector; `nil` if it has another form.
     static func read(_ value: PropertyListValue?, from least: Int = 1) -> [String: UInt64]? {
         guard let entries = value?.dictionary else { return nil }

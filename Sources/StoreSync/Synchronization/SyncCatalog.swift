@@ -153,7 +153,7 @@ struct SyncCatalog: Sendable {
     /// Reads a head; `nil` if it isn't there any more.
     private func head(_ name: SyncHeadName) async throws -> SyncHead? {
         let path = hierarchy.syncHead(name)
-        guard let bytes = try await hooks.fetchSyncFile(at: path) else { return nil }
+        guard let bytes = try await fetch(path) else { return nil }
         let head = try SyncHead(
             open(bytes, as: .syncHead(name, since: origin, of: identity), at: path),
             named: name,
@@ -180,7 +180,7 @@ struct SyncCatalog: Sendable {
         let segments = head.segments.filter { $0.last > last }
         let older = try await segments.concurrentMap(atMost: Self.filesAtATime) { segment in
             let path = hierarchy.syncSegment(segment, of: client)
-            guard let bytes = try await hooks.fetchSyncFile(at: path) else {
+            guard let bytes = try await fetch(path) else {
                 throw StoreSyncError(
                     .noUploadedStore,
                     """
@@ -194,6 +194,14 @@ struct SyncCatalog: Sendable {
             return try EncodedSets.decode(opened[...], segment.first..<segment.last + 1, of: client, at: path)
         }
         return (older.flatMap(\.self) + head.tail).filter { $0.header.id.sequence > last }
+    }
+
+    private func fetch(_ path: RemotePath) async throws -> [UInt8]? {
+        do {
+            return try await hooks.fetchSyncFile(at: path)
+        } catch let error as RemoteError where error.code == .wrongLength {
+            throw StoreSyncError.corrupt(path, "it has more than \(SyncFileName.maximumBytes) bytes")
+        }
     }
 
     private func open(_ bytes: [UInt8], as role: ApplicationSeal.Role, at path: RemotePath) throws -> [UInt8] {

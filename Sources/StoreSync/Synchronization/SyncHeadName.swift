@@ -40,8 +40,8 @@ struct SyncHeadName: Hashable, Sendable {
 /// The part of the names of heads and segments by which no two files have the same name.
 enum SyncFileName {
     private static let digits = 16
-    /// The maximum size of a head or a segment, in bytes.
-    static let maximumBytes = 256 << 20
+    /// The maximum size of a head or a segment, in bytes: any set that SQLite can store in a replica fits.
+    static let maximumBytes = 1 << 30
 
     static func unique() -> String {
         var generator = SystemRandomNumberGenerator()

@@ -72,6 +72,20 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         self.client = client.rawValue
     }
 
+    /// Forgets which heads were read, because the replica may lack sets that they name: they are read again.
+    ///
+    /// How far each client was stays, so that it's noticed if the storage has lost something.
+    mutating func forgetReading() {
+        heads = []
+        for client in others.keys { others[client]?.name = "" }
+    }
+
+    /// The number of the last set of each client that heads have named; nothing of removed clients.
+    var setsRead: [ClientID: UInt64] {
+        let counting = others.filter { removals[$0.key] == nil }
+        return Dictionary(uniqueKeysWithValues: counting.map { (ClientID(rawValue: $0), $1.sequence) })
+    }
+
     /// Notes which heads were read.
     mutating func note(_ news: SyncCatalog.News) {
         bytesSinceBaseline += news.sets.reduce(0) { $0 + Int64($1.encoded.count) }

@@ -64,12 +64,14 @@ extension SynchronizationOperation {
     /// Notes the clients that were removed: from then on nothing is kept for them, and later edits of theirs don't count.
     ///
     /// The next head says so. If such a device comes back, it goes on as another client, and publishes these edits again.
+    /// A set that any device may have integrated counts, so nothing is noted while edits are missing here.
     func noteRemovedClients(
         in replica: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws {
-        let (knowledge, integrated) = try await replica.using(context) { (try $0.knowledge(), try $0.integratedSets()) }
+        guard memory.waitingSince == nil else { return }
+        let (knowledge, known) = try await replica.using(context) { (try $0.knowledge(), try $0.knownSets()) }
         let clients = knowledge.heads.keys.filter { knowledge.removals[$0] == nil && $0 != replica.identity.client }
         let removed = try await RemovedClients.read(
             of: Set(clients.compactMap { try? RemoteIdentifier($0.rawValue) }),
@@ -79,7 +81,8 @@ extension SynchronizationOperation {
         guard !removed.clients.isEmpty else { return }
         var news = LogNews()
         for client in removed.clients.map({ ClientID(rawValue: $0.rawValue) }) {
-            news.removals[client] = integrated[client]?.sequence ?? 0
+            let seen = knowledge.heads.values.compactMap { $0.seen[client]?.sequence } + [known[client]?.sequence ?? 0]
+            news.removals[client] = seen.max()
             memory.removals[client.rawValue] = news.removals[client]
         }
         // If this device dies now, its next synchronization tells the others, and its replica.
@@ -90,7 +93,8 @@ extension SynchronizationOperation {
 
     /// Uploads a baseline if many change sets came since the newest one.
     ///
-    /// The device that wrote the newest one does, because it sends only what changed; others do if it doesn't.
+    /// The device that wrote the newest one does, because it sends only what changed; others do if it doesn't. A device that
+    /// has long waited for edits does, too: others may wait for edits that only this one still has.
     ///
     /// - Parameters:
     ///   - replica: The replica.
@@ -112,7 +116,7 @@ extension SynchronizationOperation {
         // A head holds that much.
         let isWorth = memory.bytesSinceBaseline > 1 << 20
         let isLong = setCount >= (newest?.total ?? 0) + Self.setsPerBaseline * patience
-        guard isLong || isLarge && isWorth else { return [] }
+        guard isLong || isLarge && isWorth || hasWaitedLong else { return [] }
         return try await warning("The document's log of edits couldn't be shortened.") {
             try await noteRemovedClients(in: replica, &memory, context)
             return try await writeBaseline(of: replica, &memory, context).warnings

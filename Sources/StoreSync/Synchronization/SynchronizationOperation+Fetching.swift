@@ -7,8 +7,8 @@ import StoreChanges
 extension SynchronizationOperation {
     /// Fetches the change sets that this device doesn't have.
     ///
-    /// If only a baseline has some of them, the device begins again with it: because they were removed from the log, or
-    /// because it has waited for them in vain.
+    /// If only baselines have some of them because they were removed from the log, the device begins again with one. If it
+    /// has waited for some in vain, it takes them out of baselines.
     ///
     /// - Parameters:
     ///   - replica: The replica.
@@ -24,11 +24,16 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> SyncCatalog.News {
         let catalog = catalog(since: replica.origin)
-        var warnings: [String] = []
+        var (lost, warnings): ([SyncChangeSet], [String]) = ([], [])
         if memory.hasWaitedLong(at: state.now()) {
-            warnings = try await takeBaselineWithWaitingSets(replica, &memory, context)
+            (lost, warnings) = try await setsThatBaselinesHave(besides: replica, &memory, context)
         }
-        let known = try await replica.using(context) { try $0.knownSets() }
+        var known = try await replica.using(context) { try $0.knownSets() }
+        for set in lost where set.header.id.sequence > known[set.header.id.client]?.sequence ?? 0 {
+            known[set.header.id.client] = SeenSet(set.header.id.sequence, SetDigest(of: set.encoded))
+        }
+        let lacksOwnSets = lacksOwnSets(known[replica.identity.client]?.sequence, memory)
+        if lacksOwnSets { memory.forgetReading() }
         var news = try await catalog.news(for: client, besides: known, memory, listing: listing)
         if let other = news.rolledBack.first {
             // Other devices need what the storage has lost of this one.
@@ -36,12 +41,16 @@ extension SynchronizationOperation {
             throw rolledBack(other)
         }
         guard !news.gaps.isEmpty else {
+            let own = news.sets.filter { $0.header.id.client == replica.identity.client }.map(\.header.id.sequence)
+                .max()
+            if lacksOwnSets, self.lacksOwnSets(own, memory) { try await goOnAsAnotherClient(&memory, context) }
             news.warnings += warnings
+            news.sets += lost
             return news
         }
         // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
         if news.gaps.contains(client) { try await goOnAsAnotherClient(&memory, context) }
-        try await rebuild(replica, from: newest(of: baselines(since: replica.origin)), context)
+        try await rebuild(replica, from: newest(of: baselines(since: replica.origin)), &memory, context)
         let rebuilt = try await replica.using(context) { try $0.knownSets() }
         news = try await catalog.news(for: client, besides: rebuilt, memory)
         guard news.gaps.isEmpty else { throw gap(news.gaps) }
@@ -49,30 +58,49 @@ extension SynchronizationOperation {
         return news
     }
 
-    /// Begins again with the newest baseline, if it contains sets that this device lacks, and loses none that it has.
+    /// Whether a replica that has own sets up to a number lacks some that this device has published: it's not the replica
+    /// that published them.
+    private func lacksOwnSets(_ last: UInt64?, _ memory: SynchronizationMemory) -> Bool {
+        last ?? 0 < memory.sequence ?? 0
+    }
+
+    /// Finds sets for which this device has long waited, in baselines of devices that had received them.
     ///
-    /// Otherwise the device goes on waiting, and tries it again when it has waited as long once more.
+    /// A baseline has the bytes of all sets that its device kept, because another one may lack them. It tries again when it
+    /// has waited as long once more.
     ///
-    /// - Returns: Warnings; a baseline that can't be taken is no failure.
-    private func takeBaselineWithWaitingSets(
-        _ replica: SynchronizedReplica,
+    /// - Returns: The sets; and warnings, because a baseline that can't be read is no failure.
+    private func setsThatBaselinesHave(
+        besides replica: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
-    ) async throws -> [String] {
+    ) async throws -> ([SyncChangeSet], [String]) {
         memory.waitingSince = state.now()
+        hasWaitedLong = true
         try await remember(memory, context)
+        var sets: [SyncChangeSet] = []
         let failure = "Edits that the remote lost can't be taken from a baseline; the next try is in a day."
-        return try await warning(failure) {
-            var kept = try await replica.using(context) { try $0.integratedSets().mapValues(\.sequence) }
-            guard let baseline = try await baselines(since: replica.origin).first,
-                baseline.vector.contains(where: { $1 > kept[ClientID(rawValue: $0)] ?? 0 })
-            else { return [] }
-            // What isn't published is in no file, but in the replica.
-            kept[replica.identity.client] = memory.sequence
-            try await rebuild(replica, from: baseline, keeping: kept, context)
+        let warnings = try await warning(failure) {
+            let integrated = try await replica.using(context) { try $0.integratedSets().mapValues(\.sequence) }
+            for baseline in try await baselines(since: replica.origin) where !baseline.isContained(in: integrated, sets)
+            {
+                guard let checkpoint = try await beginning(with: baseline, replica.origin, context).checkpoint else {
+                    continue
+                }
+                sets += try await context.blocking { try SynchronizedStore.sets(inCheckpoint: checkpoint) }.filter {
+                    $0.header.id.sequence > integrated[$0.header.id.client] ?? 0
+                }
+                if !baseline.isContained(in: integrated, sets) { return [Self.baselineIsNeeded] }
+            }
             return []
         }
+        return (sets, warnings)
     }
+
+    private static let baselineIsNeeded = """
+        A store on the remote contains edits for which this device has waited for more than a day, and the edits themselves are \
+        on the remote no more. Synchronize with --rebuild to begin again with that store.
+        """
 
     /// Returns what `body` warns of, or a warning that it failed.
     func warning(_ failure: String, if body: () async throws -> [String]) async throws -> [String] {

@@ -138,6 +138,10 @@ extension SynchronizationOperation {
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "joining"))
         let beginning = try await beginning(origin, context)
+        // If there was a replica, it's lost.
+        var memory = try await memory(since: origin, context)
+        memory.forgetReading()
+        try await remember(memory, context)
         try await context.blocking { [state] in
             do {
                 try state.makeReplicaDirectory()

@@ -7,6 +7,8 @@ import ThreadSupport
 extension SynchronizationOperation {
     /// The size up to which the sets after the last segment travel in the head, in bytes.
     private static let maximumTailBytes = 64 << 10
+    /// The size up to which several sets are in one file, in bytes: reading a file takes several times its size of memory.
+    private static let maximumSegmentBytes = 16 << 20
 
     /// What was published.
     struct Published: Sendable {
@@ -36,10 +38,13 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> Published {
         let number = memory.number + 1
-        let (present, knowledge) = try await replica.using(context) { store in
-            (try store.publication(after: .max, head: number).head, try store.knowledge())
+        let (present, knowledge, known) = try await replica.using(context) { store in
+            (try store.publication(after: .max, head: number).head, try store.knowledge(), try store.knownSets())
         }
         var published = Published(sequence: present.last?.sequence ?? 0, memory: memory)
+        // A device that was restored from a backup has read its own sets, which may wait for others. A head without them would
+        // say that they don't exist.
+        guard known[replica.identity.client]?.sequence ?? 0 <= published.sequence else { return published }
         // A head that was lost on the remote is published again.
         let isThere = own.contains { $0.name == memory.heads.last }
         guard !isThere || isDue(present, memory) else {
@@ -130,10 +135,13 @@ extension SynchronizationOperation {
             (memory.segments, memory.removed) = ([], (tail.first?.header.id.sequence ?? sequence + 1) - 1)
         }
         if tail.reduce(0, { $0 + $1.encoded.count }) > Self.maximumTailBytes {
-            // Written before the head that names it.
-            let segment = SyncSegment((memory.segments.last?.last ?? memory.removed) + 1...sequence)
-            published.bytes += Int64(try await catalog.create(segment, tail, by: client))
-            memory.segments.append(segment)
+            // Written before the head that names them.
+            for sets in tail.runs(of: Self.maximumSegmentBytes) {
+                let last = memory.segments.last?.last ?? memory.removed
+                let segment = SyncSegment(last + 1...last + UInt64(sets.count))
+                published.bytes += Int64(try await catalog.create(segment, sets, by: client))
+                memory.segments.append(segment)
+            }
             tail = []
         }
         let name = SyncHeadName(client: client, sequence: sequence, number: publication.head.number)
@@ -191,5 +199,22 @@ extension SynchronizationOperation {
             identity: document.identity,
             origin: origin.identifier
         )
+    }
+}
+
+extension [SyncChangeSet] {
+    /// The sets in runs whose encodings have at most `byteCount` bytes together; a larger set is alone.
+    fileprivate func runs(of byteCount: Int) -> [[SyncChangeSet]] {
+        var runs: [[SyncChangeSet]] = []
+        var size = 0
+        for set in self {
+            if runs.isEmpty || size + set.encoded.count > byteCount {
+                runs.append([])
+                size = 0
+            }
+            runs[runs.count - 1].append(set)
+            size += set.encoded.count
+        }
+        return runs
     }
 }

@@ -9,13 +9,13 @@ extension SynchronizationOperation {
     /// - Parameters:
     ///   - replica: The replica.
     ///   - baseline: The baseline with which it begins.
-    ///   - kept: The number of the last set of each client that the remote must still have; `nil` for all that heads name.
+    ///   - memory: What this device remembers.
     ///   - context: The operation's context.
     /// - Throws: ``StoreSyncError`` with `remoteUnavailable` if sets are missing that the rebuilt replica must have.
     func rebuild(
         _ replica: SynchronizedReplica,
         from baseline: SyncBaseline,
-        keeping kept: [ClientID: UInt64]? = nil,
+        _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws {
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "rebuilding"))
@@ -23,28 +23,38 @@ extension SynchronizationOperation {
         let known = try await context.blocking {
             try beginning.checkpoint.map(SynchronizedStore.knownSets(inCheckpoint:)) ?? [:]
         }
-        let nothing = SynchronizationMemory(origin: replica.origin.identifier, client: client)
-        let news = try await catalog(since: replica.origin).news(for: client, besides: known, nothing)
+        memory.forgetReading()
+        let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
         guard news.gaps.isEmpty else { throw gap(news.gaps) }
+        if let other = news.rolledBack.first { throw rolledBack(other) }
         let there = known.mapValues(\.sequence).merging(
             news.sets.map { ($0.header.id.client, $0.header.id.sequence) },
             uniquingKeysWith: max
         )
-        guard kept?.allSatisfy({ there[$0] ?? 0 >= $1 }) ?? news.warnings.isEmpty else {
+        let missing = memory.setsRead.filter { there[$0] ?? 0 < $1 }.keys.map(\.rawValue).sorted()
+        guard missing.isEmpty else {
             throw StoreSyncError(
                 .remoteUnavailable,
                 """
-                The replica can't be rebuilt yet, because not everything on the remote can be read: synchronize again \
-                later. \(news.warnings.joined(separator: " "))
+                The replica can't be rebuilt yet, because the remote doesn't show all edits of \
+                \(missing.joined(separator: ", ")) that this device has seen: they are still arriving, or were lost. \
+                Synchronize again later; if the error stays, synchronize on that client. \
+                \(news.warnings.joined(separator: " "))
                 """
             )
         }
-        try await context.blocking { [memory = try await memory(since: replica.origin, context)] in
+        try await remember(memory, context)
+        try await context.blocking { [request, memory] in
             do {
                 try SynchronizedStore.rebuildReplica(
                     at: replica.url,
                     ofStoreAt: replica.store,
-                    from: SynchronizedStore.Sources(beginning: beginning, sets: news.sets, news: news.log),
+                    from: SynchronizedStore.Sources(
+                        beginning: beginning,
+                        sets: news.sets,
+                        news: news.log,
+                        allowsDeletions: request.allowsDeletions
+                    ),
                     // What a former client of this device captured is still published as its.
                     replica.opened(as: ClientID(rawValue: memory.client)).identity,
                     options: replica.options

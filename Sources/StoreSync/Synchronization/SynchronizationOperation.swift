@@ -22,6 +22,8 @@ public actor SynchronizationOperation: Operation {
     private let vacuums: Bool
     /// What shortening the log did.
     private(set) var vacuum: VacuumOutcome?
+    /// Whether edits had waited so long, when this began, that baselines were tried for them.
+    var hasWaitedLong = false
     /// Warnings about stores that were set aside.
     var asideWarnings: [String] = []
 
@@ -81,7 +83,8 @@ public actor SynchronizationOperation: Operation {
             let origin = try await origin(context)
             let replica = try await replica(since: origin, context)
             if request.rebuildsReplica {
-                try await rebuild(replica, from: newest(of: baselines(since: origin)), context)
+                var memory = try await memory(since: origin, context)
+                try await rebuild(replica, from: newest(of: baselines(since: origin)), &memory, context)
             }
             do {
                 return try await exchange(with: replica, listing: listing, context)
@@ -111,7 +114,7 @@ public actor SynchronizationOperation: Operation {
         var memory = try await memory(since: replica.origin, context)
         try await goOnAsRegisteredClient(replica, &memory, context)
         var listing = listing
-        if memory.heads.isEmpty {
+        if memory.sequence == nil {
             listing = nil
             // Other devices know of this one before it looks at what they have: from then on they forget nothing that this
             // device hasn't seen.
@@ -222,15 +225,16 @@ public actor SynchronizationOperation: Operation {
                     allowsDeletions: request.allowsDeletions,
                     taking: side
                 )
-                let waiting = try store.waitingClients()
+                let waiting = Set(try store.waitingClients()).union(outcome.missing?.clients ?? []).sorted()
                 let update = outcome.needsNewerSchema ? [Self.waitsForUpdate] : []
+                let missing = outcome.missing.map { [StoreChangesError($0).message] } ?? []
                 return Merged(
                     setCount: try store.knownSets().values.reduce(0) { $0 + $1.sequence },
                     applied: outcome.written,
                     conflicts: try store.conflictCount(after: former),
                     waiting: waiting,
                     isWaiting: !waiting.isEmpty && !outcome.needsNewerSchema,
-                    warnings: update + (try Self.differences(from: news.heads, store))
+                    warnings: update + missing + (try Self.differences(from: news.heads, store))
                 )
             }
         } catch let error as StoreSyncError where error.code == .identityTwice {
@@ -249,7 +253,11 @@ public actor SynchronizationOperation: Operation {
         let memory = try await context.blocking { [state, key, document] in
             try state.synchronization(of: key, document.integrityKey)
         }
-        return memory ?? SynchronizationMemory(origin: origin.identifier, client: client)
+        // What was remembered of another origin says nothing about this one.
+        guard let memory, memory.origin == origin.identifier else {
+            return SynchronizationMemory(origin: origin.identifier, client: client)
+        }
+        return memory
     }
 
     func remember(_ memory: SynchronizationMemory, _ context: OperationContext) async throws {

@@ -74,7 +74,7 @@ extension WholeStoreUploadOperation {
     }
 
     /// Refuses to push if an upload is missing that this device knows, or that the writer of a head saw, unless the
-    /// user pushes a whole copy.
+    /// user pushes a whole copy, or this is a baseline: which edits that contains says the log of the document.
     ///
     /// Returns the missing uploads that this device knows. An upload whose manifest exists and doesn't open is damaged, not missing.
     private func refuseRollback(_ published: PublishedStores, _ context: OperationContext) async throws -> [UploadName]
@@ -84,7 +84,9 @@ extension WholeStoreUploadOperation {
         }
         let missing = memory.missing(from: published.names, published.manifests)
         let witnessed = Lineage.witnessed(by: published.manifests)
-        guard let newest = witnessed.union(missing).max(), !request.isWhole else { return missing }
+        guard let newest = witnessed.union(missing).max(), !request.isWhole, request.baseline == nil else {
+            return missing
+        }
         throw StoreSyncError(
             .rolledBack,
             """

@@ -73,6 +73,37 @@ struct StoreSchemaTests {
         )
     }
 
+    @Test("No table of Core Data's stores synchronizes")
+    func coreData() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE ZNOTE (Z_PK INTEGER PRIMARY KEY, ZTITLE VARCHAR);
+            CREATE TABLE Z_PRIMARYKEY (Z_ENT INTEGER PRIMARY KEY, Z_MAX INTEGER);
+            CREATE TABLE Z_METADATA (Z_VERSION INTEGER PRIMARY KEY, Z_PLIST BLOB);
+            """
+        )
+        #expect(schema.tables.isEmpty)
+        #expect(schema.reports.allSatisfy { $0.reason?.contains("Core Data") == true })
+    }
+
+    @Test("Columns that look like references are asked about, also in the key of a table that joins two others")
+    func undeclaredReferences() throws {
+        let schema = try schema(
+            """
+            CREATE TABLE book (id INTEGER PRIMARY KEY, title TEXT);
+            CREATE TABLE tags (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE tagged (book_id INTEGER, tag_id INTEGER, PRIMARY KEY (book_id, tag_id));
+            CREATE TABLE loan (id INTEGER PRIMARY KEY, book_id INTEGER);
+            CREATE TABLE page (book_id INTEGER REFERENCES book, number INTEGER, PRIMARY KEY (book_id, number));
+            """
+        )
+        let questions = Dictionary(uniqueKeysWithValues: schema.reports.map { ($0.table, $0.questions) })
+        #expect(questions["tagged"]?.count == 2 && questions["loan"]?.count == 1)
+        #expect(questions["tagged"]?[0].contains("Does book_id hold numbers of book?") == true)
+        #expect(questions["book"] == [])
+        #expect(questions["page"]?.contains { $0.contains("hold numbers") } == false)
+    }
+
     @Test("A table doesn't synchronize that needs a function or collation of the app, or has unique values by GRDB's")
     func foreignElements() throws {
         let queue = try DatabaseQueue()

@@ -92,10 +92,14 @@ struct VoidSetTests {
                 try storage.readAll(device, using: &random)
             }
             time += 1
-            let again = try device.captureVoidSetsAgain(at: time)
-            if !again.isEmpty { log.append("\(device.client) captures again \(again.map(\.header.id))") }
-            if let set = try device.capture(at: time) { log.append("\(device.client) captures \(set.header.id)") }
-            try device.write()
+            do {
+                let again = try device.captureVoidSetsAgain(at: time)
+                if !again.isEmpty { log.append("\(device.client) captures again \(again.map(\.header.id))") }
+                if let set = try device.capture(at: time) { log.append("\(device.client) captures \(set.header.id)") }
+                try device.write()
+            } catch let error as MissingSets {
+                log.append("\(device.client) waits for sets of \(error.clients.map(\.rawValue).sorted())")
+            }
             try storage.publish(device, withHead: random.chance(70))
             // Copies publish heads under one name, of which readers remember only one.
             if cause != .copy, random.chance(50) { try device.trim() }

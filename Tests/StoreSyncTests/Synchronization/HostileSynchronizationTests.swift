@@ -62,6 +62,35 @@ struct HostileSynchronizationTests {
         }
     }
 
+    @Test("Numbers in an unsealed head that no device could count on are refused, or do no harm", arguments: [0, 1, 2])
+    func greatNumbers(kind: Int) async throws {
+        let fixture = try Fixture()
+        let (a, b, c) = try await devices(fixture)
+        let path = try #require(files(of: a, fixture).first { $0.contains("RecentSyncs/") })
+        let name = try #require(SyncHeadName(URL(filePath: path).lastPathComponent))
+        let former = try #require(fixture.files()[path])
+        var head = try SyncHead(Array(former), named: name, at: .root)
+        let next = SyncHeadName(client: name.client, sequence: name.sequence, number: name.number + 1)
+        (head.name, head.content.number) = (next, next.number)
+        let last = try #require(head.content.last)
+        let stamps: [UInt64] = [.max, 1 << 63]
+        if kind < stamps.count {
+            let position = SetPosition(Stamp(rawValue: stamps[kind]), SetID(head.content.client, last.sequence))
+            head.content.stable = StablePrefix(position, [head.content.client: last])
+        } else {
+            let great = Dictionary(uniqueKeysWithValues: ["x", "y", "z"].map { ($0, UInt64(Int.max)) })
+            let names = [1, 2].map { UploadName(client: name.client, generation: $0, upload: UUID().uuidString) }
+            head.baselines = names.map { SyncBaseline(upload: $0, vector: great) }
+        }
+        try fixture.put(Data(head.bytes), at: path.replacing(name.name, with: next.name))
+        for _ in 0..<2 {
+            let warnings = try await c.synchronize().value.warnings
+            #expect(warnings.contains { $0.contains(next.name) } == (kind < stamps.count), "\(warnings)")
+            try insert("of c", c)
+        }
+        #expect(try titles(c).isSuperset(of: titles(b)))
+    }
+
     @Test(
         "A file in the place of another one is named, and brings no edit; the others' edits arrive",
         arguments: [nil, "correct horse"]

@@ -152,6 +152,40 @@ struct VacuumTests {
         #expect(try await a.verify().value.problems.isEmpty)
     }
 
+    @Test("A device that was restored and begins again with a baseline gives no name of a row twice")
+    func names() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
+        try await write(1, by: b)
+        _ = try await a.synchronize().value
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try await write(2, by: a)
+        _ = try await b.synchronize().value
+        try b.execute("INSERT INTO note (title) VALUES ('after the backup')")
+        _ = try await b.synchronize().value
+        // Both remove what two baselines contain: the restored device can't get the edits any more.
+        for _ in 0..<3 {
+            for device in [a, b] {
+                try device.execute("UPDATE note SET title = title || '.' WHERE title LIKE 'first%'")
+                _ = try await device.vacuum().value
+            }
+        }
+        let restored = try fixture.device("backup")
+        for _ in 0..<2 {
+            do {
+                _ = try await restored.synchronize().value
+            } catch let error as StoreSyncError {
+                #expect(error.code == .identityTwice, "\(error)")
+            }
+        }
+        let count = try notes(a).count
+        try restored.execute("INSERT INTO note (title) VALUES ('new')")
+        for device in [restored, restored, a, restored] { _ = try await device.synchronize().value }
+        #expect(try notes(a).count == count + 1 && notes(restored) == notes(a))
+        #expect(try a.query("SELECT title FROM note").contains("after the backup"))
+    }
+
     @Test("Two devices write a baseline at once, and other devices begin with either")
     func concurrently() async throws {
         let fixture = try Fixture()
@@ -283,6 +317,132 @@ struct VacuumTests {
         try await write(1, by: c)
         #expect(try await c.vacuum().value.isBaselineWritten)
         #expect(try await a.verify().value.problems.isEmpty)
+    }
+
+    @Test("An edit of a removed client that waits on the device that notes the removal stays on the others")
+    func removalWithWaitingEdit() async throws {
+        let fixture = try Fixture()
+        let all = try await devices("a", "b", "c", in: fixture)
+        let (a, b, c) = (all[0], all[1], all[2])
+        for device in all { try await write(1, by: device) }
+        for device in [b, c] {
+            try device.execute("ALTER TABLE note ADD COLUMN done INTEGER")
+            _ = try await device.synchronize().value
+        }
+        try c.execute("INSERT INTO note (title, done) VALUES ('of a newer version', 1)")
+        for device in [c, b] { _ = try await device.synchronize().value }
+        let client = try RemoteIdentifier(#require(try c.synchronizationMemory()?.client))
+        _ = try await a.remove(client, from: fixture.document).value
+        for device in [a, b, a, b] {
+            try await write(1, by: device)
+            _ = try await device.vacuum().value
+        }
+        #expect(try b.query("SELECT title FROM note").contains("of a newer version"))
+        try a.execute("ALTER TABLE note ADD COLUMN done INTEGER")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        #expect(try notes(a) == notes(b))
+        #expect(try a.query("SELECT title FROM note").contains("of a newer version"))
+    }
+
+    @Test("A document whose first upload was lost gets other baselines, with which devices join")
+    func lostUpload() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        try await write(1, by: a)
+        let client = try #require(try a.synchronizationMemory()?.client)
+        for path in try fixture.files().keys where path.contains("WholeStore/\(client)/") {
+            try fixture.put(nil, at: path)
+        }
+        let c = try fixture.device("c")
+        let error = await #expect(throws: StoreSyncError.self) { try await c.synchronize().value }
+        #expect(error?.code == .noUploadedStore && error?.message.contains("storesync vacuum") == true)
+        for device in [a, b] {
+            try await write(1, by: device)
+            #expect(try await device.vacuum().value.isBaselineWritten)
+        }
+        for device in [c, a] { _ = try await device.synchronize().value }
+        #expect(try notes(c) == notes(b) && notes(a) == notes(b))
+    }
+
+    @Test("Tables that the rules exclude are empty in a baseline, unless a row that synchronizes may refer to them")
+    func excludedTables() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute(
+            """
+            CREATE TABLE kind (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, kind INTEGER REFERENCES kind);
+            CREATE TABLE Cache (id INTEGER PRIMARY KEY, page TEXT);
+            CREATE TRIGGER forget AFTER DELETE ON Cache BEGIN DELETE FROM note; END;
+            INSERT INTO kind VALUES (1, 'red'); INSERT INTO note VALUES (1, 'first', 1);
+            INSERT INTO Cache (page) VALUES ('known only here')
+            """
+        )
+        var request = SynchronizationRequest(url: a.store, rules: SyncRules(excludedTables: ["cache", "kind"]))
+        _ = try await a.synchronize(request).value
+        try a.execute("INSERT INTO note VALUES (2, 'second', 1); INSERT INTO Cache (page) VALUES ('so is this')")
+        _ = try await a.vacuum().value
+        request.url = b.store
+        _ = try await b.synchronize(request).value
+        #expect(try b.query("SELECT title FROM note ORDER BY 1") == ["first", "second"])
+        #expect(try b.query("SELECT page FROM Cache") == [])
+        #expect(try b.query("SELECT name FROM kind") == ["red"])
+        #expect(try a.query("SELECT page FROM Cache").count == 2)
+    }
+
+    @Test("A device that has lost its store as well as edits that were removed begins again with what the user takes")
+    func gapAndOtherStore() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        let store = try Data(contentsOf: b.store)
+        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
+        for device in [a, b] { try await write(1, by: device) }
+        try FileManager.default.copyItem(at: folder, to: backup)
+        for _ in 0..<3 {
+            for device in [a, b] {
+                try await write(1, by: device)
+                _ = try await device.vacuum().value
+            }
+        }
+        let restored = try fixture.device("backup")
+        // The store comes from another backup than what this device knows of it.
+        try store.write(to: restored.store)
+        var codes: [StoreSyncError.Code] = []
+        for takes in [nil, .remote, .remote, nil] as [TakenSide?] {
+            var request = SynchronizationRequest(url: restored.store)
+            request.takes = takes
+            do {
+                _ = try await restored.synchronize(request).value
+            } catch let error as StoreSyncError {
+                codes.append(error.code)
+            }
+        }
+        #expect(codes.allSatisfy { [.storeReplaced, .identityTwice].contains($0) } && codes.count < 4, "\(codes)")
+        _ = try await restored.synchronize().value
+        _ = try await a.synchronize().value
+        #expect(try notes(restored) == notes(a))
+    }
+
+    @Test("A replica that is built again captures no mass deletion unless the user allows it")
+    func massDeletion() async throws {
+        let fixture = try Fixture()
+        let (a, b) = try await devices("a", "b", in: fixture).pair
+        try a.execute(
+            """
+            INSERT INTO note (title)
+            WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200) SELECT i FROM n
+            """
+        )
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try b.execute("DELETE FROM note")
+        var request = SynchronizationRequest(url: b.store)
+        request.rebuildsReplica = true
+        #expect(await code { try await b.synchronize(request).value } == .massDeletion)
+        #expect(await code { try await b.synchronize().value } == .massDeletion)
+        request.allowsDeletions = true
+        _ = try await b.synchronize(request).value
+        _ = try await a.synchronize().value
+        #expect(try notes(a).isEmpty)
     }
 
     @Test("A long log is shortened by itself")

@@ -75,24 +75,65 @@ struct WaitingTests {
         #expect(try await late.synchronize().value.publishedChanges == 0)
     }
 
-    @Test("A device takes no baseline that lacks an edit that only this device still has")
-    func refusing() async throws {
+    @Test("A restored device is told to begin again with a baseline if all others have forgotten what it lacks")
+    func restored() async throws {
         let fixture = try Fixture()
-        let all = try await devices("a", "b", "c", "d", in: fixture)
-        let (c, d) = (all[2], all[3])
-        try insert("only on c", bytes: 70_000, d)
-        for device in [d, c] { _ = try await device.synchronize().value }
-        try lose(.segmentsAndHead, of: d, fixture)
-        try await writeAndLose(.segments, of: all[0], baselineBy: all[1], fixture)
-        _ = try await c.synchronize().value
-        let (store, late) = (try titles(c), try fixture.device("c", clockError: 25 * Self.hour))
-        #expect(store == ["first", "only on c"])
-        try insert("unpublished", c)
-        let result = try await late.synchronize().value
-        #expect(result.warnings.contains { $0.contains("can't be taken from a baseline") }, "\(result.warnings)")
-        #expect(try titles(c) == store + ["unpublished"] && result.publishedChanges == 1)
-        // It waits for another day until it tries that again.
+        let all = try await devices("a", "b", "c", in: fixture)
+        let (a, b, c) = (all[0], all[1], all[2])
+        let (folder, backup) = (fixture.folder.appending(path: "c"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        for number in 1...2 {
+            try insert("a \(number)", bytes: 70_000, a)
+            for device in [a, b, c, a, b, c] {
+                _ = try await device.synchronize().value
+                try insert(device.name, device)
+                _ = try await device.synchronize().value
+            }
+        }
+        _ = try await b.vacuum().value
+        try lose(.segments, of: a, fixture)
+        let restored = try fixture.device("backup")
+        #expect(try await restored.synchronize().value.waitingFor.isEmpty == false)
+        let store = try titles(restored)
+        try insert("unpublished", restored)
+        let late = try fixture.device("backup", clockError: 25 * Self.hour)
+        let warnings = try await late.synchronize().value.warnings
+        #expect(warnings.contains { $0.contains("--rebuild") }, "\(warnings)")
+        #expect(try titles(restored) == (store + ["unpublished"]).sorted())
+        // It waits for another day until it looks again.
         let again = try await late.synchronize().value.warnings
-        #expect(!again.isEmpty && !again.contains { $0.contains("can't be taken from a baseline") }, "\(again)")
+        #expect(!again.isEmpty && !again.contains { $0.contains("--rebuild") }, "\(again)")
+        var request = SynchronizationRequest(url: restored.store)
+        request.rebuildsReplica = true
+        #expect(await code { try await late.synchronize(request).value } == .identityTwice, "it was restored")
+        for device in [late, b, c, a] { _ = try await device.synchronize().value }
+        #expect(try titles(restored) == titles(b) && titles(b).contains("unpublished"))
+    }
+
+    @Test("Two devices that each lack what only the other one still has get it from each other's baselines")
+    func mutually() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", "d", in: fixture)
+        let (a, b, c, d) = (all[0], all[1], all[2], all[3])
+        for (author, receiver) in [(c, a), (d, b)] {
+            try insert("of \(author.name), only on \(receiver.name)", bytes: 70_000, author)
+            for device in [author, receiver] { _ = try await device.synchronize().value }
+            // Later edits have seen it.
+            try insert("of \(receiver.name)", receiver)
+            _ = try await receiver.synchronize().value
+            try lose(.segmentsAndHead, of: author, fixture)
+        }
+        for device in [a, b] { #expect(try await device.synchronize().value.waitingFor.isEmpty == false) }
+        for day in 1...2 {
+            for name in ["a", "b"] {
+                let later = try fixture.device(name, clockError: Double(25 * day) * Self.hour)
+                let warnings = try await later.synchronize().value.warnings
+                #expect(warnings.isEmpty, "\(warnings)")
+            }
+        }
+        for device in [a, b] {
+            #expect(try titles(device) == ["first", "of a", "of b", "of c, only on a", "of d, only on b"])
+            #expect(try device.synchronizationMemory()?.waitingSince == nil)
+        }
     }
 }

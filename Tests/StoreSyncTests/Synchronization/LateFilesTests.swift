@@ -1,0 +1,212 @@
+import Foundation
+import Operations
+import RemoteStorage
+import StoreChanges
+import Testing
+
+@testable import StoreSync
+
+@Suite("Files that a storage shows late, and replicas that were lost", .timeLimit(.minutes(10)))
+struct LateFilesTests {
+    /// Devices that have synchronized a table of notes.
+    private func devices(_ names: String..., in fixture: Fixture) async throws -> [Device] {
+        let devices = try names.map { try fixture.device($0) }
+        try devices[0].execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try insert("first", devices[0])
+        for device in devices { _ = try await device.synchronize().value }
+        return devices
+    }
+
+    private func insert(_ title: String, _ device: Device) throws {
+        try device.execute("INSERT INTO note (title) VALUES ('\(title)')")
+    }
+
+    private func titles(_ device: Device) throws -> [String] {
+        try device.query("SELECT title FROM note ORDER BY title")
+    }
+
+    /// Lets devices publish edits that all have seen.
+    private func settle(_ devices: [Device]) async throws {
+        for _ in 0..<3 {
+            for device in devices {
+                _ = try await device.synchronize().value
+                try insert(device.name, device)
+                _ = try await device.synchronize().value
+            }
+        }
+    }
+
+    /// Hides the files of a device's client, and returns them.
+    private func hideFiles(of device: Device, _ fixture: Fixture) throws -> [String: Data] {
+        let client = try #require(try device.synchronizationMemory()?.client)
+        let hidden = try fixture.files().filter {
+            $0.key.contains("RecentSyncs/\(client)-") || $0.key.contains("SyncChanges/\(client)/")
+        }
+        #expect(!hidden.isEmpty)
+        for path in hidden.keys { try fixture.put(nil, at: path) }
+        return hidden
+    }
+
+    private func removeReplica(of device: Device) throws {
+        let replica = try #require(device.state.replicas().first)
+        try FileManager.default.removeItem(at: replica)
+    }
+
+    private func show(_ files: [String: Data], _ fixture: Fixture) throws {
+        for (path, bytes) in files { try fixture.put(bytes, at: path) }
+    }
+
+    @Test("A new device keeps its user's edits while files are late on which others have built")
+    func joining() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", in: fixture)
+        try await settle(all)
+        let late = try hideFiles(of: all[2], fixture)
+        let d = try fixture.device("d")
+        _ = try await d.synchronize().value
+        try insert("of d", d)
+        let store = try titles(d)
+        for _ in 0..<3 {
+            let result = try await d.synchronize().value
+            #expect(result.publishedChanges == 0)
+            #expect(try result.waitingFor.map(\.rawValue).contains(client(all[2])), "\(result)")
+            #expect(result.warnings.contains { $0.contains("stays in its store") }, "\(result.warnings)")
+            #expect(try titles(d) == store, "the edit stays")
+        }
+        let former = try client(d)
+        try show(late, fixture)
+        #expect(try await d.synchronize().value.publishedChanges == 1)
+        for device in all + [d] { _ = try await device.synchronize().value }
+        for device in all + [d] { #expect(try titles(device) == titles(all[0])) }
+        #expect(try titles(d).contains("of d") && client(d) == former)
+    }
+
+    private func client(_ device: Device) throws -> String { try #require(try device.synchronizationMemory()?.client) }
+
+    @Test("A file that is too large is named, and holds up no other client")
+    func tooLarge() async throws {
+        let fixture = try Fixture()
+        let all = try await devices("a", "b", "c", in: fixture)
+        try all[1].execute("INSERT INTO note (title) VALUES (hex(randomblob(50000)))")
+        _ = try await all[1].synchronize().value
+        let client = try client(all[1])
+        let segment = try #require(fixture.files().keys.first { $0.contains("SyncChanges/\(client)/") })
+        let former = try fixture.files()[segment]
+        let url = fixture.share.appending(path: segment)
+        // A file without blocks on the disk.
+        try FileHandle(forWritingTo: url).truncate(atOffset: UInt64(SyncFileName.maximumBytes) + 1)
+        try insert("of a", all[0])
+        _ = try await all[0].synchronize().value
+        let result = try await all[2].synchronize().value
+        #expect(result.warnings.contains { $0.contains(segment) && $0.contains("bytes") }, "\(result.warnings)")
+        #expect(try titles(all[2]).contains("of a"))
+        try fixture.put(former, at: segment)
+        for device in all { _ = try await device.synchronize().value }
+        #expect(try titles(all[2]) == titles(all[1]))
+    }
+
+    @Test("Many large edits travel in several files")
+    func segments() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, bytes BLOB)")
+        for device in [a, b] { _ = try await device.synchronize().value }
+        let notes = ApplicationSyncManager(
+            application: a.application,
+            clientDescription: "a",
+            backend: a.backend,
+            state: a.state,
+            supervisor: a.supervisor,
+            delegate: Asker()
+        ).document(a.document)
+        for number in 0..<3 {
+            try a.execute("INSERT INTO note (title, bytes) VALUES ('\(number)', randomblob(7000000))")
+            try await notes.recordChanges(ofStoreAt: a.store)
+        }
+        #expect(try await a.synchronize().value.publishedChanges == 3)
+        #expect(try fixture.files().keys.filter { $0.hasSuffix(".syncchg") }.count == 2)
+        _ = try await b.synchronize().value
+        #expect(try titles(b) == ["0", "1", "2"])
+    }
+
+    @Test(
+        "A replica that was lost is created again, and reads what this device had read before",
+        arguments: [false, true]
+    )
+    func lostReplica(isOwnHeadHidden: Bool) async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", "c", in: fixture)
+        try await settle(all)
+        for device in all { _ = try await device.synchronize().value }
+        let expected = try titles(all[1])
+        try insert("unpublished", all[1])
+        try removeReplica(of: all[1])
+        let hidden = isOwnHeadHidden ? try hideFiles(of: all[1], fixture) : [:]
+        var request = SynchronizationRequest(url: all[1].store)
+        request.takes = .both
+        if isOwnHeadHidden {
+            #expect(await code { try await all[1].synchronize(request).value } == .identityTwice)
+        }
+        let early = try await all[1].synchronize(request).value
+        #expect(early.waitingFor.isEmpty == !isOwnHeadHidden)
+        try show(hidden, fixture)
+        // What counts wasn't taken while edits were missing.
+        if isOwnHeadHidden { _ = try await all[1].synchronize(request).value }
+        for device in all + all { _ = try await device.synchronize().value }
+        for device in all { #expect(try titles(device) == expected.inserted("unpublished"), "\(device.name)") }
+    }
+
+    @Test("A replica isn't rebuilt while a client's head is hidden: its rows stay in the store")
+    func rebuildingLate() async throws {
+        let fixture = try Fixture()
+        let all = try await devices("a", "b", "c", in: fixture)
+        try await settle(all)
+        for device in all { _ = try await device.synchronize().value }
+        let expected = try titles(all[1])
+        let late = try hideFiles(of: all[2], fixture)
+        var request = SynchronizationRequest(url: all[1].store)
+        request.rebuildsReplica = true
+        let error = await #expect(throws: StoreSyncError.self) { try await all[1].synchronize(request).value }
+        #expect(error?.code == .remoteUnavailable)
+        #expect(try error?.message.contains(client(all[2])) == true)
+        #expect(try titles(all[1]) == expected)
+        try show(late, fixture)
+        _ = try await all[1].synchronize(request).value
+        #expect(try titles(all[1]) == expected)
+    }
+
+    @Test("After the remote was put back to before the first synchronization, a device joins what another one began")
+    func otherOrigin() async throws {
+        let fixture = try Fixture()
+        let (a, b) = (try fixture.device("a"), try fixture.device("b"))
+        try a.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try insert("first", a)
+        _ = try await a.registerDocument().value
+        let before = try fixture.files()
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try await settle([a, b])
+        let expected = try titles(a)
+        try fixture.restore(before)
+        let c = try fixture.device("c")
+        try c.execute("CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT)")
+        try insert("of c", c)
+        _ = try await c.synchronize().value
+        for device in [a, b] {
+            #expect(await code { try await device.synchronize().value } == .unrelatedStore)
+            var request = SynchronizationRequest(url: device.store)
+            request.takes = .both
+            _ = try await device.synchronize(request).value
+        }
+        for device in [c, a, b] {
+            let result = try await device.synchronize().value
+            #expect(result.warnings.isEmpty, "\(result.warnings)")
+        }
+        for device in [a, b, c] { #expect(try Set(titles(device)) == Set(expected + ["of c"]), "\(device.name)") }
+        #expect(try titles(a) == titles(c) && titles(b) == titles(c))
+    }
+}
+
+extension [String] {
+    /// The sorted strings with another one.
+    fileprivate func inserted(_ string: String) -> [String] { (self + [string]).sorted() }
+}
