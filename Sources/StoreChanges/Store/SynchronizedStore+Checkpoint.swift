@@ -83,7 +83,7 @@ extension SynchronizedStore {
     ///
     /// Blocks.
     package static func knownSets(inCheckpoint url: URL) throws -> [ClientID: SeenSet] {
-        try reading(checkpoint: url, Replica.knownSets)
+        try reading(checkpoint: url) { try Replica.knownSets($0) }
     }
 
     private static func reading<Result>(checkpoint url: URL, _ body: (SQLConnection) throws -> Result) throws -> Result

@@ -7,6 +7,12 @@ extension SynchronizedStore {
         try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db) } }
     }
 
+    /// The last set of each client that has arrived and isn't void, as far as that is known.
+    package func setsThatMayCount() throws -> [ClientID: SeenSet] {
+        let condition = "status <> \(ReplicaLog.Status.void.rawValue)"
+        return try locked { try replicaDatabase.read { _ in try Replica.knownSets(replica.db, where: condition) } }
+    }
+
     /// What this device has to publish.
     package struct Publication: Sendable {
         /// What the next head says.
@@ -106,8 +112,8 @@ extension SynchronizedStore {
 }
 
 extension Replica {
-    static func knownSets(_ db: SQLConnection) throws -> [ClientID: SeenSet] {
-        let rows = try db.all("SELECT client, max(sequence), digest FROM sets GROUP BY client")
+    static func knownSets(_ db: SQLConnection, where condition: String = "true") throws -> [ClientID: SeenSet] {
+        let rows = try db.all("SELECT client, max(sequence), digest FROM sets WHERE \(condition) GROUP BY client")
         return rows.reduce(into: [:]) { known, values in
             guard let client = values.text(0), let sequence = values.integer(1), let digest = values.bytes(2) else {
                 return

@@ -12,12 +12,13 @@ extension DocumentSyncManager {
     ///   - allowsDeletions: Whether more than half of a table's rows may be gone.
     /// - Returns: The number of edits.
     /// - Throws: ``StoreSyncError``: `storeNotFound` if the store was never synchronized with this document, or is a copy or a
-    ///   backup, `massDeletion` if too many rows are gone.
+    ///   backup, `massDeletion` if too many rows are gone, `remoteUnavailable` if edits of other devices have to arrive first.
     @discardableResult
     public func recordChanges(ofStoreAt url: URL, allowsDeletions: Bool = false) async throws -> Int {
         try await manager.state.withSynchronizedStore(at: url, of: document, through: nil) { store in
             // Nothing arrives. The store gets a token, by which a backup from before is told.
             let outcome = try store.synchronize(with: [], allowsDeletions: allowsDeletions)
+            if let missing = outcome.missing { throw StoreChangesError(missing) }
             return outcome.captured.reduce(0) { $0 + $1.changes.count }
         }
     }

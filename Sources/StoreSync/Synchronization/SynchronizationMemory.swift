@@ -80,10 +80,9 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
         for client in others.keys { others[client]?.name = "" }
     }
 
-    /// The number of the last set of each client that heads have named; nothing of removed clients.
+    /// The number of the last set that a head of each other client has named.
     var setsRead: [ClientID: UInt64] {
-        let counting = others.filter { removals[$0.key] == nil }
-        return Dictionary(uniqueKeysWithValues: counting.map { (ClientID(rawValue: $0), $1.sequence) })
+        Dictionary(uniqueKeysWithValues: others.map { (ClientID(rawValue: $0), $1.sequence) })
     }
 
     /// Notes which heads were read.

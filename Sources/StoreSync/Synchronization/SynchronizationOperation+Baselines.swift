@@ -71,7 +71,7 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws {
         guard memory.waitingSince == nil else { return }
-        let (knowledge, known) = try await replica.using(context) { (try $0.knowledge(), try $0.knownSets()) }
+        let (knowledge, arrived) = try await replica.using(context) { (try $0.knowledge(), try $0.setsThatMayCount()) }
         let clients = knowledge.heads.keys.filter { knowledge.removals[$0] == nil && $0 != replica.identity.client }
         let removed = try await RemovedClients.read(
             of: Set(clients.compactMap { try? RemoteIdentifier($0.rawValue) }),
@@ -81,7 +81,8 @@ extension SynchronizationOperation {
         guard !removed.clients.isEmpty else { return }
         var news = LogNews()
         for client in removed.clients.map({ ClientID(rawValue: $0.rawValue) }) {
-            let seen = knowledge.heads.values.compactMap { $0.seen[client]?.sequence } + [known[client]?.sequence ?? 0]
+            let seen =
+                knowledge.heads.values.compactMap { $0.seen[client]?.sequence } + [arrived[client]?.sequence ?? 0]
             news.removals[client] = seen.max()
             memory.removals[client.rawValue] = news.removals[client]
         }

@@ -38,13 +38,13 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> Published {
         let number = memory.number + 1
-        let (present, knowledge, known) = try await replica.using(context) { store in
-            (try store.publication(after: .max, head: number).head, try store.knowledge(), try store.knownSets())
+        let (present, knowledge, waiting) = try await replica.using(context) { store in
+            (try store.publication(after: .max, head: number).head, try store.knowledge(), try store.waitingClients())
         }
         var published = Published(sequence: present.last?.sequence ?? 0, memory: memory)
         // A device that was restored from a backup has read its own sets, which may wait for others. A head without them would
         // say that they don't exist.
-        guard known[replica.identity.client]?.sequence ?? 0 <= published.sequence else { return published }
+        guard !waiting.contains(replica.identity.client) else { return published }
         // A head that was lost on the remote is published again.
         let isThere = own.contains { $0.name == memory.heads.last }
         guard !isThere || isDue(present, memory) else {

@@ -31,7 +31,8 @@ extension SynchronizationOperation {
             news.sets.map { ($0.header.id.client, $0.header.id.sequence) },
             uniquingKeysWith: max
         )
-        let missing = memory.setsRead.filter { there[$0] ?? 0 < $1 }.keys.map(\.rawValue).sorted()
+        let missing = memory.setsRead.filter { news.log.removals[$0] == nil && there[$0] ?? 0 < $1 }.keys
+            .map(\.rawValue).sorted()
         guard missing.isEmpty else {
             throw StoreSyncError(
                 .remoteUnavailable,
