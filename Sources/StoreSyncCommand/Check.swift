@@ -57,7 +57,7 @@ struct Check: AsyncParsableCommand {
                     questions: report.questions
                 )
             }
-            Report(options.output).result(Result(tables: tables), lines: schema.reports.flatMap(lines))
+            try Report(options.output).result(Result(tables: tables), lines: schema.reports.flatMap(lines))
         }
     }
 

@@ -61,7 +61,7 @@ struct Conflicts: AsyncParsableCommand {
             let log = ConflictLog(ofStoreAt: URL(fileURLWithPath: store), state: try options.stateDirectory())
             if let restore { try await log.restore(restore) }
             let entries = try await log.entries()
-            Report(options.output).result(
+            try Report(options.output).result(
                 Result(conflicts: entries.map(Result.Entry.init), restored: restore),
                 lines: restore.map { ["Restored conflict \($0): synchronize the store to publish it."] }
                     ?? (entries.isEmpty ? ["Merging has overwritten nothing."] : entries.flatMap(lines))

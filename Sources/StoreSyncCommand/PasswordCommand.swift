@@ -44,7 +44,7 @@ struct PasswordCommand: AsyncParsableCommand {
                 let password = if let given { given } else { try await askedPassword() }
                 let count = try await session.value(of: session.manager.changePassword(to: password))
                 let application = session.manager.application.rawValue
-                session.report.result(
+                try session.report.result(
                     Result(application: application, passwords: count),
                     lines: [
                         "\(application) has a new password. New devices are asked for it; devices that have the keys keep working."

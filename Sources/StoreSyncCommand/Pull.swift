@@ -58,7 +58,7 @@ struct Pull: AsyncParsableCommand {
             await session.finish(keychain)
             var result = session.result(of: download, command: "pull", document: document, since: start)
             result.from = download.from.rawValue
-            session.report.result(
+            try session.report.result(
                 result,
                 lines: [
                     download.isUnchanged

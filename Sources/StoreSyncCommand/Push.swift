@@ -62,7 +62,7 @@ struct Push: AsyncParsableCommand {
             let upload = try await session.value(of: handle)
             await session.finish(keychain)
             let result = session.result(of: upload, command: "push", document: document, since: start)
-            session.report.result(
+            try session.report.result(
                 result,
                 lines: [
                     upload.isUnchanged

@@ -19,7 +19,7 @@ struct Status: AsyncParsableCommand {
             let status = try await session.value(of: session.manager.status())
             // Asked last: a remote that can't be reached has failed by now.
             let remote = Remote(session.backend.identity, try await session.backend.knownCapabilities())
-            session.report.result(Result(status, remote), lines: lines(status, remote))
+            try session.report.result(Result(status, remote), lines: lines(status, remote))
             session.report.warnings(about: status.unreadable)
         }
     }

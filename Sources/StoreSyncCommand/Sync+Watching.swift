@@ -32,9 +32,9 @@ extension Sync {
                 for warning in synchronized.warnings where !warnings.contains(warning) { report.warning(warning) }
                 warnings = synchronized.warnings
                 if report.isJSON {
-                    self.report(synchronized, since: start, to: session)
+                    try self.report(synchronized, since: start, to: session)
                 } else if isWorthALine(synchronized) {
-                    report.step(line(synchronized))
+                    try report.step(line(synchronized))
                 }
                 if !isReady { service.notify("READY=1") }
                 isReady = true

@@ -104,13 +104,13 @@ struct Sync: AsyncParsableCommand {
             if watch { return try await follow(manager.watch(request), session, interruption) }
             let synchronized = try await session.value(of: manager.synchronize(request))
             for warning in synchronized.warnings { session.report.warning(warning) }
-            report(synchronized, since: start, to: session)
+            try report(synchronized, since: start, to: session)
         }
     }
 
     /// Prints what a synchronization did.
-    func report(_ synchronized: Synchronization, since start: ContinuousClock.Instant, to session: Session) {
-        session.report.result(
+    func report(_ synchronized: Synchronization, since start: ContinuousClock.Instant, to session: Session) throws {
+        try session.report.result(
             Result(
                 application: session.manager.application.rawValue,
                 client: synchronized.client.rawValue,

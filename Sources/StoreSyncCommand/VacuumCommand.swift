@@ -43,7 +43,7 @@ struct VacuumCommand: AsyncParsableCommand {
             let document = try RemoteIdentifier(document)
             let session = try await Session(options, interruption: interruption)
             let vacuum = try await session.value(of: session.manager.document(document).vacuum())
-            session.report.result(
+            try session.report.result(
                 Result(
                     application: session.manager.application.rawValue,
                     client: vacuum.client.rawValue,

@@ -32,7 +32,7 @@ struct Verify: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, interruption: interruption)
             let report = try await session.value(of: session.manager.verify(repairs: repair))
-            session.report.result(
+            try session.report.result(
                 Result(
                     files: report.files,
                     bytes: report.bytes,
