@@ -38,6 +38,8 @@ public struct ApplicationRegistrationRequest: Sendable {
     /// Whether only an encrypted application is acceptable.
     public var requiresEncryption: Bool
     /// Whether this device is set up again, as another client, after it was deregistered.
+    ///
+    /// A device that is still registered stays the client that it is, with a warning.
     public var registersAgain: Bool
     /// The cost of hashing the password of a new application.
     public var passwordParameters: PasswordParameters

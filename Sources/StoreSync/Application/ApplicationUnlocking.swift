@@ -124,9 +124,9 @@ struct ApplicationUnlocking: Sendable {
     }
 
     /// Returns the key that this device keeps of an application, whatever the key file says.
-    func keptKey(of sealed: Sealed, _ context: OperationContext) async throws -> EpochKey? {
-        guard let epoch = UUID(uuidString: sealed.info.epoch) else { return nil }
-        return try await state.masterKey(for: key, epoch: sealed.info.epoch, on: context.blockingExecutor)
+    func keptKey(of info: RegistrationInfo, _ context: OperationContext) async throws -> EpochKey? {
+        guard let epoch = UUID(uuidString: info.epoch) else { return nil }
+        return try await state.masterKey(for: key, epoch: info.epoch, on: context.blockingExecutor)
             .map { EpochKey(master: $0, epoch: epoch) }
     }
 

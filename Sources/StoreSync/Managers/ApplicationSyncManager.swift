@@ -118,7 +118,8 @@ public struct ApplicationSyncManager: Sendable {
     ///
     /// - Parameters:
     ///   - mayCreate: Whether the application is created if it doesn't exist.
-    ///   - registersAgain: Whether this device is set up again, as another client, after it was deregistered.
+    ///   - registersAgain: Whether this device is set up again, as another client, after it was deregistered. A device that is
+    ///     still registered stays the client that it is, with a warning.
     ///   - dependencies: The operations that must end first.
     ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The registration's handle.

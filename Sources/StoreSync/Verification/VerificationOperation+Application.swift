@@ -32,7 +32,7 @@ extension VerificationOperation {
             problem(hierarchy.passwordTest, code: "\(error.code)", error.message)
             // Nothing is written into an application that may be another one.
             repairs = false
-            guard let epochKey = try await unlocking.keptKey(of: sealed, context) else { return false }
+            guard let epochKey = try await unlocking.keptKey(of: sealed.info, context) else { return false }
             seal = ApplicationSeal(application: hierarchy.application, key: epochKey)
             return true
         }
