@@ -1,3 +1,4 @@
+import Foundation
 public import RemoteStorage
 public import SyncCryptography
 
@@ -43,6 +44,8 @@ public struct ApplicationRegistrationRequest: Sendable {
     public var registersAgain: Bool
     /// The cost of hashing the password of a new application.
     public var passwordParameters: PasswordParameters
+    /// The store that doesn't exist, and for which nothing is created therefore; errors name it.
+    var missingStore: URL?
     /// Whether a ``PasscodeSetup`` makes the request.
     ///
     /// Its passcode is tried even if this device has the keys, and interrupted replacements of an application are

@@ -54,6 +54,10 @@ extension ApplicationRegistrationOperation {
                 """
             )
         }
+        if let store = request.missingStore {
+            let place = hooks.backend.identity
+            throw StoreSyncError.nothingToSynchronize(store, "there is no application \(request.application) at \(place)")
+        }
         guard request.mayCreateApplication else {
             throw StoreSyncError(
                 .applicationMissing,

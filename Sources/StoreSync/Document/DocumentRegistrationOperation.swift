@@ -133,6 +133,9 @@ public actor DocumentRegistrationOperation: Operation {
     private func create(_ remote: RemoteState, _ context: OperationContext) async throws -> DocumentRegistration {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
         try refuseMissing(remembered, remote)
+        if let store = request.missingStore, remote.deleted == nil {
+            throw StoreSyncError.nothingToSynchronize(store, "\(application.application) has no document \(request.document)")
+        }
         guard request.mayCreateDocument else {
             throw remote.deleted != nil
                 ? StoreSyncError(

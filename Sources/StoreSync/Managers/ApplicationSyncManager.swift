@@ -157,9 +157,14 @@ public struct ApplicationSyncManager: Sendable {
             .then(options: self.options(options)) { [self] in registration(mayCreate: true) }
     }
 
-    func registration(mayCreate: Bool, registersAgain: Bool = false) -> ApplicationRegistrationOperation {
+    func registration(
+        mayCreate: Bool,
+        registersAgain: Bool = false,
+        missing store: URL? = nil
+    ) -> ApplicationRegistrationOperation {
         var request = request
         request.mayCreateApplication = mayCreate
+        request.missingStore = store
         request.registersAgain = registersAgain
         return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: decision)
     }
@@ -369,12 +374,13 @@ public struct ApplicationSyncManager: Sendable {
     }
 
     func register(
-        _ request: DocumentRegistrationRequest,
+        _ request: @autoclosure @escaping @Sendable () -> DocumentRegistrationRequest,
         after registration: OperationHandle<ApplicationRegistration>,
         options: OperationOptions
     ) -> OperationHandle<DocumentRegistration> {
         registration.then(options: options) { [backend, state, asker, application] registered in
-            DocumentRegistrationOperation(request, application: registered, backend: backend, state: state) {
+            let request = request()
+            return DocumentRegistrationOperation(request, application: registered, backend: backend, state: state) {
                 question in
                 try await asker.ask { delegate in
                     switch question {
