@@ -58,7 +58,7 @@ struct Conflicts: AsyncParsableCommand {
 
     func run() async throws {
         try await Session.run(options.output) { _ in
-            let log = ConflictLog(ofStoreAt: URL(fileURLWithPath: store), state: try options.stateDirectory())
+            let log = try ConflictLog(ofStoreAt: URL(storeAt: store), state: try options.stateDirectory())
             if let restore { try await log.restore(restore) }
             let entries = try await log.entries()
             try Report(options.output).result(

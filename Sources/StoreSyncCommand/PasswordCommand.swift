@@ -13,6 +13,10 @@ struct PasswordCommand: AsyncParsableCommand {
         subcommands: [Change.self]
     )
 
+    func run() async throws {
+        throw ValidationError("Say what to do with the password: storesync password change.")
+    }
+
     /// `storesync password change`.
     struct Change: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

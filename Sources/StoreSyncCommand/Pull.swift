@@ -44,9 +44,10 @@ struct Pull: AsyncParsableCommand {
             // Before the session, which creates the state directory: bad arguments leave no trace.
             let document = try RemoteIdentifier(document)
             let upload = try wantedUpload()
+            let url = try URL(storeAt: store)
             let session = try await Session(options, encryption: encryption, interruption: interruption)
             let request = WholeStoreDownloadRequest(
-                url: URL(fileURLWithPath: store),
+                url: url,
                 upload: upload,
                 overwritesLocalChanges: overwrite,
                 acceptsRollback: acceptRollback

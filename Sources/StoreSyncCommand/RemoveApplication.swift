@@ -28,7 +28,7 @@ struct RemoveApplication: AsyncParsableCommand {
             let removal = try await session.value(of: session.manager.removeApplication())
             try session.report.result(
                 RemovalResult(command: "remove application", application: application.rawValue),
-                lines: ["Removed \(application) with \(removal.documents.count) documents."]
+                lines: ["Removed \(application) with \(removal.documents.count.of("document"))."]
             )
         }
     }

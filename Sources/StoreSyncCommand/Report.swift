@@ -24,28 +24,29 @@ struct Report: Sendable {
         if isJSON {
             try print(object)
         } else if !isQuiet {
-            try StandardOutput.write(lines())
+            try StandardOutput.write(lines().map(\.withoutControls))
         }
     }
 
-    /// Prints a step of the work, for people only.
+    /// Prints a step of the work: to standard error, if an object is to follow on standard output.
     ///
     /// - Throws: What ``StandardOutput`` throws.
     func step(_ line: String) throws {
-        guard !isJSON, !isQuiet else { return }
-        try StandardOutput.write([line])
+        guard !isQuiet else { return }
+        if isJSON { return Self.standardError(line.withoutControls) }
+        try StandardOutput.write([line.withoutControls])
     }
 
     /// Prints a warning to standard error, so that it never mixes with JSON.
     func warning(_ line: String) {
         guard !isQuiet else { return }
-        Self.standardError("warning: \(line)")
+        Self.standardError("warning: \(line.withoutControls)")
     }
 
     /// Prints an error: as an object, or to standard error, also if there is no other way.
     func failure(code: String, message: String) {
         if isJSON, (try? print(["error": ["code": code, "message": message]])) != nil { return }
-        Self.standardError("storesync: \(message) [\(code)]")
+        Self.standardError("storesync: \(message.withoutControls) [\(code)]")
     }
 
     private func print(_ object: some Encodable) throws {

@@ -92,7 +92,7 @@ struct Sync: AsyncParsableCommand {
             let start = ContinuousClock.now
             let document = try RemoteIdentifier(document)
             var request = SynchronizationRequest(
-                url: URL(fileURLWithPath: store),
+                url: try URL(storeAt: store),
                 allowsDeletions: allowDeletions,
                 takes: take,
                 rules: try rules.map { try SyncRules(readingFileAt: $0) }
@@ -162,7 +162,7 @@ struct Sync: AsyncParsableCommand {
         return synchronized.transfer.map { $0 == .uploaded ? "uploaded \(name)" : "downloaded \(name)" }
     }
 
-    func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }
+    func edits(_ count: Int) -> String { count.of("edit") }
 }
 
 extension TakenSide {

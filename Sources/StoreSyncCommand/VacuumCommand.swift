@@ -65,7 +65,7 @@ struct VacuumCommand: AsyncParsableCommand {
             vacuum.isBaselineWritten
                 ? "Devices that join \(document) begin with the store as it is now (\(vacuum.baselineBytes.byteCount))."
                 : "Devices that join \(document) begin with the store as it is already.",
-            "Removed \(vacuum.removedFiles) files of the log, \(vacuum.removedBytes.byteCount).",
+            "Removed \(vacuum.removedFiles.of("file")) of the log, \(vacuum.removedBytes.byteCount).",
         ]
         if !vacuum.keptFor.isEmpty {
             let clients = vacuum.keptFor.map(\.rawValue).joined(separator: ", ")

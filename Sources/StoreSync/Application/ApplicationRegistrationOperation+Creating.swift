@@ -55,8 +55,8 @@ extension ApplicationRegistrationOperation {
             )
         }
         if let store = request.missingStore {
-            let place = hooks.backend.identity
-            throw StoreSyncError.nothingToSynchronize(store, "there is no application \(request.application) at \(place)")
+            let absence = "there is no application \(request.application) at \(hooks.backend.identity)"
+            throw StoreSyncError.nothingToSynchronize(store, absence)
         }
         guard request.mayCreateApplication else {
             throw StoreSyncError(

@@ -134,7 +134,8 @@ public actor DocumentRegistrationOperation: Operation {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
         try refuseMissing(remembered, remote)
         if let store = request.missingStore, remote.deleted == nil {
-            throw StoreSyncError.nothingToSynchronize(store, "\(application.application) has no document \(request.document)")
+            let absence = "\(application.application) has no document \(request.document)"
+            throw StoreSyncError.nothingToSynchronize(store, absence)
         }
         guard request.mayCreateDocument else {
             throw remote.deleted != nil

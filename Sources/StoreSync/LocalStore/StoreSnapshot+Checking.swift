@@ -48,7 +48,8 @@ extension StoreSnapshot {
     ///
     /// `PRAGMA quick_check` would need them.
     private static func readTables(_ db: Database) throws {
-        let tables = try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+        let stored = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+        let tables = try String.fetchAll(db, sql: stored)
         for table in tables {
             _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table.quotedDatabaseIdentifier) NOT INDEXED")
         }
