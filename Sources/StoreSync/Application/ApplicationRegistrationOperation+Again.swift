@@ -32,7 +32,7 @@ extension ApplicationRegistrationOperation {
         case .registered(let registration):
             guard pin.epoch == registration.info.epoch else { return false }
             if registration.info.isEncrypted {
-                epochKey = try await unlocking.keptKey(of: registration.info, context)
+                epochKey = try await unlocking.keptKey(of: registration.info.epoch, context)
                 guard epochKey != nil else { return false }
             }
         }
