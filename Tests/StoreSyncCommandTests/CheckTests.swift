@@ -111,6 +111,18 @@ extension CommandTests {
             #expect(try result.errorMessage().contains("\(device.home.path) is a directory"))
         }
 
+        @Test("A pipe and a device are 66, and nothing waits for them")
+        func pipe() async throws {
+            let fixture = try Fixture()
+            let pipe = fixture.folder.appending(path: "pipe").path
+            #expect(mkfifo(pipe, 0o600) == 0)
+            for path in [pipe, "/dev/null"] {
+                let result = try await fixture.run(["check", path, "--json"])
+                try expectFailure(result, 66, "storeNotFound")
+                #expect(try result.errorMessage().contains("\(path) is a device, a pipe"))
+            }
+        }
+
         @Test("A store in WAL mode is checked without a file beside it, at rest and while another program has it open")
         func writeAheadLog() async throws {
             let fixture = try Fixture()

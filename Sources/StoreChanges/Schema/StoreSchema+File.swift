@@ -39,6 +39,14 @@ extension StoreSchema {
         guard !isDirectory.boolValue else {
             throw StoreChangesError(.storeNotFound, "\(url.path) is a directory, not a store. Name a SQLite database.")
         }
+        var status = stat()
+        // Opening a pipe would wait for its writer.
+        guard stat(url.path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            throw StoreChangesError(
+                .storeNotFound,
+                "\(url.path) is a device, a pipe or a socket, not a store. Name a SQLite database."
+            )
+        }
     }
 }
 
