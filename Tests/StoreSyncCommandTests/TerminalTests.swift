@@ -39,9 +39,7 @@ extension CommandTests {
         func questionLine() async throws {
             let fixture = try Fixture()
             let device = try fixture.device("laptop")
-            try device.write("one", bytes: 1_000_000)
-            let push = ["push", device.store.path, "--document", "notes"] + device.options
-            let result = try await converse(fixture, push, ("[y/n]", "n"))
+            let result = try await converse(fixture, ["register"] + device.options, ("[y/n]", "n"))
             #expect(result.status == 0, "\(result)")
             let before = try #require(result.errorOutput.components(separatedBy: "org.example.notes is new.").first)
             #expect(before.isEmpty || before.hasSuffix("\r\u{1B}[K"), "\(result)")
