@@ -1,6 +1,5 @@
 import Foundation
 import GRDB
-import ServerFixtures
 import Testing
 import ThreadSupport
 
@@ -105,18 +104,13 @@ extension CommandTests {
         func signalsDuringWork(signal: Int32) async throws {
             let fixture = try Fixture()
             let device = try laptop(fixture)
-            let (requests, continuation) = AsyncStream.makeStream(of: Void.self)
-            // The storage never answers.
-            let storage = try FaultProxy(to: 9) { _, _ in
-                continuation.yield()
-                return .silence
-            }
-            let child = try fixture.start([
-                "sync", device.store.path, "--document", "notes", "--no-encrypt", "--watch", "--json", "--app",
-                "org.example.notes", "--state", device.state.path, "--remote", "webdav://localhost:\(storage.port)/",
-            ])
-            for await _ in requests { break }
-            child.signal(signal)
+            // The first synchronization is in progress while its question is open.
+            let question = ChildProcess.Reaction(text: "[y/n]") { $0.signal(signal) }
+            let child = try fixture.start(
+                ["sync", device.store.path, "--document", "notes", "--watch", "--json"] + device.options,
+                onTerminal: true,
+                reactions: [question]
+            )
             let result = await child.finish()
             #expect(result.status == 0 && result.output.isEmpty, "\(result)")
         }
