@@ -133,18 +133,12 @@ package final class HTTPTransport: HTTPSending {
         return base.effectivePort == (base.scheme == "https" ? 443 : 80) ? name : "\(name):\(base.effectivePort)"
     }
 
-    /// Throws if an attacker on the network could read the credentials, or the data that they protect.
     private func checkCredentials() throws(RemoteError) {
-        guard case .protected = settings.credentials, base.scheme == "http", !isLoopback else { return }
+        guard settings.exposesCredentials else { return }
         throw RemoteError(
             .notAllowed,
             "Credentials aren't sent to \(base.host() ?? "") without TLS. Use https, or allow it explicitly."
         )
-    }
-
-    private var isLoopback: Bool {
-        let host = (base.host() ?? "").trimmingCharacters(in: CharacterSet(charactersIn: "[]"))
-        return host == "localhost" || host == "::1" || host.wholeMatch(of: /127\.\d+\.\d+\.\d+/) != nil
     }
 
     /// Returns the target of a redirect, and throws if that is another server.

@@ -56,8 +56,11 @@ public struct WebDAVConfiguration: Sendable {
 
     private static func invalid(_ reason: String) -> RemoteError {
         // Without the URL itself: it may contain a password.
-        RemoteError(.invalidPath, "This can't be the URL of a WebDAV share: \(reason). Write https://host:port/path.")
+        RemoteError(.invalidPath, "This can't be the URL of a WebDAV share: \(reason). Write webdavs://host:port/path.")
     }
+
+    /// Whether an attacker on the network could read the credentials; no request is sent then.
+    package var exposesCredentials: Bool { settings(name: "").exposesCredentials }
 
     /// Returns the settings for requests to the share.
     func settings(name: String) -> HTTPSettings {

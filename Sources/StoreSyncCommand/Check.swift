@@ -45,7 +45,7 @@ struct Check: AsyncParsableCommand {
     func run() async throws {
         try await Session.run(options.output) { _ in
             let schema = try StoreSchema(
-                storeAt: URL(filePath: store),
+                storeAt: URL(storeAt: store),
                 rules: try rules.map { try SyncRules(readingFileAt: $0) } ?? .none
             )
             let tables = schema.reports.map { report in
@@ -57,7 +57,7 @@ struct Check: AsyncParsableCommand {
                     questions: report.questions
                 )
             }
-            Report(options.output).result(Result(tables: tables), lines: schema.reports.flatMap(lines))
+            try Report(options.output).result(Result(tables: tables), lines: schema.reports.flatMap(lines))
         }
     }
 

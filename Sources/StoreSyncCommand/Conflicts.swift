@@ -58,10 +58,10 @@ struct Conflicts: AsyncParsableCommand {
 
     func run() async throws {
         try await Session.run(options.output) { _ in
-            let log = ConflictLog(ofStoreAt: URL(fileURLWithPath: store), state: try options.stateDirectory())
+            let log = try ConflictLog(ofStoreAt: URL(storeAt: store), state: try options.stateDirectory())
             if let restore { try await log.restore(restore) }
             let entries = try await log.entries()
-            Report(options.output).result(
+            try Report(options.output).result(
                 Result(conflicts: entries.map(Result.Entry.init), restored: restore),
                 lines: restore.map { ["Restored conflict \($0): synchronize the store to publish it."] }
                     ?? (entries.isEmpty ? ["Merging has overwritten nothing."] : entries.flatMap(lines))

@@ -40,7 +40,7 @@ struct Demo: AsyncParsableCommand {
             let setup = try DemoSetup(folder)
             defer { if !keep { try? FileManager.default.removeItem(at: folder) } }
             let upload = try await show(setup, interruption, report)
-            report.result(
+            try report.result(
                 Result(
                     generation: upload.generation,
                     bytes: upload.bytes,
@@ -62,33 +62,33 @@ struct Demo: AsyncParsableCommand {
         _ interruption: Interruption,
         _ report: Report
     ) async throws -> WholeStoreUpload {
-        report.step("1. A shared folder, and two devices: a laptop and a desktop.")
+        try report.step("1. A shared folder, and two devices: a laptop and a desktop.")
         let laptop = try await setup.device("laptop", interruption.supervisor)
         let desktop = try await setup.device("desktop", interruption.supervisor)
-        report.step(
+        try report.step(
             "2. The laptop has a store: an SQLite database with \(DemoSetup.rows) notes, open while it is synchronized."
         )
         let open = try setup.makeStore()
         defer { try? open.close() }
         let upload = try await interruption.value(of: laptop.document.upload(storeAt: setup.laptopStore))
-        report.step(
+        try report.step(
             "3. The laptop pushed it: application, document and generation \(upload.generation) are in the folder, sealed by a password; \(upload.bytes.byteCount) are stored as \(upload.storedBytes.byteCount)."
         )
         let request = WholeStoreDownloadRequest(url: setup.desktopStore)
         let download = try await interruption.value(of: desktop.document.download(request))
-        report.step(
+        try report.step(
             "4. The desktop gave the password and pulled it: generation \(download.generation), opened and verified, \(download.bytes.byteCount)."
         )
         try setup.compare()
-        report.step("5. Both stores were read and compared: every row is the same.")
+        try report.step("5. Both stores were read and compared: every row is the same.")
         let devices = [(laptop, setup.laptopStore), (desktop, setup.desktopStore)]
         for device in devices { try await synchronize(device, interruption) }
         try setup.edit("title = 'Shopping'", at: setup.laptopStore)
         try setup.edit("body = 'Milk and bread'", at: setup.desktopStore)
-        report.step("6. Both edited the same note at once: the laptop its title, the desktop its body.")
+        try report.step("6. Both edited the same note at once: the laptop its title, the desktop its body.")
         for device in devices + devices.prefix(1) { try await synchronize(device, interruption) }
         try setup.compare(title: "Shopping", body: "Milk and bread")
-        report.step("7. Each synchronized its edit, record by record: both stores have both.")
+        try report.step("7. Each synchronized its edit, record by record: both stores have both.")
         withExtendedLifetime((laptop, desktop)) {}
         return upload
     }

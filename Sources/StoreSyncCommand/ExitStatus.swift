@@ -51,6 +51,8 @@ struct Failure {
                 ),
                 signal: signal
             )
+        case let error as OutputError:
+            self.init(StoreSyncError(.cannotWrite, error.message), signal: signal)
         case let error as UsageError:
             self.init(code: "usage", message: error.message, status: EX_USAGE)
         case let error as ValidationError:

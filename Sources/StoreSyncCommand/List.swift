@@ -6,4 +6,8 @@ struct List: AsyncParsableCommand {
         abstract: "Lists the application's documents, or clients. Registers no client.",
         subcommands: [ListDocuments.self, ListClients.self]
     )
+
+    func run() async throws {
+        throw ValidationError("Say what to list: storesync list documents, or storesync list clients.")
+    }
 }

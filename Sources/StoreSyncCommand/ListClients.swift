@@ -51,7 +51,7 @@ struct ListClients: AsyncParsableCommand {
             let document = try document.map { try RemoteIdentifier($0) }
             let session = try await Session(options, interruption: interruption)
             let list = try await session.value(of: session.manager.listClients(of: document))
-            session.report.result(
+            try session.report.result(
                 Result(list),
                 lines: list.clients.map { "client \($0.client)  \($0.description)  \($0.lastSync.lastSync)" }
             )

@@ -55,7 +55,7 @@ struct ListDocuments: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, interruption: interruption)
             let list = try await session.value(of: session.manager.listDocuments())
-            session.report.result(Result(list), lines: list.documents.flatMap(lines))
+            try session.report.result(Result(list), lines: list.documents.flatMap(lines))
             session.report.warnings(about: list.unreadable)
         }
     }

@@ -13,6 +13,10 @@ struct PasswordCommand: AsyncParsableCommand {
         subcommands: [Change.self]
     )
 
+    func run() async throws {
+        throw ValidationError("Say what to do with the password: storesync password change.")
+    }
+
     /// `storesync password change`.
     struct Change: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -44,7 +48,7 @@ struct PasswordCommand: AsyncParsableCommand {
                 let password = if let given { given } else { try await askedPassword() }
                 let count = try await session.value(of: session.manager.changePassword(to: password))
                 let application = session.manager.application.rawValue
-                session.report.result(
+                try session.report.result(
                     Result(application: application, passwords: count),
                     lines: [
                         "\(application) has a new password. New devices are asked for it; devices that have the keys keep working."

@@ -32,8 +32,7 @@ struct ProgressBar: Sendable {
     }
 
     private func draw(_ line: String) {
-        // The terminal may be closed while the command goes on.
-        try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(line)".utf8))
+        ProgressLine.draw(line)
     }
 
     static func line(_ progress: OperationProgress, seconds: Double) -> String {

@@ -44,9 +44,10 @@ struct Pull: AsyncParsableCommand {
             // Before the session, which creates the state directory: bad arguments leave no trace.
             let document = try RemoteIdentifier(document)
             let upload = try wantedUpload()
+            let url = try URL(storeAt: store)
             let session = try await Session(options, encryption: encryption, interruption: interruption)
             let request = WholeStoreDownloadRequest(
-                url: URL(fileURLWithPath: store),
+                url: url,
                 upload: upload,
                 overwritesLocalChanges: overwrite,
                 acceptsRollback: acceptRollback
@@ -58,7 +59,7 @@ struct Pull: AsyncParsableCommand {
             await session.finish(keychain)
             var result = session.result(of: download, command: "pull", document: document, since: start)
             result.from = download.from.rawValue
-            session.report.result(
+            try session.report.result(
                 result,
                 lines: [
                     download.isUnchanged

@@ -43,13 +43,13 @@ struct Push: AsyncParsableCommand {
             let start = ContinuousClock.now
             // Before the session, which creates the state directory: bad arguments leave no trace.
             let document = try RemoteIdentifier(document)
+            let url = try URL(storeAt: store)
             let session = try await Session(
                 options,
                 encryption: encryption,
                 recreates: recreate,
                 interruption: interruption
             )
-            let url = URL(fileURLWithPath: store)
             let registration = session.manager.register(uploading: url)
             let request = WholeStoreUploadRequest(
                 url: url,
@@ -62,7 +62,7 @@ struct Push: AsyncParsableCommand {
             let upload = try await session.value(of: handle)
             await session.finish(keychain)
             let result = session.result(of: upload, command: "push", document: document, since: start)
-            session.report.result(
+            try session.report.result(
                 result,
                 lines: [
                     upload.isUnchanged

@@ -30,7 +30,8 @@ struct Register: AsyncParsableCommand {
             let keychain = session.manager.synchronizeKeychain(after: handle)
             let registration = try await session.value(of: handle)
             await session.finish(keychain)
-            session.report.result(
+            for warning in registration.warnings { session.report.warning(warning) }
+            try session.report.result(
                 Result(
                     application: registration.application.rawValue,
                     client: registration.client.rawValue,

@@ -9,9 +9,9 @@ extension RemoteLocation {
             var configuration = try S3Configuration(url: url, endpoint: access.endpoint, region: access.region)
             configuration.allowsCredentialsWithoutTLS = access.isInsecure
             configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
+            guard !configuration.exposesCredentials else { throw exposedCredentials("an endpoint with https://") }
             return S3Backend(configuration)
-        } catch {
-            guard error.code == .invalidPath else { throw error }
+        } catch let error as RemoteError where error.code == .invalidPath {
             throw UsageError(error.message)
         }
     }

@@ -24,8 +24,9 @@ extension RemoteLocation {
             var configuration = try WebDAVConfiguration(url: url, credentials: credentials)
             configuration.allowsCredentialsWithoutTLS = access.isInsecure
             configuration.trustedCertificates = access.certificate.map { [URL(fileURLWithPath: $0)] } ?? []
+            guard !configuration.exposesCredentials else { throw exposedCredentials("webdavs://") }
             return WebDAVBackend(configuration)
-        } catch {
+        } catch let error as RemoteError {
             throw UsageError(error.message)
         }
     }

@@ -57,6 +57,16 @@ struct RemoteLocation {
         }
     }
 
+    /// The error of credentials that an attacker on the network could read.
+    ///
+    /// - Parameter remedy: What to use instead.
+    /// - Returns: The error.
+    func exposedCredentials(_ remedy: String) -> UsageError {
+        UsageError(
+            "The credentials would be sent without TLS, and the network could read them. Use \(remedy), or allow it with --insecure."
+        )
+    }
+
     /// The error of a kind of remote that this executable was built without.
     private static func missingTrait(_ name: String) -> UsageError {
         UsageError("This storesync was built without \(name). Build it with the package's default traits.")

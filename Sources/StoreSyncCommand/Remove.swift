@@ -9,6 +9,10 @@ struct Remove: AsyncParsableCommand {
         abstract: "Removes a document, a client, or all data of an application.",
         subcommands: [RemoveDocument.self, RemoveClient.self, RemoveApplication.self]
     )
+
+    func run() async throws {
+        throw ValidationError("Say what to remove: storesync remove document, remove client or remove application.")
+    }
 }
 
 /// The confirmation of commands that remove something for all devices.

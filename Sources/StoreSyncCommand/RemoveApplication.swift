@@ -26,9 +26,9 @@ struct RemoveApplication: AsyncParsableCommand {
             )
             let session = try await Session(options, interruption: interruption)
             let removal = try await session.value(of: session.manager.removeApplication())
-            session.report.result(
+            try session.report.result(
                 RemovalResult(command: "remove application", application: application.rawValue),
-                lines: ["Removed \(application) with \(removal.documents.count) documents."]
+                lines: ["Removed \(application) with \(removal.documents.count.of("document"))."]
             )
         }
     }

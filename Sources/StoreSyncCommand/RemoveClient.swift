@@ -32,7 +32,7 @@ struct RemoveClient: AsyncParsableCommand {
             let session = try await Session(options, interruption: interruption)
             let removal = try await session.value(of: session.manager.removeClient(client, from: document))
             for warning in removal.warnings { session.report.warning(warning) }
-            session.report.result(
+            try session.report.result(
                 RemovalResult(
                     command: "remove client",
                     application: session.manager.application.rawValue,

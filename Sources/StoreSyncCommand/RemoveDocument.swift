@@ -28,7 +28,7 @@ struct RemoveDocument: AsyncParsableCommand {
             let session = try await Session(options, interruption: interruption)
             let removal = try await session.value(of: session.manager.removeDocument(document))
             for warning in removal.warnings { session.report.warning(warning) }
-            session.report.result(
+            try session.report.result(
                 RemovalResult(
                     command: "remove document",
                     application: application.rawValue,

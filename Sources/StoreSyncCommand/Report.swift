@@ -18,42 +18,44 @@ struct Report: Sendable {
     }
 
     /// Prints the result: an object for scripts, or lines for people.
-    func result(_ object: some Encodable, lines: @autoclosure () -> [String]) {
+    ///
+    /// - Throws: What ``StandardOutput`` throws.
+    func result(_ object: some Encodable, lines: @autoclosure () -> [String]) throws {
         if isJSON {
-            print(object)
+            try print(object)
         } else if !isQuiet {
-            for line in lines() { Swift.print(line) }
+            try StandardOutput.write(lines().map(\.withoutControls))
         }
     }
 
-    /// Prints a step of the work, for people only.
-    func step(_ line: String) {
-        guard !isJSON, !isQuiet else { return }
-        Swift.print(line)
-        fflush(nil)
+    /// Prints a step of the work: to standard error, if an object is to follow on standard output.
+    ///
+    /// - Throws: What ``StandardOutput`` throws.
+    func step(_ line: String) throws {
+        guard !isQuiet else { return }
+        if isJSON { return Self.standardError(line.withoutControls) }
+        try StandardOutput.write([line.withoutControls])
     }
 
     /// Prints a warning to standard error, so that it never mixes with JSON.
     func warning(_ line: String) {
         guard !isQuiet else { return }
-        Self.standardError("warning: \(line)")
+        Self.standardError("warning: \(line.withoutControls)")
     }
 
+    /// Prints an error: as an object, or to standard error, also if there is no other way.
     func failure(code: String, message: String) {
-        if isJSON {
-            print(["error": ["code": code, "message": message]])
-        } else {
-            Self.standardError("storesync: \(message) [\(code)]")
-        }
+        if isJSON, (try? print(["error": ["code": code, "message": message]])) != nil { return }
+        Self.standardError("storesync: \(message.withoutControls) [\(code)]")
     }
 
-    private func print(_ object: some Encodable) {
+    private func print(_ object: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.dateEncodingStrategy = .iso8601
         // Everything we print is strings, numbers and booleans, which always encode.
         guard let data = try? encoder.encode(object) else { preconditionFailure("a result could not be encoded") }
-        FileHandle.standardOutput.write(data + Data("\n".utf8))
+        try StandardOutput.write([String(decoding: data, as: UTF8.self)])
     }
 
     static func standardError(_ line: String) {

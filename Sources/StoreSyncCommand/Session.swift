@@ -82,7 +82,9 @@ struct Session: Sendable {
         } catch {
             let failure = Failure(error, signal: interruption.signal)
             if output.verbose { Report.standardError("\(error)") }
-            Report(output).failure(code: failure.code, message: failure.message)
+            // After the result's error, an object would be the second one, or follow a part of the first.
+            let isJSON = output.json && !(error is OutputError)
+            Report(isJSON: isJSON, isQuiet: output.quiet).failure(code: failure.code, message: failure.message)
             throw ExitCode(failure.status)
         }
     }

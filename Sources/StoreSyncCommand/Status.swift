@@ -19,7 +19,7 @@ struct Status: AsyncParsableCommand {
             let status = try await session.value(of: session.manager.status())
             // Asked last: a remote that can't be reached has failed by now.
             let remote = Remote(session.backend.identity, try await session.backend.knownCapabilities())
-            session.report.result(Result(status, remote), lines: lines(status, remote))
+            try session.report.result(Result(status, remote), lines: lines(status, remote))
             session.report.warnings(about: status.unreadable)
         }
     }
@@ -73,7 +73,7 @@ struct Status: AsyncParsableCommand {
     }
 
     private func line(_ client: ApplicationStatus.SynchronizingClient) -> String {
-        let sets = client.sequence == 1 ? "1 change set" : "\(client.sequence) change sets"
+        let sets = Int(clamping: client.sequence).of("change set")
         var line = "  client \(client.client)  \(sets), last \(client.published.formatted(.iso8601))"
         if client.behind > 0 { line += "; hasn't confirmed \(client.behind) of other clients" }
         if client.logBytes > 0 { line += "  \(client.logBytes.byteCount)" }

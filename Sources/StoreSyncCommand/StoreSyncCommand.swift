@@ -23,6 +23,7 @@ struct StoreSyncCommand: AsyncParsableCommand {
 
     /// Parses the arguments and runs the command; with `--json`, a usage error is one JSON object too.
     static func main() async {
+        StandardOutput.prepare()
         keepFreedMemory()
         let arguments = Array(CommandLine.arguments.dropFirst())
         do {

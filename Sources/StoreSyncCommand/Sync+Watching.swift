@@ -6,11 +6,17 @@ import StoreSync
 /// `storesync sync --watch`.
 extension Sync {
     /// Synchronizes whenever something changes, until a signal or an error ends it.
+    ///
+    /// A signal ends it without an error, whether a synchronization is in progress or not.
     func follow(_ watch: StoreWatch, _ session: Session, _ interruption: Interruption) async throws {
         let service = ServiceManager()
         defer { service.notify("STOPPING=1") }
-        // The session keeps the delegate that the manager asks.
-        try await interruption.run { try await follow(watch, session, service) }
+        do {
+            // The session keeps the delegate that the manager asks.
+            try await interruption.run { try await follow(watch, session, service) }
+        } catch is CancellationError where interruption.signal != nil {
+            // A signal is how a watch ends. The next one completes a synchronization that was in progress.
+        }
         withExtendedLifetime(session) {}
     }
 
@@ -32,9 +38,9 @@ extension Sync {
                 for warning in synchronized.warnings where !warnings.contains(warning) { report.warning(warning) }
                 warnings = synchronized.warnings
                 if report.isJSON {
-                    self.report(synchronized, since: start, to: session)
+                    try self.report(synchronized, since: start, to: session)
                 } else if isWorthALine(synchronized) {
-                    report.step(line(synchronized))
+                    try report.step(line(synchronized))
                 }
                 if !isReady { service.notify("READY=1") }
                 isReady = true

@@ -92,7 +92,7 @@ struct Sync: AsyncParsableCommand {
             let start = ContinuousClock.now
             let document = try RemoteIdentifier(document)
             var request = SynchronizationRequest(
-                url: URL(fileURLWithPath: store),
+                url: try URL(storeAt: store),
                 allowsDeletions: allowDeletions,
                 takes: take,
                 rules: try rules.map { try SyncRules(readingFileAt: $0) }
@@ -104,13 +104,13 @@ struct Sync: AsyncParsableCommand {
             if watch { return try await follow(manager.watch(request), session, interruption) }
             let synchronized = try await session.value(of: manager.synchronize(request))
             for warning in synchronized.warnings { session.report.warning(warning) }
-            report(synchronized, since: start, to: session)
+            try report(synchronized, since: start, to: session)
         }
     }
 
     /// Prints what a synchronization did.
-    func report(_ synchronized: Synchronization, since start: ContinuousClock.Instant, to session: Session) {
-        session.report.result(
+    func report(_ synchronized: Synchronization, since start: ContinuousClock.Instant, to session: Session) throws {
+        try session.report.result(
             Result(
                 application: session.manager.application.rawValue,
                 client: synchronized.client.rawValue,
@@ -162,7 +162,7 @@ struct Sync: AsyncParsableCommand {
         return synchronized.transfer.map { $0 == .uploaded ? "uploaded \(name)" : "downloaded \(name)" }
     }
 
-    func edits(_ count: Int) -> String { count == 1 ? "1 edit" : "\(count) edits" }
+    func edits(_ count: Int) -> String { count.of("edit") }
 }
 
 extension TakenSide {

@@ -11,7 +11,12 @@ extension SyncRules {
         } catch let error as DecodingError {
             throw UsageError("The rules in \(path) can't be used. \(error.problem)")
         } catch {
-            throw UsageError("The rules in \(path) can't be read: \(error.localizedDescription)")
+            let isThere = FileManager.default.fileExists(atPath: path)
+            throw UsageError(
+                isThere
+                    ? "The rules in \(path) can't be read. Name a file, and check its permissions."
+                    : "There is no file \(path) with rules. Check the path."
+            )
         }
     }
 }

@@ -19,13 +19,23 @@ enum Terminal {
         _ = write(wakeUp.write, [0], 1)
     }
 
+    /// Asks on a thread that may wait, and keeps the progress away meanwhile.
+    private static func ask<Answer: Sendable>(_ body: @escaping @Sendable () throws -> Answer) async throws -> Answer {
+        try await runBlocking { try ProgressLine.hold(body) }
+    }
+
+    private static func show(_ text: String) {
+        // The terminal may be closed while the command goes on.
+        try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
+    }
+
     /// Asks a yes-or-no question.
     ///
     /// - Throws: `CancellationError` when the command is interrupted or the input ends.
     static func confirm(_ question: String) async throws -> Bool {
-        try await runBlocking {
+        try await ask {
             while true {
-                FileHandle.standardError.write(Data("\(question) [y/n] ".utf8))
+                show("\(question) [y/n] ")
                 switch try readLine().lowercased() {
                 case "y", "yes": return true
                 case "n", "no": return false
@@ -39,8 +49,8 @@ enum Terminal {
     ///
     /// - Throws: `CancellationError` when the command is interrupted or the input ends.
     static func line(_ prompt: String) async throws -> String {
-        try await runBlocking {
-            FileHandle.standardError.write(Data("\(prompt): ".utf8))
+        try await ask {
+            show("\(prompt): ")
             return try readLine()
         }
     }
@@ -51,17 +61,17 @@ enum Terminal {
     ///
     /// - Throws: `CancellationError` when the command is interrupted or the input ends.
     static func password(_ prompt: String) async throws -> Password {
-        try await runBlocking {
+        try await ask {
             while true {
                 let line = try withoutEcho {
-                    FileHandle.standardError.write(Data("\(prompt): ".utf8))
+                    show("\(prompt): ")
                     return try readBytes()
                 }
-                FileHandle.standardError.write(Data("\n".utf8))
+                show("\n")
                 do {
                     return try Password(utf8: line)
                 } catch let error as CryptographyError {
-                    FileHandle.standardError.write(Data("\(error.message)\n".utf8))
+                    show("\(error.message)\n")
                 }
             }
         }
@@ -72,7 +82,7 @@ enum Terminal {
         while true {
             let first = try await password(prompt)
             if try await password("The same again") == first { return first }
-            FileHandle.standardError.write(Data("These were two different passwords. Try again.\n".utf8))
+            show("These were two different passwords. Try again.\n")
         }
     }
 

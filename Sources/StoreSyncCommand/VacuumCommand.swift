@@ -43,7 +43,7 @@ struct VacuumCommand: AsyncParsableCommand {
             let document = try RemoteIdentifier(document)
             let session = try await Session(options, interruption: interruption)
             let vacuum = try await session.value(of: session.manager.document(document).vacuum())
-            session.report.result(
+            try session.report.result(
                 Result(
                     application: session.manager.application.rawValue,
                     client: vacuum.client.rawValue,
@@ -65,7 +65,7 @@ struct VacuumCommand: AsyncParsableCommand {
             vacuum.isBaselineWritten
                 ? "Devices that join \(document) begin with the store as it is now (\(vacuum.baselineBytes.byteCount))."
                 : "Devices that join \(document) begin with the store as it is already.",
-            "Removed \(vacuum.removedFiles) files of the log, \(vacuum.removedBytes.byteCount).",
+            "Removed \(vacuum.removedFiles.of("file")) of the log, \(vacuum.removedBytes.byteCount).",
         ]
         if !vacuum.keptFor.isEmpty {
             let clients = vacuum.keptFor.map(\.rawValue).joined(separator: ", ")

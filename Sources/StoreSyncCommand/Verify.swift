@@ -32,7 +32,7 @@ struct Verify: AsyncParsableCommand {
         try await Session.run(options.output) { interruption in
             let session = try await Session(options, interruption: interruption)
             let report = try await session.value(of: session.manager.verify(repairs: repair))
-            session.report.result(
+            try session.report.result(
                 Result(
                     files: report.files,
                     bytes: report.bytes,
@@ -52,6 +52,11 @@ struct Verify: AsyncParsableCommand {
         report.problems.map { "\($0.path): \($0.message) [\($0.code)]" }
             + report.warnings.map { "warning: \($0)" }
             + report.repaired.map { "repaired: \($0)" }
-            + ["\(report.files) files, \(report.bytes.byteCount) checked, \(report.problems.count) problems."]
+            + [summary(report)]
+    }
+
+    private func summary(_ report: VerificationReport) -> String {
+        let (files, problems) = (report.files.of("file"), report.problems.count.of("problem"))
+        return "\(files), \(report.bytes.byteCount) checked, \(problems)."
     }
 }

@@ -13,6 +13,13 @@ extension CommandTests {
             return url
         }
 
+        /// Creates a store in WAL mode.
+        private func openLogged(_ url: URL) throws -> DatabaseQueue {
+            let queue = try DatabaseQueue(path: url.path)
+            try queue.inDatabase { try $0.execute(sql: "PRAGMA journal_mode = wal; \(Self.schema)") }
+            return queue
+        }
+
         private static let schema = """
             CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
             CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL);
@@ -92,6 +99,55 @@ extension CommandTests {
             let refused = try await fixture.run(["check", noise.path, "--json"])
             #expect(refused.status == 66)
             #expect(try refused.errorMessage().contains("isn't a SQLite database"))
+        }
+
+        @Test("A directory is 66, and the error names it", arguments: ["check", "conflicts"])
+        func directory(command: String) async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let state = command == "check" ? [] : ["--state", device.state.path]
+            let result = try await fixture.run([command, device.home.path, "--json"] + state)
+            try expectFailure(result, 66, "storeNotFound")
+            #expect(try result.errorMessage().contains("\(device.home.path) is a directory"))
+        }
+
+        @Test("A pipe and a device are 66, and nothing waits for them")
+        func pipe() async throws {
+            let fixture = try Fixture()
+            let pipe = fixture.folder.appending(path: "pipe").path
+            #expect(mkfifo(pipe, 0o600) == 0)
+            for path in [pipe, "/dev/null"] {
+                let result = try await fixture.run(["check", path, "--json"])
+                try expectFailure(result, 66, "storeNotFound")
+                #expect(try result.errorMessage().contains("\(path) is a device, a pipe"))
+            }
+        }
+
+        @Test("A store in WAL mode is checked without a file beside it, at rest and while another program has it open")
+        func writeAheadLog() async throws {
+            let fixture = try Fixture()
+            let url = fixture.folder.appending(path: "a store %41?.sqlite")
+            let queue = try openLogged(url)
+            let open = try await fixture.run(["check", url.path])
+            #expect(open.output.contains("✓ note"), "\(open)")
+            try queue.close()
+            let before = try Listing(of: fixture.folder)
+            let rest = try await fixture.run(["check", url.path])
+            #expect(rest.output == open.output)
+            #expect(try Listing(of: fixture.folder) == before)
+        }
+
+        @Test("A store in WAL mode is checked in a read-only directory", .enabled(if: Mount.isPossible))
+        func readOnly() async throws {
+            let fixture = try Fixture()
+            let mount = try await Mount(at: fixture.share, options: "size=1m")
+            let url = fixture.share.appending(path: "app.sqlite")
+            try openLogged(url).close()
+            try await mount.remount("ro")
+            let check = try await fixture.run(["check", url.path])
+            #expect(check.status == 0, "\(check)")
+            #expect(check.output.contains("✓ note"))
+            try await mount.unmount()
         }
     }
 }

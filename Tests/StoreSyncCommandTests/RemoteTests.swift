@@ -92,6 +92,23 @@ extension CommandTests {
             #expect(try desktop.notes() == ["one"])
         }
 
+        @Test("A device that is still registered isn't set up again, and needs no password")
+        func stillRegistered() async throws {
+            let fixture = try Fixture()
+            let laptop = try fixture.device("laptop")
+            let password = ["STORESYNC_PASSWORD": "correct horse"]
+            let first = try await laptop.run("register", environment: password)
+            #expect(first.status == 0, "\(first)")
+            for environment in [[:], ["STORESYNC_PASSWORD": "wrong"]] {
+                let again = try await laptop.run("register", "--again", environment: environment)
+                #expect(again.status == 0, "\(again)")
+                #expect(try again.json()["client"] == first.json()["client"])
+                #expect(again.errorOutput.contains("still registered"))
+            }
+            try laptop.write("one")
+            #expect(try await laptop.run("push", laptop.store.path, "--document", "notes").status == 0)
+        }
+
         @Test("On a read-only folder, a write fails with cannotWrite", .enabled(if: Mount.isPossible))
         func readOnly() async throws {
             let fixture = try Fixture()

@@ -35,6 +35,16 @@ extension CommandTests {
             #expect(result.errorOutput.components(separatedBy: "[y/n]").count == 4)
         }
 
+        @Test("A question begins a line of its own, where the progress was")
+        func questionLine() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let result = try await converse(fixture, ["register"] + device.options, ("[y/n]", "n"))
+            #expect(result.status == 0, "\(result)")
+            let before = try #require(result.errorOutput.components(separatedBy: "org.example.notes is new.").first)
+            #expect(before.isEmpty || before.hasSuffix("\r\u{1B}[K"), "\(result)")
+        }
+
         @Test("After yes, a password is asked for twice without echo, until both entries are the same")
         func encrypted() async throws {
             let fixture = try Fixture()
@@ -181,6 +191,25 @@ extension CommandTests {
         }
     }
 
+    @Suite("A command that is incomplete")
+    struct IncompleteTests {
+        @Test(
+            "is wrong usage, and the error names what is missing",
+            arguments: [
+                ["list"], ["remove"], ["password"], ["push", "", "--document", "notes"], ["check", ""],
+                ["conflicts", ""],
+                ["pull", "", "--document", "notes"], ["sync", "", "--document", "notes"],
+            ]
+        )
+        func usage(arguments: [String]) async throws {
+            let fixture = try Fixture()
+            let result = try await fixture.run(arguments)
+            #expect(result.status == 64 && result.output.isEmpty, "\(result)")
+            #expect(result.errorOutput.contains(arguments.count == 1 ? "storesync \(arguments[0]) " : "path is empty"))
+            #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
+        }
+    }
+
     @Suite("The demo does the whole job")
     struct DemoTests {
         @Test("It prints each step and leaves nothing behind, neither in the temporary directory nor at home")
@@ -191,6 +220,13 @@ extension CommandTests {
             #expect(result.output.contains("Both devices hold the same"))
             #expect(result.errorOutput.isEmpty)
             #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
+        }
+
+        @Test("With --json the steps are on standard error, and one object is on standard output")
+        func steps() async throws {
+            let result = try await Fixture().run(["demo", "--json"])
+            #expect(try result.json()["equal"]?.boolean == true)
+            for step in 1...7 { #expect(result.errorOutput.contains("\(step). "), "\(result)") }
         }
 
         @Test("With --keep it leaves everything, and says where")

@@ -347,4 +347,23 @@ struct AuthenticityTests {
         let again = try await b.supervisor.add(b.registration(registersAgain: true)).value
         #expect(again.client != client)
     }
+    @Test("R4: a device that is still registered isn't set up again: it keeps its keys, its items and its client")
+    func registersAgainWithoutNeed() async throws {
+        let fixture = try Self.fixture()
+        let device = try fixture.device("device")
+        let client = try await device.register().value.client
+        let item = KeychainItem(service: "service", account: "account", isSynchronizable: true)
+        try await device.keychain().add(SecretBytes("secret"), as: item)
+        var refusing = device
+        refusing.password = try Password.cheap("not the password")
+        let again = try await device.supervisor.add(refusing.registration(registersAgain: true)).value
+        #expect(again.client == client)
+        #expect(again.warnings.contains { $0.contains("still registered") })
+        #expect(try await device.items().count == 1)
+        let silent = device.registration { question in
+            Issue.record("asked \(question)")
+            throw CancellationError()
+        }
+        #expect(try await device.supervisor.add(silent).value.client == client)
+    }
 }

@@ -53,6 +53,7 @@ struct OperationClientTests {
         #expect(Set(clients.dropFirst()) == [client])
         #expect(clients.count > handles.count)
 
+        try FileManager.default.removeItem(at: fixture.share.appending(path: fixture.application.rawValue))
         let again = second.register(registersAgain: true)
         #expect(again.explain().clientIdentifier == nil)
         let renewed = try await again.value.client.rawValue

@@ -85,4 +85,36 @@ struct SealedVerificationTests {
         guessing.password = try Password.cheap("wrong")
         #expect(await code { try await guessing.verify().value } == .wrongPassword)
     }
+
+    /// A storage that refuses to read one file.
+    private actor RefusingBackend: ForwardingBackend {
+        nonisolated let base: any RemoteBackend
+        private let refused: String
+
+        init(_ base: any RemoteBackend, refusing refused: String) { (self.base, self.refused) = (base, refused) }
+
+        func read(_ path: RemotePath, range: Range<Int64>?) async throws -> RemoteContent? {
+            guard "\(path)" != refused else {
+                throw RemoteError(.notAllowed, "The permissions of “\(path)” don't allow this.", path: path)
+            }
+            return try await base.read(path, range: range)
+        }
+    }
+
+    @Test("a file that the storage refuses to read is a problem, and all others are checked")
+    func unreadable() async throws {
+        let scene = try await Scene()
+        let sound = try await scene.known.verify().value
+        // Without these two, nothing is known of the application.
+        let needed = ["\(scene.hierarchy.registration)", "\(scene.hierarchy.passwordTest)"]
+        let paths = try scene.fixture.files().keys.filter { !needed.contains($0) }
+        #expect(paths.contains { $0.hasSuffix("store.ticdsync") || $0.contains("WholeStore") })
+        for path in paths.sorted() {
+            let backend = RefusingBackend(scene.known.backend, refusing: path)
+            let report = try await scene.fixture.device("known", backend: backend).verify().value
+            #expect(report.problems.map(\.path) == [path], "\(report)")
+            #expect(report.problems.map(\.code) == ["unreadable"])
+            #expect(report.files == sound.files, "\(report)")
+        }
+    }
 }

@@ -147,8 +147,16 @@ public struct S3Configuration: Sendable {
         RemoteError(.invalidPath, "The S3 location isn't valid: \(reason). Write s3://bucket/prefix.")
     }
 
+    /// Whether an attacker on the network could read what is signed; no request is sent then.
+    package var exposesCredentials: Bool { settings.exposesCredentials }
+
     /// The transport that sends requests to the server.
     var transport: HTTPTransport {
+        let signature = credentials.map { SignatureV4(credentials: $0, region: region) }
+        return HTTPTransport(settings, S3Authentication(signature: signature))
+    }
+
+    private var settings: HTTPSettings {
         let location = S3Location(self)
         var settings = HTTPSettings(origin: location.origin, name: location.identity) { response, _ in
             S3Failure.isTransient(response)
@@ -159,8 +167,7 @@ public struct S3Configuration: Sendable {
         settings.trustedCertificates = trustedCertificates.map { $0.path(percentEncoded: false) }
         settings.followsRedirects = false
         if credentials != nil { settings.credentials = allowsCredentialsWithoutTLS ? .inTheClear : .protected }
-        let signature = credentials.map { SignatureV4(credentials: $0, region: region) }
-        return HTTPTransport(settings, S3Authentication(signature: signature))
+        return settings
     }
 
     private static func checked(_ endpoint: URL) throws(RemoteError) -> URL {

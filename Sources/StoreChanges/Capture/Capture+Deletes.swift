@@ -12,7 +12,7 @@ extension Capture {
                 .massDeletion,
                 """
                 \(counts.deleted) of \(count) rows of \(table.name) are gone since the last synchronization. If they were \
-                deleted on purpose, allow deletions; otherwise restore the store.
+                deleted on purpose, synchronize with --allow-deletions; otherwise restore the store.
                 """
             )
         }

@@ -1,4 +1,3 @@
-import DatabaseSupport
 public import Foundation
 import GRDB
 
@@ -20,11 +19,8 @@ extension StoreSchema {
     /// - Throws: ``StoreChangesError``.
     public init(storeAt url: URL, rules: SyncRules = .none) throws {
         try Self.requireStore(at: url)
-        var configuration = Configuration.ofThisPackage
-        configuration.readonly = true
-        configuration.busyMode = .timeout(5)
         do {
-            self = try DatabaseQueue(path: url.path, configuration: configuration).read { db in
+            self = try UntouchedStore(url).read { db in
                 var schema = try StoreSchema(db, rules: rules)
                 try schema.askAboutRows(in: db)
                 return schema
@@ -36,8 +32,20 @@ extension StoreSchema {
 
     /// Checks that there is a file.
     static func requireStore(at url: URL) throws {
-        guard FileManager.default.fileExists(atPath: url.path) else {
+        var isDirectory: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: url.path, isDirectory: &isDirectory) else {
             throw StoreChangesError(.storeNotFound, "There is no file at \(url.path). Check the path of the store.")
+        }
+        guard !isDirectory.boolValue else {
+            throw StoreChangesError(.storeNotFound, "\(url.path) is a directory, not a store. Name a SQLite database.")
+        }
+        var status = stat()
+        // Opening a pipe would wait for its writer.
+        guard stat(url.path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            throw StoreChangesError(
+                .storeNotFound,
+                "\(url.path) is a device, a pipe or a socket, not a store. Name a SQLite database."
+            )
         }
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 public import RemoteStorage
 public import SyncCryptography
 
@@ -38,9 +39,13 @@ public struct ApplicationRegistrationRequest: Sendable {
     /// Whether only an encrypted application is acceptable.
     public var requiresEncryption: Bool
     /// Whether this device is set up again, as another client, after it was deregistered.
+    ///
+    /// A device that is still registered stays the client that it is, with a warning.
     public var registersAgain: Bool
     /// The cost of hashing the password of a new application.
     public var passwordParameters: PasswordParameters
+    /// The store that doesn't exist, and for which nothing is created therefore; errors name it.
+    var missingStore: URL?
     /// Whether a ``PasscodeSetup`` makes the request.
     ///
     /// Its passcode is tried even if this device has the keys, and interrupted replacements of an application are

@@ -54,6 +54,10 @@ extension ApplicationRegistrationOperation {
                 """
             )
         }
+        if let store = request.missingStore {
+            let absence = "there is no application \(request.application) at \(hooks.backend.identity)"
+            throw StoreSyncError.nothingToSynchronize(store, absence)
+        }
         guard request.mayCreateApplication else {
             throw StoreSyncError(
                 .applicationMissing,

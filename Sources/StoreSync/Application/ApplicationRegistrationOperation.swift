@@ -21,7 +21,7 @@ public actor ApplicationRegistrationOperation: Operation {
     /// It should throw when its task is cancelled.
     public typealias Delegate = @Sendable (EncryptionQuestion) async throws -> EncryptionDecision
 
-    let request: ApplicationRegistrationRequest
+    var request: ApplicationRegistrationRequest
     let hierarchy: ApplicationHierarchy
     let hooks: any ApplicationRegistrationHooks
     let replacement: any ApplicationReplacementHooks
@@ -130,12 +130,12 @@ public actor ApplicationRegistrationOperation: Operation {
     }
 
     private func register(_ context: OperationContext) async throws -> ApplicationRegistration {
-        let (pin, client) = try await context.blocking { [state, key, request] in
-            let client = request.registersAgain ? nil : try state.peekClientIdentifier(for: key)
-            return (try state.pin(for: key), client)
+        let (pin, client) = try await context.blocking { [state, key] in
+            (try state.pin(for: key), try state.peekClientIdentifier(for: key))
         }
         let known = try client.map { try RemoteIdentifier($0) }
-        let remote = try await inspect(for: known, pin)
+        var remote = try await inspect(for: known, pin)
+        try await settleAgain(&remote, pin, context)
         context.reportProgress(0.3)
         switch remote.found {
         case .nothing, .unfinished:

@@ -123,11 +123,11 @@ struct ApplicationUnlocking: Sendable {
         )
     }
 
-    /// Returns the key that this device keeps of an application, whatever the key file says.
-    func keptKey(of sealed: Sealed, _ context: OperationContext) async throws -> EpochKey? {
-        guard let epoch = UUID(uuidString: sealed.info.epoch) else { return nil }
-        return try await state.masterKey(for: key, epoch: sealed.info.epoch, on: context.blockingExecutor)
-            .map { EpochKey(master: $0, epoch: epoch) }
+    /// Returns the key that this device keeps of an application's epoch, whatever the key file says.
+    func keptKey(of epoch: String, _ context: OperationContext) async throws -> EpochKey? {
+        guard let identifier = UUID(uuidString: epoch) else { return nil }
+        return try await state.masterKey(for: key, epoch: epoch, on: context.blockingExecutor)
+            .map { EpochKey(master: $0, epoch: identifier) }
     }
 
     /// Opens an encrypted application.

@@ -156,7 +156,7 @@ struct StoreAssembler: Sendable {
                 body
             )
         } catch let error as CryptographyError {
-            throw StoreSyncError(error, at: path)
+            throw StoreSyncError(error, ofStoreFileAt: path)
         }
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 public import RemoteStorage
 
 /// A document that this device is registered with: the result of ``DocumentRegistrationOperation``.
@@ -36,6 +37,8 @@ public struct DocumentRegistrationRequest: Sendable {
     public var userInfo: [String: PropertyListValue]
     /// Whether the document is created if it doesn't exist and the delegate agrees.
     public var mayCreateDocument: Bool
+    /// The store that doesn't exist, and for which nothing is created therefore; errors name it.
+    var missingStore: URL?
 
     /// Creates a request.
     public init(
@@ -49,9 +52,30 @@ public struct DocumentRegistrationRequest: Sendable {
         self.userInfo = userInfo
         self.mayCreateDocument = mayCreateDocument
     }
+
+    /// The request that creates nothing if a store is missing.
+    func withoutCreating(for missingStore: URL?) -> DocumentRegistrationRequest {
+        var request = self
+        request.missingStore = missingStore
+        if missingStore != nil { request.mayCreateDocument = false }
+        return request
+    }
 }
 
 extension StoreSyncError {
+    /// A store exists neither on this device nor on the remote.
+    ///
+    /// - Parameters:
+    ///   - store: The store.
+    ///   - absence: What the remote lacks, as a clause.
+    /// - Returns: The error.
+    static func nothingToSynchronize(_ store: URL, _ absence: String) -> StoreSyncError {
+        StoreSyncError(
+            .storeNotFound,
+            "There is no store at \(store.path) on this device, and \(absence), so there is nothing to download either. Check the path and the names."
+        )
+    }
+
     /// The info of a document that is known to this device is missing.
     static let documentInfoMissing = StoreSyncError(
         .documentMissing,

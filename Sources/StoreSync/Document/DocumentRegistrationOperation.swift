@@ -133,6 +133,10 @@ public actor DocumentRegistrationOperation: Operation {
     private func create(_ remote: RemoteState, _ context: OperationContext) async throws -> DocumentRegistration {
         let remembered = try await context.blocking { [state, key] in try state.integrityKey(for: key) }
         try refuseMissing(remembered, remote)
+        if let store = request.missingStore, remote.deleted == nil {
+            let absence = "\(application.application) has no document \(request.document)"
+            throw StoreSyncError.nothingToSynchronize(store, absence)
+        }
         guard request.mayCreateDocument else {
             throw remote.deleted != nil
                 ? StoreSyncError(

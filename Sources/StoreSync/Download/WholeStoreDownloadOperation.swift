@@ -195,7 +195,7 @@ public actor WholeStoreDownloadOperation: Operation {
             let name = plan.source.manifest?.name, let whole = await plan.choice.whole(besides: name)
         else { return error }
         damage.message +=
-            " \(whole) is complete: pull it with --from \(whole.client) --generation \(whole.generation)."
+            " \(whole.atStart) is complete: pull it with --from \(whole.client) --generation \(whole.generation)."
         return damage
     }
 
@@ -252,7 +252,7 @@ public actor WholeStoreDownloadOperation: Operation {
             let summary = try await key.pass(over: content, opening, body)
             return (summary.plainBytes, summary.digests.root)
         } catch let error as CryptographyError {
-            throw StoreSyncError(error, at: file.path(in: source.directory))
+            throw StoreSyncError(error, ofStoreFileAt: file.path(in: source.directory))
         }
     }
 

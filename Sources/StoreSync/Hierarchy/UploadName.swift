@@ -53,6 +53,9 @@ struct UploadName: Hashable, Sendable, CustomStringConvertible {
     var directoryName: String { "\(generation)-\(upload)" }
     var manifestName: String { Self.prefix + directoryName + Self.suffix }
     var reference: UploadReference { UploadReference(generation: generation, upload: upload) }
+    /// The name as the beginning of a sentence.
+    var atStart: String { "Generation \(generation) of client \(client)" }
+
     var description: String { "generation \(generation) of client \(client)" }
 }
 

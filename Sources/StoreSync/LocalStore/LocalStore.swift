@@ -87,7 +87,9 @@ struct LocalStore: Sendable {
             guard status.st_mode & S_IFMT == S_IFREG else {
                 throw StoreSyncError(
                     .storeNotFound,
-                    "\(path) is \(status.st_mode & S_IFMT == S_IFDIR ? "a directory" : "not a file"), not a store. Name a file."
+                    status.st_mode & S_IFMT == S_IFDIR
+                        ? "\(path) is a directory, not a store. Name a file."
+                        : "\(path) is a device, a pipe or a socket, not a store. Name a file."
                 )
             }
             return true

@@ -46,22 +46,8 @@ struct StoreSnapshot: Sendable {
         }
     }
 
-    /// Checks, without copying it, that a store can be copied.
-    ///
-    /// Blocks.
-    ///
-    /// - Parameter store: The store.
-    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `unsupportedFormat`; `CancellationError`.
-    static func checkSource(_ store: LocalStore) throws {
-        try checkExists(store)
-        switch try open(store) {
-        case .database(let database): try? database.close()
-        case .databaseAtRest: break
-        case .file: try refuseSideFiles(of: store)
-        }
-    }
-
-    private static func checkExists(_ store: LocalStore) throws {
+    /// Checks that there is a file that can be read.
+    static func checkExists(_ store: LocalStore) throws {
         guard try store.exists else {
             throw StoreSyncError(.storeNotFound, "There is no store at \(store.path) on this device. Check the path.")
         }
@@ -70,14 +56,16 @@ struct StoreSnapshot: Sendable {
         }
     }
 
-    private enum Source {
+    /// How a store is read.
+    enum Source {
         case database(DatabaseQueue)
         /// A database that SQLite can't open in place, and whose content is all in its file.
         case databaseAtRest
         case file
     }
 
-    private static func open(_ store: LocalStore) throws -> Source {
+    /// Opens a store, if SQLite can.
+    static func open(_ store: LocalStore) throws -> Source {
         do {
             return try store.openDatabase(timeout: 10).map(Source.database) ?? .file
         } catch let error as StoreSyncError

@@ -118,7 +118,8 @@ public struct ApplicationSyncManager: Sendable {
     ///
     /// - Parameters:
     ///   - mayCreate: Whether the application is created if it doesn't exist.
-    ///   - registersAgain: Whether this device is set up again, as another client, after it was deregistered.
+    ///   - registersAgain: Whether this device is set up again, as another client, after it was deregistered. A device that is
+    ///     still registered stays the client that it is, with a warning.
     ///   - dependencies: The operations that must end first.
     ///   - options: Priority, retry, keys and the rest; see ``ApplicationSyncManager/retry``.
     /// - Returns: The registration's handle.
@@ -156,9 +157,14 @@ public struct ApplicationSyncManager: Sendable {
             .then(options: self.options(options)) { [self] in registration(mayCreate: true) }
     }
 
-    func registration(mayCreate: Bool, registersAgain: Bool = false) -> ApplicationRegistrationOperation {
+    func registration(
+        mayCreate: Bool,
+        registersAgain: Bool = false,
+        missing store: URL? = nil
+    ) -> ApplicationRegistrationOperation {
         var request = request
         request.mayCreateApplication = mayCreate
+        request.missingStore = store
         request.registersAgain = registersAgain
         return ApplicationRegistrationOperation(request, backend: backend, state: state, delegate: decision)
     }
@@ -368,12 +374,13 @@ public struct ApplicationSyncManager: Sendable {
     }
 
     func register(
-        _ request: DocumentRegistrationRequest,
+        _ request: @autoclosure @escaping @Sendable () -> DocumentRegistrationRequest,
         after registration: OperationHandle<ApplicationRegistration>,
         options: OperationOptions
     ) -> OperationHandle<DocumentRegistration> {
         registration.then(options: options) { [backend, state, asker, application] registered in
-            DocumentRegistrationOperation(request, application: registered, backend: backend, state: state) {
+            let request = request()
+            return DocumentRegistrationOperation(request, application: registered, backend: backend, state: state) {
                 question in
                 try await asker.ask { delegate in
                     switch question {

@@ -244,7 +244,8 @@ public struct DocumentSyncManager: Sendable {
 
     /// Synchronizes a store record by record: merges what this and other devices have edited at once.
     ///
-    /// Creates the application, the document and the store if needed.
+    /// Creates the application and the document if needed, but nothing unless there is a database that can be read. A
+    /// missing store is downloaded.
     ///
     /// - Parameters:
     ///   - request: The store.
@@ -258,15 +259,41 @@ public struct DocumentSyncManager: Sendable {
         options: OperationOptions? = nil
     ) -> OperationHandle<Synchronization> {
         let (backend, state) = (manager.backend, manager.state)
-        let registration = register(
-            description: description ?? request.url.lastPathComponent,
-            mayCreate: !request.isPreview,
-            after: dependencies,
-            options: manager.options(ofStepBefore: options, of: document)
-        )
+        let registration = register(synchronizing: request, after: dependencies, options: options)
         return registration.then(options: self.options(options, using: request.url, isPush: true)) { registered in
             SynchronizationOperation(request, document: registered, backend: backend, state: state)
         }
+    }
+
+    /// Registers as ``register(description:mayCreate:after:options:)`` does, but creates nothing for a store that is missing or
+    /// can't be read.
+    private func register(
+        synchronizing request: SynchronizationRequest,
+        after dependencies: [any OperationReference],
+        options: OperationOptions?
+    ) -> OperationHandle<DocumentRegistration> {
+        let (manager, url, mayCreate) = (manager, request.url, !request.isPreview)
+        let check = manager.supervisor.add(
+            DatabaseCheckOperation(url, of: manager.documentKey(document), state: manager.state),
+            after: dependencies,
+            options: manager.options(ofStepBefore: options, of: document)
+        )
+        // Asked when it's needed: an operation that must end first may create the store.
+        let missing: @Sendable () -> URL? = { FileManager.default.fileExists(atPath: url.path) ? nil : url }
+        let application = check.then(options: manager.options(ofStepBefore: options)) {
+            manager.registration(mayCreate: mayCreate && missing() == nil, missing: missing())
+        }
+        let registration = DocumentRegistrationRequest(
+            document: document,
+            description: description ?? url.lastPathComponent,
+            userInfo: userInfo,
+            mayCreateDocument: mayCreate
+        )
+        return manager.register(
+            registration.withoutCreating(for: missing()),
+            after: application,
+            options: manager.options(ofStepBefore: options, of: document)
+        )
     }
 
     /// Shortens the log of a document whose devices merge records.
@@ -297,10 +324,9 @@ public struct DocumentSyncManager: Sendable {
     ///
     /// - Throws: ``StoreSyncError``.
     package func refuseEarlyPreview() throws {
-        let key = manager.documentKey(document)
-        guard let integrityKey = try manager.state.integrityKey(for: key),
-            try manager.state.synchronization(of: key, integrityKey) != nil
-        else { throw StoreSyncError.nothingToPreview(document) }
+        guard try manager.state.hasSynchronized(manager.documentKey(document)) else {
+            throw StoreSyncError.nothingToPreview(document)
+        }
     }
 
     /// What merging overwrote or left out in a store of the document.

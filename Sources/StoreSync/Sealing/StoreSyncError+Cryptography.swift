@@ -8,6 +8,13 @@ extension StoreSyncError {
         self.init(Self.code(for: error.code), error.message + place, cause: error)
     }
 
+    /// Translates an error of a sealed file of an uploaded store, and says how the upload is repaired.
+    init(_ error: CryptographyError, ofStoreFileAt path: RemotePath) {
+        self.init(error, at: path)
+        guard code == .tampered else { return }
+        message += ". Push the store with --whole from a device that has it, or pull another client's with --from."
+    }
+
     private static func code(for code: CryptographyError.Code) -> Code {
         switch code {
         case .corrupt: .corrupt

@@ -85,7 +85,7 @@ public actor StatusOperation: Operation {
             return (ApplicationSeal(application: hierarchy.application, key: nil), nil)
         }
         // Determined before the application is opened, which asks for a password if there are no keys.
-        let hasKeys = try await unlocking.keptKey(of: sealed, context) != nil
+        let hasKeys = try await unlocking.keptKey(of: sealed.info.epoch, context) != nil
         let unlocked = try await unlocking.unlock(sealed, context)
         let encryption = ApplicationStatus.Encryption(
             suite: sealed.info.encryption,

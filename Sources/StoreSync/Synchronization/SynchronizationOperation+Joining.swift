@@ -80,6 +80,8 @@ extension SynchronizationOperation {
 
     /// Uploads the store with which all devices will begin.
     private func uploadBaseline(_ context: OperationContext) async throws -> UploadName {
+        // Every device begins with it: what isn't a database would leave a document that no device can synchronize.
+        try await context.blocking { [request] in try StoreSnapshot.checkDatabase(LocalStore(request.url)) }
         let upload = WholeStoreUploadOperation(
             WholeStoreUploadRequest(url: request.url),
             document: document,

@@ -40,7 +40,8 @@ public actor VacuumOperation: Operation {
                     .storeNotFound,
                     """
                     This device has no store of \(document.document)\(memory?.store.map { " at \($0)" } ?? ""), and only a \
-                    device that synchronizes the document can shorten its log. Synchronize the store: storesync sync STORE.
+                    device that synchronizes the document can shorten its log. Synchronize the store: storesync sync STORE \
+                    --document \(document.document).
                     """
                 )
             }

@@ -90,7 +90,7 @@ extension WholeStoreUploadOperation {
         throw StoreSyncError(
             .rolledBack,
             """
-            \(newest) of \(document.document) is missing on the remote, and no other upload includes it. It is still \
+            \(newest.atStart) of \(document.document) is missing on the remote, and no other upload includes it. It is still \
             arriving, or the storage was put back to an older state. Nothing was published. Push again later, or with \
             --whole if it is lost.
             """

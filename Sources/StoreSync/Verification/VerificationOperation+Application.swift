@@ -14,11 +14,9 @@ extension VerificationOperation {
     func unlock(_ context: OperationContext) async throws -> Bool {
         let files = try await EncryptionFiles.fetch(backend.applicationRegistrationHooks, hierarchy)
         if let bytes = files.registration, (try? RegistrationInfo(bytes, at: hierarchy.registration)) == nil {
-            let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
-            guard pin?.isEncrypted != true else { throw StoreSyncError.downgraded(hierarchy.application) }
             // The state of the application is unknown, so nothing is written.
             repairs = false
-            return true
+            return try await unlock(withoutRegistration: files, context)
         }
         let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
         guard let sealed = try await unlocking.inspect(files, context) else { return true }
@@ -32,10 +30,26 @@ extension VerificationOperation {
             problem(hierarchy.passwordTest, code: "\(error.code)", error.message)
             // Nothing is written into an application that may be another one.
             repairs = false
-            guard let epochKey = try await unlocking.keptKey(of: sealed, context) else { return false }
+            guard let epochKey = try await unlocking.keptKey(of: sealed.info.epoch, context) else { return false }
             seal = ApplicationSeal(application: hierarchy.application, key: epochKey)
             return true
         }
+    }
+
+    /// Opens an application whose registration is damaged, with what this device remembers of it.
+    private func unlock(
+        withoutRegistration files: EncryptionFiles,
+        _ context: OperationContext
+    ) async throws -> Bool {
+        let pin = try await context.blocking { [state, key] in try state.pin(for: key) }
+        guard pin?.isEncrypted ?? (files.hasSalt || files.passwordTest != nil) else { return true }
+        let unlocking = ApplicationUnlocking(hierarchy, backend, state, delegate: delegate)
+        guard let epoch = pin?.epoch, let epochKey = try await unlocking.keptKey(of: epoch, context) else {
+            return false
+        }
+        try await checkSalt(epoch: epoch)
+        seal = ApplicationSeal(application: hierarchy.application, key: epochKey)
+        return true
     }
 
     /// The errors that mean a damaged key file, and not a wrong password or a missing one.
@@ -158,6 +172,8 @@ extension VerificationOperation {
                 )
             } catch let error as StoreSyncError {
                 problem(path, code: "\(error.code)", error.message)
+            } catch let error as RemoteError where Self.isOfOneFile(error) {
+                unreadable(path, error)
             }
         }
     }

@@ -162,7 +162,7 @@ extension VerificationOperation {
             problem(
                 document.manifest(name),
                 code: "rolledBack",
-                "\(name) was seen before and is missing now. It is still arriving, or the storage was put back to an older state."
+                "\(name.atStart) was seen before and is missing now. It is still arriving, or the storage was put back to an older state."
             )
         }
     }
@@ -189,12 +189,12 @@ extension VerificationOperation {
                 try await checkDelta(manifest, at: path, &deltas)
                 continue
             }
-            guard let content = try await hooks.openFile(at: path) else {
-                problem(path, code: "missing", "It has not arrived, or was removed. Push again if it stays missing.")
-                continue
-            }
             let role = ApplicationSeal.Role.file(file.file, manifest.name, of: assembler.identity)
             do {
+                guard let content = try await hooks.openFile(at: path) else {
+                    missingFile(path)
+                    continue
+                }
                 let found = try await digest(of: content, role, salt: file.salt, assembler.progress)
                 count(path, found.sealedBytes)
                 guard found.sealedBytes != file.storedSize || found.root != file.contentRoot else { continue }
@@ -204,11 +204,17 @@ extension VerificationOperation {
                     "It isn't what was uploaded. Push the store again from a device that has it, or restore the file from a backup."
                 )
             } catch let error as CryptographyError {
-                let error = StoreSyncError(error, at: path)
-                count(path, content.length ?? 0)
+                let error = StoreSyncError(error, ofStoreFileAt: path)
+                count(path, file.storedSize)
                 problem(path, code: "\(error.code)", error.message)
+            } catch let error as RemoteError where Self.isOfOneFile(error) {
+                unreadable(path, error)
             }
         }
+    }
+
+    private func missingFile(_ path: RemotePath) {
+        problem(path, code: "missing", "It has not arrived, or was removed. Push again if it stays missing.")
     }
 
     /// Checks a store that is a delta, with what it builds on.
@@ -217,10 +223,7 @@ extension VerificationOperation {
         at path: RemotePath,
         _ deltas: inout DeltaVerification
     ) async throws {
-        guard let item = try await hooks.fetchItem(at: path) else {
-            problem(path, code: "missing", "It has not arrived, or was removed. Push again if it stays missing.")
-            return
-        }
+        guard let item = try await hooks.fetchItem(at: path) else { return missingFile(path) }
         count(path, item.size)
         guard item.size == manifest[.store]?.storedSize else {
             problem(path, code: "corrupt", "Its length isn't what was uploaded. Push the store again.")
@@ -228,6 +231,8 @@ extension VerificationOperation {
         }
         do {
             try await deltas.check(manifest)
+        } catch let error as RemoteError where Self.isOfOneFile(error) {
+            unreadable(path, error)
         } catch let error as StoreSyncError where error.code == .noUploadedStore {
             problem(path, code: "missing", error.message)
         } catch let error as StoreSyncError {

@@ -80,7 +80,12 @@ public actor VerificationOperation: Operation {
             let remembered = try await context.blocking { [state, key] in try state.documents(of: key) }
             let listed = try await backend.documentRegistrationHooks.listDocuments(hierarchy)
             for document in Set(listed + remembered).sorted() {
-                try await checkDocument(hierarchy.document(document), own, progress)
+                let document = hierarchy.document(document)
+                do {
+                    try await checkDocument(document, own, progress)
+                } catch let error as RemoteError where Self.isOfOneFile(error) {
+                    unreadable(error.path ?? document.root, error)
+                }
             }
             try await readRest(of: files, progress)
             return report
@@ -94,6 +99,15 @@ public actor VerificationOperation: Operation {
     }
 
     func problem(_ path: RemotePath, _ error: StoreSyncError) { problem(path, code: "\(error.code)", error.message) }
+
+    /// Whether the storage refuses to read one file, and the others can still be checked.
+    static func isOfOneFile(_ error: RemoteError) -> Bool { [.notAllowed, .wrongKind].contains(error.code) }
+
+    /// Reports a file that the storage refuses to read.
+    func unreadable(_ path: RemotePath, _ error: RemoteError) {
+        count(path, 0)
+        problem(path, code: "unreadable", error.message)
+    }
 
     func count(_ path: RemotePath, _ bytes: Int64) {
         guard read.insert(path).inserted else { return }
@@ -141,6 +155,8 @@ public actor VerificationOperation: Operation {
             try check(role.map { try seal.open(bytes, as: $0, at: path) } ?? bytes)
         } catch let error as StoreSyncError {
             problem(path, code: "\(error.code)", error.message)
+        } catch let error as RemoteError where Self.isOfOneFile(error) {
+            unreadable(path, error)
         }
         return true
     }
@@ -154,8 +170,12 @@ public actor VerificationOperation: Operation {
         namesStrangers: Bool = true
     ) async throws {
         for (path, _) in files where !read.contains(path) {
-            guard let content = try await hooks.openFile(at: path) else { continue }
-            count(path, try await digest(of: content, progress).byteCount)
+            do {
+                guard let content = try await hooks.openFile(at: path) else { continue }
+                count(path, try await digest(of: content, progress).byteCount)
+            } catch let error as RemoteError where Self.isOfOneFile(error) {
+                unreadable(path, error)
+            }
             guard namesStrangers, !known.contains(path), !isOurs(path) else { continue }
             report.warnings.append("\(path) doesn't belong there; it does no harm.")
         }

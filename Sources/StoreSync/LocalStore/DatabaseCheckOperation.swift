@@ -1,0 +1,33 @@
+import Foundation
+import Operations
+
+/// Checks, before anything is created on the remote, that a store can be synchronized record by record.
+///
+/// A store that this device has synchronized isn't checked again, and a missing one may be downloaded.
+actor DatabaseCheckOperation: Operation {
+    private let url: URL
+    private let key: DocumentKey
+    private let state: StateDirectory
+
+    init(_ url: URL, of key: DocumentKey, state: StateDirectory) {
+        self.url = url
+        self.key = key
+        self.state = state
+    }
+
+    func main(_ context: OperationContext) async throws {
+        try await context.blocking { [url, key, state] in
+            let store = try LocalStore(url)
+            guard try store.exists, try !state.hasSynchronized(key) else { return }
+            try StoreSnapshot.checkDatabase(store)
+        }
+    }
+}
+
+extension StateDirectory {
+    /// Whether this device has synchronized a document record by record.
+    func hasSynchronized(_ key: DocumentKey) throws -> Bool {
+        guard let integrityKey = try integrityKey(for: key) else { return false }
+        return try synchronization(of: key, integrityKey) != nil
+    }
+}

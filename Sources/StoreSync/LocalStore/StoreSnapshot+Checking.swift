@@ -1,0 +1,57 @@
+import GRDB
+
+extension StoreSnapshot {
+    /// Checks, without copying it, that a store can be copied.
+    ///
+    /// Blocks.
+    ///
+    /// - Parameter store: The store.
+    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `unsupportedFormat`; `CancellationError`.
+    static func checkSource(_ store: LocalStore) throws {
+        try checkExists(store)
+        switch try open(store) {
+        case .database(let database): try? database.close()
+        case .databaseAtRest: break
+        case .file: try refuseSideFiles(of: store)
+        }
+    }
+
+    /// Checks that a store is an SQLite database whose tables can be read.
+    ///
+    /// Blocks as long as reading the store takes.
+    ///
+    /// - Parameter store: The store.
+    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`; `CancellationError`.
+    static func checkDatabase(_ store: LocalStore) throws {
+        try checkExists(store)
+        switch try open(store) {
+        case .database(let database):
+            defer { try? database.close() }
+            do {
+                try database.read(readTables)
+            } catch {
+                throw StoreSyncError(database: error, at: store.path).orCancellation
+            }
+        case .databaseAtRest: break
+        case .file:
+            throw StoreSyncError(
+                .storeNotFound,
+                """
+                \(store.path) isn't a SQLite database, so it has no records to synchronize. Name a SQLite database, or push the \
+                file as a whole.
+                """
+            )
+        }
+    }
+
+    /// Reads the pages of all tables, and no values: the app's functions and collations aren't needed.
+    ///
+    /// `PRAGMA quick_check` would need them.
+    private static func readTables(_ db: Database) throws {
+        let stored = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+        let tables = try String.fetchAll(db, sql: stored)
+        for table in tables {
+            _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table.quotedDatabaseIdentifier) NOT INDEXED")
+        }
+    }
+}

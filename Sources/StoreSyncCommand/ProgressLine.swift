@@ -1,0 +1,36 @@
+import Foundation
+import ThreadSupport
+
+/// The line at the bottom of the terminal that shows progress, and that gives way to questions.
+enum ProgressLine {
+    private struct State {
+        var isDrawn = false
+        var isHeld = false
+    }
+
+    private static let state = Locked(State())
+
+    /// Shows a line until something else is drawn; an empty one clears it.
+    static func draw(_ line: String) {
+        state.withLock { state in
+            guard !state.isHeld else { return }
+            write(line)
+            state.isDrawn = !line.isEmpty
+        }
+    }
+
+    /// Clears the line, and shows no other one until `body` has returned.
+    static func hold<Result>(_ body: () throws -> Result) rethrows -> Result {
+        state.withLock { state in
+            if state.isDrawn { write("") }
+            state = State(isDrawn: false, isHeld: true)
+        }
+        defer { state.withLock { $0.isHeld = false } }
+        return try body()
+    }
+
+    private static func write(_ line: String) {
+        // The terminal may be closed while the command goes on.
+        try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(line)".utf8))
+    }
+}

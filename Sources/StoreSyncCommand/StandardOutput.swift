@@ -1,0 +1,51 @@
+import ArgumentParser
+import Foundation
+
+/// The command's standard output, whose errors don't go unnoticed.
+enum StandardOutput {
+    /// Makes sure that standard input, output and error are open, and that a closed pipe is an error of the write.
+    ///
+    /// A file that the command opens would otherwise get the number of a closed one: what is printed would go into that
+    /// file. A closed pipe would end the process before it has cleaned up.
+    static func prepare() {
+        // Opened the wrong way round for input and output, so that their use fails as it would if they were closed.
+        for (descriptor, mode) in [(STDIN_FILENO, O_WRONLY), (STDOUT_FILENO, O_RDONLY), (STDERR_FILENO, O_WRONLY)]
+        where fcntl(descriptor, F_GETFD) == -1 {
+            // The lowest number that is free is this one.
+            _ = open("/dev/null", mode)
+        }
+        signal(SIGPIPE, SIG_IGN)
+    }
+
+    /// Writes lines at once.
+    ///
+    /// - Throws: ``OutputError``; `ExitCode` if the reader has closed the pipe, which says by that that it needs no more.
+    static func write(_ lines: [String]) throws {
+        let bytes = Array(lines.map { $0 + "\n" }.joined().utf8)
+        var count = 0
+        while count < bytes.count {
+            let written = bytes[count...].withUnsafeBytes { Foundation.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            if written >= 0 {
+                count += written
+            } else if errno == EPIPE {
+                throw ExitCode(128 + SIGPIPE)
+            } else if errno != EINTR {
+                throw OutputError(reason: String(cString: strerror(errno)))
+            }
+        }
+    }
+}
+
+/// Standard output that can't be written.
+struct OutputError: Error {
+    /// Why, in the system's words.
+    let reason: String
+
+    /// What happened, and what to do about it.
+    var message: String {
+        """
+        What the command reports can't be written to standard output: \(reason). What it did before stays done. Redirect the \
+        output to a file or a terminal that can be written.
+        """
+    }
+}

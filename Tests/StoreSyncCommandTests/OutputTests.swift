@@ -1,0 +1,73 @@
+import Foundation
+import Testing
+
+extension CommandTests {
+    @Suite("Standard output that can't be written is an error")
+    struct OutputTests {
+        /// Runs the command with a redirection of the shell.
+        private func run(_ redirection: String, _ arguments: [String], in fixture: Fixture) async throws
+            -> CommandResult
+        {
+            let script = "\"$0\" \"$@\" \(redirection)"
+            return await
+                (try ChildProcess(
+                    URL(filePath: "/bin/sh"),
+                    ["-c", script, ChildProcess.storesync.path] + arguments,
+                    environment: fixture.environment
+                )).finish()
+        }
+
+        /// A device that has pushed.
+        private func device(_ fixture: Fixture) async throws -> Device {
+            let device = try fixture.device("laptop")
+            try device.write("one")
+            #expect(try await device.push().status == 0)
+            return device
+        }
+
+        #if os(Linux)
+        @Test("A full disk under it ends the command with 73, and standard error says it", arguments: ["", "--json"])
+        func full(option: String) async throws {
+            let fixture = try Fixture()
+            let device = try await device(fixture)
+            let options = device.options + (option.isEmpty ? [] : [option])
+            for command in [["status"], ["list", "documents"], ["verify"], device.pushArguments] {
+                let result = try await run(">/dev/full", command + options, in: fixture)
+                #expect(result.status == 73, "\(result)")
+                #expect(result.errorOutput.contains("standard output: No space left"), "\(result)")
+                #expect(result.errorOutput.contains("[cannotWrite]"), "\(result)")
+            }
+            let failed = try await run(">/dev/full", ["check", "/nowhere", "--json"], in: fixture)
+            #expect(failed.status == 66, "\(failed)")
+            #expect(failed.errorOutput.contains("[storeNotFound]"), "\(failed)")
+        }
+        #endif
+
+        @Test("A closed one ends the command with 73, and no file gets what was to be printed")
+        func closed() async throws {
+            let fixture = try Fixture()
+            let device = try await device(fixture)
+            try device.write("two")
+            let result = try await run(">&- <&-", device.pushArguments + device.options + ["--json"], in: fixture)
+            #expect(result.status == 73, "\(result)")
+            #expect(result.errorOutput.contains("[cannotWrite]"), "\(result)")
+            let verification = try await device.run("verify")
+            #expect(verification.status == 0, "\(verification)")
+        }
+
+        @Test("A reader that needs no more ends the command quietly, and the demo still cleans up")
+        func pipe() async throws {
+            let fixture = try Fixture()
+            let script = "{ demo; echo status $? >&2; } | true"
+                .replacingOccurrences(of: "demo", with: "\"$0\" demo")
+            let child = try ChildProcess(
+                URL(filePath: "/bin/sh"),
+                ["-c", script, ChildProcess.storesync.path],
+                environment: fixture.environment
+            )
+            let result = await child.finish()
+            #expect(result.errorOutput == "status 141\n", "\(result)")
+            #expect(try Listing(of: fixture.folder).paths == ["home", "share", "temporary"])
+        }
+    }
+}

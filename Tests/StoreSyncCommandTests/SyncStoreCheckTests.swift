@@ -1,0 +1,71 @@
+import Foundation
+import GRDB
+import Testing
+
+extension CommandTests {
+    @Suite("A store is checked before a synchronization creates anything for it")
+    struct SyncStoreCheckTests {
+        private func sync(_ device: Device, _ store: URL? = nil) async throws -> CommandResult {
+            let path = (store ?? device.store).path
+            return try await device.fixture.run(
+                ["sync", path, "--document", "notes", "--no-encrypt", "--json"] + device.options
+            )
+        }
+
+        /// A database with a damaged page in its table.
+        private func damage(_ device: Device) throws {
+            try device.write("one", bytes: 100)
+            for _ in 1...200 { try device.write("another", bytes: 100) }
+            let handle = try FileHandle(forUpdating: device.store)
+            defer { try? handle.close() }
+            try handle.seek(toOffset: 2 * 4096)
+            try handle.write(contentsOf: Data(repeating: 0xA5, count: 4096))
+        }
+
+        @Test("What isn't a database, a damaged one, a directory and a missing store fail, and nothing is created")
+        func refused() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let text = device.home.appending(path: "text.txt")
+            try Data("hi\n".utf8).write(to: text)
+            try damage(device)
+            let missing = device.home.appending(path: "missing.sqlite")
+            for (store, status, code) in [
+                (text, 66, "storeNotFound"), (device.store, 65, "corrupt"), (device.home, 66, "storeNotFound"),
+                (missing, 66, "storeNotFound"),
+            ] {
+                let result = try await sync(device, store)
+                try expectFailure(result, Int32(status), code)
+                #expect(try result.errorMessage().contains(store.path), "\(result)")
+                #expect(try Listing(of: fixture.share).isEmpty)
+            }
+        }
+
+        @Test("In an application without the document, no document is created for a store that doesn't exist")
+        func missing() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            #expect(try await device.run("register", "--no-encrypt").status == 0)
+            let before = try Listing(of: fixture.share)
+            let result = try await sync(device)
+            try expectFailure(result, 66, "storeNotFound")
+            #expect(try result.errorMessage().contains(device.store.path))
+            #expect(try Listing(of: fixture.share) == before)
+        }
+
+        @Test("A refused file doesn't become the store with which devices begin: another one still can")
+        func baseline() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try laptop.write("one")
+            #expect(try await laptop.push().status == 0)
+            let text = desktop.home.appending(path: "text.txt")
+            try Data("hi\n".utf8).write(to: text)
+            try expectFailure(try await sync(desktop, text), 66, "storeNotFound")
+            try expectFailure(try await sync(desktop), 66, "storeNotFound")
+            #expect(try await sync(laptop).status == 0)
+            #expect(try await sync(desktop).status == 0)
+            #expect(try desktop.notes() == ["one"])
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import Foundation
+import GRDB
+import Testing
+
+extension CommandTests {
+    @Suite("What the command prints can be acted on")
+    struct WordingTests {
+        private static let password = ["STORESYNC_PASSWORD": "correct horse"]
+
+        @Test("Control characters in another device's description don't reach the terminal, and forge no line")
+        func controls() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            let description = "evil\u{1B}[2J\nclient FORGED\u{9B}1m\u{202E}"
+            let arguments = ["register", "--no-encrypt", "--description", description] + device.options
+            #expect(try await fixture.run(arguments).status == 0)
+            for command in [["list", "clients"], ["status"]] {
+                let result = try await fixture.run(command + device.options)
+                #expect(result.status == 0 && result.output.contains("evil\\u{1B}[2J\\nclient FORGED"), "\(result)")
+                #expect(!result.output.unicodeScalars.contains { [0x1B, 0x9B, 0x202E].contains($0.value) })
+                #expect(!result.output.contains("\nclient FORGED"))
+                let object = try await fixture.run(command + device.options + ["--json"]).json()
+                #expect(object["clients"]?[0]?["description"]?.string == description)
+            }
+        }
+
+        @Test("One is singular")
+        func singular() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            try device.write("one")
+            #expect(try await device.push().status == 0)
+            try Data("damaged".utf8).write(to: fixture.uploaded("WholeStore.ticdsync"))
+            let verification = try await fixture.run(["verify"] + device.options)
+            #expect(verification.status == 65)
+            #expect(verification.output.hasSuffix("checked, 1 problem.\n"), "\(verification)")
+            let removal = try await fixture.run(["remove", "application", "--yes"] + device.options)
+            #expect(removal.output == "Removed org.example.notes with 1 document.\n", "\(removal)")
+        }
+
+        @Test("A sealed store that was changed is repaired by push --whole, as pull and verify say")
+        func tampered() async throws {
+            let fixture = try Fixture()
+            let (laptop, desktop) = (try fixture.device("laptop"), try fixture.device("desktop"))
+            try laptop.write("one", bytes: 100_000)
+            func run(_ device: Device, _ arguments: String...) async throws -> CommandResult {
+                try await fixture.run(arguments + device.options + ["--json"], environment: Self.password)
+            }
+            #expect(try await run(laptop, "push", laptop.store.path, "--document", "notes").status == 0)
+            try fixture.flipByte(at: 2000, of: fixture.uploaded("WholeStore.ticdsync"))
+            let pull = try await run(desktop, "pull", desktop.store.path, "--document", "notes")
+            try expectFailure(pull, 65, "tampered")
+            #expect(try pull.errorMessage().contains("--whole"), "\(pull)")
+            let problem = try await run(laptop, "verify").json()["problems"]?[0]
+            #expect(problem?["message"]?.string?.contains("--whole") == true)
+            #expect(try await run(laptop, "push", laptop.store.path, "--document", "notes", "--whole").status == 0)
+            #expect(try await run(desktop, "pull", desktop.store.path, "--document", "notes").status == 0)
+        }
+
+        @Test("A missing upload is named at the beginning of a sentence")
+        func sentence() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            for note in ["one", "two"] {
+                try device.write(note)
+                #expect(try await device.push().status == 0)
+            }
+            let newest = try #require(try fixture.manifests().first { $0.contains("/manifest-2-") })
+            try FileManager.default.removeItem(at: fixture.share.appending(path: newest))
+            try device.write("three")
+            let push = try await device.push()
+            try expectFailure(push, 65, "rolledBack")
+            #expect(try push.errorMessage().hasPrefix("Generation 2 of client "), "\(push)")
+        }
+
+        @Test("Many deleted rows are published with the option that the error names")
+        func deletions() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            try execute(
+                """
+                CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT);
+                WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number LIMIT 102)
+                INSERT INTO note (title) SELECT 'note ' || n FROM number
+                """,
+                device
+            )
+            func sync(_ arguments: String...) async throws -> CommandResult {
+                let command = ["sync", device.store.path, "--document", "notes", "--no-encrypt", "--json"]
+                return try await fixture.run(command + arguments + device.options)
+            }
+            #expect(try await sync().status == 0)
+            try execute("DELETE FROM note", device)
+            let refused = try await sync()
+            try expectFailure(refused, 65, "massDeletion")
+            #expect(try refused.errorMessage().contains("--allow-deletions"))
+            #expect(try await sync("--allow-deletions").status == 0)
+        }
+
+        private func execute(_ sql: String, _ device: Device) throws {
+            let queue = try DatabaseQueue(path: device.store.path)
+            try queue.write { try $0.execute(sql: sql) }
+            try queue.close()
+        }
+
+        @Test("Vacuum on a device that hasn't synchronized shows the whole command to do that")
+        func vacuum() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            try device.write("one")
+            #expect(try await device.push().status == 0)
+            let vacuum = try await device.run("vacuum", "--document", "notes")
+            try expectFailure(vacuum, 66, "storeNotFound")
+            #expect(try vacuum.errorMessage().contains("storesync sync STORE --document notes"), "\(vacuum)")
+        }
+
+        @Test("What isn't a file is named for what it is")
+        func files() async throws {
+            let fixture = try Fixture()
+            let device = try fixture.device("laptop")
+            try device.write("one")
+            let null = try await device.run("push", "/dev/null", "--document", "notes", "--no-encrypt")
+            try expectFailure(null, 66, "storeNotFound")
+            #expect(try null.errorMessage().hasPrefix("/dev/null is a device, a pipe or a socket"), "\(null)")
+            let rules = try await fixture.run(["check", device.store.path, "--rules", "/nowhere", "--json"])
+            try expectFailure(rules, 64, "usage")
+            #expect(try rules.errorMessage() == "There is no file /nowhere with rules. Check the path.")
+        }
+    }
+}
