@@ -113,10 +113,20 @@ struct Capture {
         case .all:
             var scan = try StoreScan(schema, in: store, names, state.schema)
             var counted = try CountScan(table.name, state)
-            try compare(&scan, &base, table, &counts) { try counted.add($0) }
-            try counted.forEachDifference { try compareCounts($0, table) }
+            var (countedRows, missingRows) = (0, 0)
+            try compare(&scan, &base, table, &counts) {
+                try counted.add($0)
+                countedRows += 1
+            }
+            try counted.forEachDifference {
+                missingRows += $0.base - $0.count
+                try compareCounts($0, table)
+            }
             try base.forEachMissing { try addDeleted($0, table, &counts) }
-            try refuseMassDeletion(counts, outOf: base.foundCount + counts.deleted, table, allowsDeletions)
+            // An update of a row without a key is a delete and an insert.
+            counts.deleted += max(missingRows, 0)
+            let formerCount = base.foundCount + countedRows + counts.deleted
+            try refuseMassDeletion(counts, outOf: formerCount, table, allowsDeletions)
         case .ranges(let ranges, _):
             guard !ranges.isEmpty else { return }
             var scan = try StoreScan(schema, in: store, names, state.schema, isOfRanges: true)

@@ -229,6 +229,27 @@ struct SynchronizedStoreTests {
         #expect(try store.recordChanges(allowsDeletions: true)?.changes.count == 150)
     }
 
+    @Test("A capture that deletes more than half of a large table without a key asks first, one that updates it doesn't")
+    func massDeletionWithoutKey() throws {
+        let fixture = try Fixture()
+        let laptop = try fixture.app("laptop")
+        try laptop.write { db in
+            try db.execute(sql: "CREATE TABLE word (text TEXT)")
+            for index in 0..<200 {
+                try db.execute(sql: "INSERT INTO word (text) VALUES (?)", arguments: ["\(index / 2)"])
+            }
+        }
+        let store = try fixture.open("laptop")
+        _ = try store.synchronize(with: [])
+        try laptop.write { try $0.execute(sql: "UPDATE word SET text = text || '!'") }
+        #expect(try store.synchronize(with: []).captured.count == 1)
+        try laptop.write { try $0.execute(sql: "DELETE FROM word WHERE rowid > 50") }
+        let error = #expect(throws: StoreChangesError.self) { try store.synchronize(with: []) }
+        #expect(error?.code == .massDeletion)
+        #expect(error?.message.contains("150 of 200 rows of word") == true)
+        #expect(try store.recordChanges(allowsDeletions: true) != nil)
+    }
+
     @Test("What merging overwrote is in the conflict log, with both values and the author")
     func conflicts() throws {
         let fixture = try Fixture()
