@@ -30,9 +30,15 @@ extension CommandTests {
             try Data("hi\n".utf8).write(to: text)
             try damage(device)
             let missing = device.home.appending(path: "missing.sqlite")
+            let coreData = device.home.appending(path: "coredata.sqlite")
+            let database = try DatabaseQueue(path: coreData.path)
+            try await database.write { db in
+                try db.execute(sql: "CREATE TABLE Z_METADATA (Z_UUID TEXT); CREATE TABLE Z_PRIMARYKEY (Z_ENT INTEGER)")
+            }
+            try database.close()
             for (store, status, code) in [
                 (text, 66, "storeNotFound"), (device.store, 65, "corrupt"), (device.home, 66, "storeNotFound"),
-                (missing, 66, "storeNotFound"),
+                (missing, 66, "storeNotFound"), (coreData, 65, "unsupportedFormat"),
             ] {
                 let result = try await sync(device, store)
                 try expectFailure(result, Int32(status), code)

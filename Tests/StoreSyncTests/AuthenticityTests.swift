@@ -347,6 +347,7 @@ struct AuthenticityTests {
         let again = try await b.supervisor.add(b.registration(registersAgain: true)).value
         #expect(again.client != client)
     }
+
     @Test("R4: a device that is still registered isn't set up again: it keeps its keys, its items and its client")
     func registersAgainWithoutNeed() async throws {
         let fixture = try Self.fixture()

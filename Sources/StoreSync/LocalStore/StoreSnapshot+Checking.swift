@@ -21,16 +21,23 @@ extension StoreSnapshot {
     /// Blocks as long as reading the store takes.
     ///
     /// - Parameter store: The store.
-    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`; `CancellationError`.
+    /// - Throws: ``StoreSyncError``: `storeNotFound`, `busy`, `corrupt`, `unsupportedFormat`; `CancellationError`.
     static func checkDatabase(_ store: LocalStore) throws {
         try checkExists(store)
         switch try open(store) {
         case .database(let database):
             defer { try? database.close() }
+            let tables: [String]
             do {
-                try database.read(readTables)
+                tables = try database.read(readTables)
             } catch {
                 throw StoreSyncError(database: error, at: store.path).orCancellation
+            }
+            guard !Set(["z_primarykey", "z_metadata"]).isSubset(of: tables.map { $0.lowercased() }) else {
+                throw StoreSyncError(
+                    .unsupportedFormat,
+                    "\(store.path) belongs to Core Data, whose stores can't be synchronized record by record. Push it as a whole."
+                )
             }
         case .databaseAtRest: break
         case .file:
@@ -47,11 +54,14 @@ extension StoreSnapshot {
     /// Reads the pages of all tables, and no values: the app's functions and collations aren't needed.
     ///
     /// `PRAGMA quick_check` would need them.
-    private static func readTables(_ db: Database) throws {
+    ///
+    /// - Returns: The names of the tables.
+    private static func readTables(_ db: Database) throws -> [String] {
         let stored = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
         let tables = try String.fetchAll(db, sql: stored)
         for table in tables {
             _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table.quotedDatabaseIdentifier) NOT INDEXED")
         }
+        return tables
     }
 }

@@ -229,7 +229,9 @@ struct SynchronizedStoreTests {
         #expect(try store.recordChanges(allowsDeletions: true)?.changes.count == 150)
     }
 
-    @Test("A capture that deletes more than half of a large table without a key asks first, one that updates it doesn't")
+    @Test(
+        "A capture that deletes more than half of a large table without a key asks first, one that updates it doesn't"
+    )
     func massDeletionWithoutKey() throws {
         let fixture = try Fixture()
         let laptop = try fixture.app("laptop")
