@@ -1,9 +1,10 @@
-/// Sets have not arrived that every new set must have seen: other devices have forgotten what undoing them needs.
+/// Sets have not arrived that every new set must have seen: sets of a published prefix, what undoing them needs is forgotten;
+/// or sets that this client published before its device was restored from a backup.
 ///
 /// A set that is captured before they arrive would be void, and the device would undo its user's edits. So the edits wait in
-/// the store. That happens to a device that has just joined, or was restored from a backup, if the storage shows files late.
+/// the store. That happens to a device that has just joined, or was restored, if the storage shows files late.
 package struct MissingSets: Error, Hashable {
-    /// The clients whose sets are missing.
+    /// The clients whose sets are missing, this device's own among them.
     package var clients: Set<ClientID>
 }
 
@@ -15,7 +16,8 @@ extension StoreChangesError {
             .setsMissing,
             """
             Edits of \(clients) have not arrived here, and other devices have built on them. What was edited on this device \
-            stays in its store, and waits until they arrive. Synchronize again later.
+            stays in its store, and waits until they arrive. Synchronize again later; if they are lost, run storesync vacuum on a \
+            device that has the document, and then synchronize here with --rebuild.
             """,
             cause: error
         )

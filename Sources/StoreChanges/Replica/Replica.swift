@@ -7,8 +7,8 @@ package final class Replica {
     let log: ReplicaLog
     let client: ClientID
     let document: String
-    /// Whether a set is captured that doesn't count yet, because this replica is about to be replaced: then it's void, and
-    /// its edits are captured again.
+    /// Whether edits are captured although their set can't count: so while the replica is rebuilt, after which a new client
+    /// captures them again.
     var capturesVoidSets = false
 
     /// Opens a replica, or creates one in an empty database.
@@ -106,8 +106,12 @@ package final class Replica {
 
     /// The header of this device's next set.
     func nextHeader(seen: [ClientID: SeenSet], at time: UInt64) throws -> SyncChangeSet.Header {
-        // A device that was restored from a backup continues after the sets that it had published.
-        let last = try log.lastIntegrated(of: client)
+        // A device that was restored from a backup continues after the sets that it had published. While they wait for others,
+        // another set of the same number could take the place of one of them.
+        let last = try log.lastArrived(of: client)
+        guard try capturesVoidSets || last == log.lastIntegrated(of: client) else {
+            throw MissingSets(clients: [client])
+        }
         let lastHeader = try last.flatMap { try log.header(SetReference(client, $0)) }
         let (version, description) = try log.versions.versionForCapture(after: lastHeader)
         let stamp = max(try ReplicaFact.clock.readNumber(db) + 1, time)

@@ -32,15 +32,18 @@ struct ReplicaLog {
         self.digestKey = digestKey
     }
 
-    /// Adds a set; a set that is known already stays as it is.
+    /// Adds a set; of a set that is known already, only its origin is noted: it may have been captured here, too.
     func insert(_ set: SyncChangeSet, _ origin: Origin) throws -> SetReference {
         let bytes = set.encoded
         let digest = SetDigest(of: bytes)
         try versions.remember(set.header)
         try db.execute(
             """
-            INSERT OR IGNORE INTO sets (client, sequence, digest, stamp, status, origin, readable, header, bytes)
+            INSERT INTO sets (client, sequence, digest, stamp, status, origin, readable, header, bytes)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (client, sequence, digest)
+            DO UPDATE SET origin = max(origin, excluded.origin), bytes = ifnull(bytes, excluded.bytes)
+            WHERE excluded.origin > origin
             """,
             [
                 .text(set.header.id.client.rawValue), .integer(Int64(clamping: set.header.id.sequence)),
@@ -107,10 +110,17 @@ struct ReplicaLog {
         return SeenSet(UInt64(sequence), SetDigest(rawValue: digest))
     }
 
+    /// The last set of a client that may count, whether it's integrated or waits for others.
+    func lastArrived(of client: ClientID) throws -> SeenSet? {
+        try last("client = ? AND status <> \(Status.void.rawValue)", client)
+    }
+
     /// The last set that a client captured here, void ones included.
-    func lastCaptured(by client: ClientID) throws -> SeenSet? {
+    func lastCaptured(by client: ClientID) throws -> SeenSet? { try last("client = ? AND origin > 0", client) }
+
+    private func last(_ condition: String, _ client: ClientID) throws -> SeenSet? {
         let values = try db.first(
-            "SELECT sequence, digest FROM sets WHERE client = ? AND origin > 0 ORDER BY sequence DESC LIMIT 1",
+            "SELECT sequence, digest FROM sets WHERE \(condition) ORDER BY sequence DESC LIMIT 1",
             [.text(client.rawValue)]
         )
         guard let values, let sequence = values.integer(0), let digest = values.bytes(1) else { return nil }

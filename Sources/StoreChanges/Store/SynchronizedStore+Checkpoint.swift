@@ -49,22 +49,28 @@ extension SynchronizedStore {
         try copy.close()
     }
 
-    /// Empties the tables that the document's rules keep on their device, unless a synchronized row may refer to one.
+    /// Empties the tables that the document's rules keep on their device, but none to which a row that stays may refer.
     private func emptyExcludedTables(of store: SQLConnection) throws {
         _ = try store.set(.triggers, enabled: false)
-        let excluded = Set(rules.excludedTables.map(\.sqlName))
-        let referred = Set(
-            try store.all(
-                """
-                SELECT child.name, parent."table"
-                FROM sqlite_schema AS child, pragma_foreign_key_list(child.name) AS parent WHERE child.type = 'table'
-                """
-            ).compactMap { excluded.contains($0.text(0)?.sqlName ?? "") ? nil : $0.text(1)?.sqlName }
+        let references = try store.all(
+            """
+            SELECT child.name, parent."table"
+            FROM sqlite_schema AS child, pragma_foreign_key_list(child.name) AS parent WHERE child.type = 'table'
+            """
+        ).map { (child: $0.text(0)?.sqlName ?? "", parent: $0.text(1)?.sqlName ?? "") }
+        var emptied = Set(rules.excludedTables.map(\.sqlName))
+        while let kept = references.first(where: { emptied.contains($0.parent) && !emptied.contains($0.child) }) {
+            emptied.remove(kept.parent)
+        }
+        let tables = try store.all(
+            "SELECT name, type FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual') ORDER BY type"
         )
-        let tables = try store.all("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'")
-        for table in tables.compactMap({ $0.text(0) })
-        where excluded.contains(table.sqlName) && !referred.contains(table.sqlName) {
-            try store.execute("DELETE FROM \(table.quotedName)")
+        for table in tables {
+            guard let name = table.text(0), emptied.contains(name.sqlName) else { continue }
+            // A full-text table may have the content of a table that is empty by now, and can't delete by it.
+            let command = "INSERT INTO \(name.quotedName) (\(name.quotedName)) VALUES ('delete-all')"
+            if table.text(1) == "virtual", (try? store.execute(command)) != nil { continue }
+            try store.execute("DELETE FROM \(name.quotedName)")
         }
     }
 

@@ -12,15 +12,16 @@ extension SynchronizedStore {
         /// What the storage says besides sets.
         package var news: LogNews
         /// Whether more than half of a table's rows may be gone from the local store.
-        package var allowsDeletions: Bool
+        package var allowsDeletions = false
+        /// Whether all of this device's own sets are among these; otherwise the former replica has to give the others.
+        package var hasAllOwnSets = true
 
-        package init(beginning: Beginning, sets: [SyncChangeSet], news: LogNews, allowsDeletions: Bool = false) {
+        package init(beginning: Beginning, sets: [SyncChangeSet], news: LogNews) {
             self.beginning = beginning
             // What the local store has beyond it is in the former replica's sets.
             self.beginning.isOfOtherStore = true
             self.sets = sets
             self.news = news
-            self.allowsDeletions = allowsDeletions
         }
     }
 
@@ -28,7 +29,8 @@ extension SynchronizedStore {
     ///
     /// The former replica gives the sets that aren't published, and the numbers of rows. If it can't be read, the rows of
     /// the store and of the document are matched, as ``TakenSide/both`` does. If the store isn't the former replica's, and
-    /// the options allow that, it isn't captured: it's the rebuilt replica's neither, and the next synchronization takes it.
+    /// the options allow that, it isn't captured: the rebuilt replica doesn't know that store either, and the next
+    /// synchronization takes it.
     /// If this process dies, the former replica stays.
     ///
     /// Blocks.
@@ -39,7 +41,7 @@ extension SynchronizedStore {
     ///   - sources: What the replica is built from.
     ///   - identity: What the replica belongs to.
     ///   - options: How the store is synchronized.
-    /// - Throws: ``StoreChangesError``.
+    /// - Throws: ``StoreChangesError``, with `identityTwice` if own sets are lost.
     package static func rebuildReplica(
         at replicaURL: URL,
         ofStoreAt store: URL,
@@ -55,6 +57,7 @@ extension SynchronizedStore {
             former?.replica.capturesVoidSets = true
             _ = try former?.recordChanges(allowsDeletions: sources.allowsDeletions)
         } catch let error as StoreChangesError where error.code == .corrupt {
+            guard sources.hasAllOwnSets else { throw StoreChangesError.ownSetsLost }
             former = nil
         } catch let error as StoreChangesError
             where error.code == .storeReplaced && former != nil && options.takesOtherStore
@@ -119,7 +122,7 @@ extension Replica {
 
     /// Takes from a former replica which rows have which numbers in the store.
     fileprivate func takeNumbers(of former: Replica) throws {
-        // Neither has given all names if the device was restored from a backup.
+        // Either counter may be behind after the device was restored from a backup.
         let counters = [try ReplicaFact.counter.readNumber(former.db), try ReplicaFact.counter.readNumber(db)]
         try ReplicaFact.counter.writeNumber(counters.max() ?? 0, db)
         let numbers = ReplicaNumbers(state)
@@ -142,4 +145,11 @@ extension Replica {
             try log.insert(conflict, entry.author.time, entry.other)
         }
     }
+}
+
+extension StoreChangesError {
+    fileprivate static let ownSetsLost = StoreChangesError(
+        .identityTwice,
+        "This device has published edits that neither its damaged replica nor the storage has."
+    )
 }

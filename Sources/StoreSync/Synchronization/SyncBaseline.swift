@@ -14,8 +14,8 @@ struct SyncBaseline: Hashable, Sendable, Codable {
     /// How many change sets the store contains.
     var total: UInt64 { SyncVector.total(vector) }
 
-    /// Whether the sets up to a number of each client, and others, are all that the store contains.
-    func isContained(in integrated: [ClientID: UInt64], _ others: [SyncChangeSet]) -> Bool {
+    /// Whether the sets up to a number of each client, together with others, are all that the store contains.
+    func isContained(in integrated: [ClientID: UInt64], and others: [SyncChangeSet]) -> Bool {
         let others = Set(others.map(\.header.id))
         return vector.allSatisfy { name, last in
             let client = ClientID(rawValue: name)

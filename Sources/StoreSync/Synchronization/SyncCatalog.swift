@@ -200,12 +200,12 @@ struct SyncCatalog: Sendable {
         do {
             return try await hooks.fetchSyncFile(at: path)
         } catch let error as RemoteError where error.code == .wrongLength {
-            throw StoreSyncError.corrupt(path, "it has more than \(SyncFileName.maximumBytes) bytes")
+            throw StoreSyncError.corrupt(path, "it has more than \(SyncFileName.maximumBytes(at: path)) bytes")
         }
     }
 
     private func open(_ bytes: [UInt8], as role: ApplicationSeal.Role, at path: RemotePath) throws -> [UInt8] {
-        try seal.open(bytes, as: role, at: path, upTo: SyncFileName.maximumBytes)
+        try seal.open(bytes, as: role, at: path, upTo: SyncFileName.maximumBytes(at: path))
     }
 
     // MARK: Publishing

@@ -40,8 +40,15 @@ struct SyncHeadName: Hashable, Sendable {
 /// The part of the names of heads and segments by which no two files have the same name.
 enum SyncFileName {
     private static let digits = 16
-    /// The maximum size of a head or a segment, in bytes: any set that SQLite can store in a replica fits.
-    static let maximumBytes = 1 << 30
+    /// The maximum size of a segment, in bytes: any set that SQLite can store in a replica fits.
+    private static let maximumSegmentBytes = 1 << 30
+    /// The maximum size of a head, in bytes: it has only small sets.
+    private static let maximumHeadBytes = 16 << 20
+
+    /// The maximum size of a file, in bytes.
+    static func maximumBytes(at path: RemotePath) -> Int {
+        path.lastComponent.flatMap { SyncHeadName($0) } == nil ? maximumSegmentBytes : maximumHeadBytes
+    }
 
     static func unique() -> String {
         var generator = SystemRandomNumberGenerator()

@@ -55,7 +55,7 @@ extension SynchronizationHooks {
 
     /// Reads the file.
     public func fetchSyncFile(at path: RemotePath) async throws -> [UInt8]? {
-        try await backend.read(path)?.bytes(upTo: SyncFileName.maximumBytes)
+        try await backend.read(path)?.bytes(upTo: SyncFileName.maximumBytes(at: path))
     }
 
     /// Creates the file, or checks the existing one.

@@ -75,13 +75,13 @@ struct SynchronizationMemory: Hashable, Sendable, Codable {
     /// Forgets which heads were read, because the replica may lack sets that they name: they are read again.
     ///
     /// How far each client was stays, so that it's noticed if the storage has lost something.
-    mutating func forgetReading() {
+    mutating func readHeadsAgain() {
         heads = []
         for client in others.keys { others[client]?.name = "" }
     }
 
     /// The number of the last set that a head of each other client has named.
-    var setsRead: [ClientID: UInt64] {
+    var lastSetsNamedByHeads: [ClientID: UInt64] {
         Dictionary(uniqueKeysWithValues: others.map { (ClientID(rawValue: $0), $1.sequence) })
     }
 

@@ -64,13 +64,14 @@ extension SynchronizationOperation {
     /// Notes the clients that were removed: from then on nothing is kept for them, and later edits of theirs don't count.
     ///
     /// The next head says so. If such a device comes back, it goes on as another client, and publishes these edits again.
-    /// A set that any device may have integrated counts, so nothing is noted while edits are missing here.
+    /// A set that any device may have integrated counts, so nothing is noted while edits are missing here, unless this device
+    /// has long waited for them in vain.
     func noteRemovedClients(
         in replica: SynchronizedReplica,
         _ memory: inout SynchronizationMemory,
         _ context: OperationContext
     ) async throws {
-        guard memory.waitingSince == nil else { return }
+        guard memory.waitingSince == nil || hasTriedBaselines else { return }
         let (knowledge, arrived) = try await replica.using(context) { (try $0.knowledge(), try $0.setsThatMayCount()) }
         let clients = knowledge.heads.keys.filter { knowledge.removals[$0] == nil && $0 != replica.identity.client }
         let removed = try await RemovedClients.read(
@@ -80,9 +81,10 @@ extension SynchronizationOperation {
         )
         guard !removed.clients.isEmpty else { return }
         var news = LogNews()
-        for client in removed.clients.map({ ClientID(rawValue: $0.rawValue) }) {
-            let seen =
-                knowledge.heads.values.compactMap { $0.seen[client]?.sequence } + [arrived[client]?.sequence ?? 0]
+        let gone = Set(removed.clients.map { ClientID(rawValue: $0.rawValue) })
+        let heads = knowledge.heads.values.filter { !gone.contains($0.client) && knowledge.removals[$0.client] == nil }
+        for client in gone {
+            let seen = heads.compactMap { $0.seen[client]?.sequence } + [arrived[client]?.sequence ?? 0]
             news.removals[client] = seen.max()
             memory.removals[client.rawValue] = news.removals[client]
         }
@@ -117,7 +119,8 @@ extension SynchronizationOperation {
         // A head holds that much.
         let isWorth = memory.bytesSinceBaseline > 1 << 20
         let isLong = setCount >= (newest?.total ?? 0) + Self.setsPerBaseline * patience
-        guard isLong || isLarge && isWorth || hasWaitedLong else { return [] }
+        let isMissed = hasTriedBaselines && setCount > newest?.total ?? 0
+        guard isLong || isLarge && isWorth || isMissed else { return [] }
         return try await warning("The document's log of edits couldn't be shortened.") {
             try await noteRemovedClients(in: replica, &memory, context)
             return try await writeBaseline(of: replica, &memory, context).warnings

@@ -24,16 +24,16 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> SyncCatalog.News {
         let catalog = catalog(since: replica.origin)
-        var (lost, warnings): ([SyncChangeSet], [String]) = ([], [])
+        var (setsFromBaselines, warnings): ([SyncChangeSet], [String]) = ([], [])
         if memory.hasWaitedLong(at: state.now()) {
-            (lost, warnings) = try await setsThatBaselinesHave(besides: replica, &memory, context)
+            (setsFromBaselines, warnings) = try await setsThatBaselinesHave(besides: replica, &memory, context)
         }
         var known = try await replica.using(context) { try $0.knownSets() }
-        for set in lost where set.header.id.sequence > known[set.header.id.client]?.sequence ?? 0 {
+        for set in setsFromBaselines where set.header.id.sequence > known[set.header.id.client]?.sequence ?? 0 {
             known[set.header.id.client] = SeenSet(set.header.id.sequence, SetDigest(of: set.encoded))
         }
         let lacksOwnSets = lacksOwnSets(known[replica.identity.client]?.sequence, memory)
-        if lacksOwnSets { memory.forgetReading() }
+        if lacksOwnSets { memory.readHeadsAgain() }
         var news = try await catalog.news(for: client, besides: known, memory, listing: listing)
         if let other = news.rolledBack.first {
             // Other devices need what the storage has lost of this one.
@@ -45,7 +45,7 @@ extension SynchronizationOperation {
                 .max()
             if lacksOwnSets, self.lacksOwnSets(own, memory) { try await goOnAsAnotherClient(&memory, context) }
             news.warnings += warnings
-            news.sets += lost
+            news.sets += setsFromBaselines
             return news
         }
         // Other devices have seen these sets, and only baselines have them. What isn't published is kept.
@@ -76,21 +76,23 @@ extension SynchronizationOperation {
         _ context: OperationContext
     ) async throws -> ([SyncChangeSet], [String]) {
         memory.waitingSince = state.now()
-        hasWaitedLong = true
+        hasTriedBaselines = true
         try await remember(memory, context)
         var sets: [SyncChangeSet] = []
         let failure = "Edits that the remote lost can't be taken from a baseline; the next try is in a day."
         let warnings = try await warning(failure) {
             let integrated = try await replica.using(context) { try $0.integratedSets().mapValues(\.sequence) }
-            for baseline in try await baselines(since: replica.origin) where !baseline.isContained(in: integrated, sets)
-            {
+            for baseline in try await baselines(since: replica.origin)
+            where !baseline.isContained(in: integrated, and: sets) {
                 guard let checkpoint = try await beginning(with: baseline, replica.origin, context).checkpoint else {
                     continue
                 }
-                sets += try await context.blocking { try SynchronizedStore.sets(inCheckpoint: checkpoint) }.filter {
+                let found = try await context.blocking { try SynchronizedStore.sets(inCheckpoint: checkpoint) }.filter {
                     $0.header.id.sequence > integrated[$0.header.id.client] ?? 0
                 }
-                if !baseline.isContained(in: integrated, sets) { return [Self.baselineIsNeeded] }
+                // Later sets alone would hide that earlier ones are missing.
+                guard baseline.isContained(in: integrated, and: sets + found) else { return [Self.baselineIsNeeded] }
+                sets += found
             }
             return []
         }
@@ -98,8 +100,8 @@ extension SynchronizationOperation {
     }
 
     private static let baselineIsNeeded = """
-        A store on the remote contains edits for which this device has waited for more than a day, and the edits themselves are \
-        on the remote no more. Synchronize with --rebuild to begin again with that store.
+        A store on the remote contains edits for which this device has waited for more than a day, and which it can't get by \
+        themselves. Synchronize with --rebuild to begin again with that store.
         """
 
     /// Returns what `body` warns of, or a warning that it failed.
@@ -126,7 +128,7 @@ extension SynchronizationOperation {
 
     /// Ends as this client, of which other devices have sets that this device can't get any more: it was restored from a
     /// backup.
-    private func goOnAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
+    func goOnAsAnotherClient(_ memory: inout SynchronizationMemory, _ context: OperationContext) async throws {
         let other = try await context.blocking { [state, key] in try state.replaceClientIdentifier(for: key.application)
         }
         memory.become(try RemoteIdentifier(other))

@@ -140,9 +140,9 @@ extension SynchronizationOperation {
         }
         context.reportProgress(OperationProgress(fractionCompleted: 0.1, phase: "joining"))
         let beginning = try await beginning(origin, context)
-        // If there was a replica, it's lost.
+        // If this device had a replica, what that had read must be read again.
         var memory = try await memory(since: origin, context)
-        memory.forgetReading()
+        memory.readHeadsAgain()
         try await remember(memory, context)
         try await context.blocking { [state] in
             do {

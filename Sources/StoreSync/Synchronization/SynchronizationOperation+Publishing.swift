@@ -42,9 +42,11 @@ extension SynchronizationOperation {
             (try store.publication(after: .max, head: number).head, try store.knowledge(), try store.waitingClients())
         }
         var published = Published(sequence: present.last?.sequence ?? 0, memory: memory)
-        // A device that was restored from a backup has read its own sets, which may wait for others. A head without them would
-        // say that they don't exist.
-        guard !waiting.contains(replica.identity.client) else { return published }
+        // A head that ends before sets that this client has published would look like a storage that was put back. After a
+        // restoration from a backup, they may be missing or wait for others.
+        guard !waiting.contains(replica.identity.client), memory.sequence ?? 0 <= published.sequence else {
+            return published
+        }
         // A head that was lost on the remote is published again.
         let isThere = own.contains { $0.name == memory.heads.last }
         guard !isThere || isDue(present, memory) else {
@@ -61,7 +63,7 @@ extension SynchronizationOperation {
             try store.trim(publishedUpTo: memory.sequence ?? 0)
             return try store.publication(after: memory.segments.last?.last ?? memory.removed, head: number)
         }
-        if !isThere, !memory.heads.isEmpty {
+        if !isThere, memory.sequence != nil {
             // The storage was put back to an older state, and may have lost older files of this client, too.
             let there = try await hooks.listSyncSegments(of: RemoteIdentifier(memory.client), hierarchy).map(\.name)
             try await restoreSegments(besides: Set(there), from: replica, published.memory, context)

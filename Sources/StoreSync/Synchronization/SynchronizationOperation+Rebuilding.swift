@@ -23,15 +23,16 @@ extension SynchronizationOperation {
         let known = try await context.blocking {
             try beginning.checkpoint.map(SynchronizedStore.knownSets(inCheckpoint:)) ?? [:]
         }
-        memory.forgetReading()
+        memory.readHeadsAgain()
         let news = try await catalog(since: replica.origin).news(for: client, besides: known, memory)
         guard news.gaps.isEmpty else { throw gap(news.gaps) }
         if let other = news.rolledBack.first { throw rolledBack(other) }
-        let there = known.mapValues(\.sequence).merging(
+        let available = known.mapValues(\.sequence).merging(
             news.sets.map { ($0.header.id.client, $0.header.id.sequence) },
             uniquingKeysWith: max
         )
-        let missing = memory.setsRead.filter { news.log.removals[$0] == nil && there[$0] ?? 0 < $1 }.keys
+        let removals = news.log.removals
+        let missing = memory.lastSetsNamedByHeads.filter { available[$0] ?? 0 < min($1, removals[$0] ?? .max) }.keys
             .map(\.rawValue).sorted()
         guard missing.isEmpty else {
             throw StoreSyncError(
@@ -45,24 +46,25 @@ extension SynchronizationOperation {
             )
         }
         try await remember(memory, context)
-        try await context.blocking { [request, memory] in
-            do {
+        var sources = SynchronizedStore.Sources(beginning: beginning, sets: news.sets, news: news.log)
+        sources.allowsDeletions = request.allowsDeletions
+        // What a former client of this device captured is still published as its.
+        let former = replica.opened(as: ClientID(rawValue: memory.client)).identity
+        sources.hasAllOwnSets = available[former.client] ?? 0 >= memory.sequence ?? 0
+        do {
+            try await context.blocking { [sources] in
                 try SynchronizedStore.rebuildReplica(
                     at: replica.url,
                     ofStoreAt: replica.store,
-                    from: SynchronizedStore.Sources(
-                        beginning: beginning,
-                        sets: news.sets,
-                        news: news.log,
-                        allowsDeletions: request.allowsDeletions
-                    ),
-                    // What a former client of this device captured is still published as its.
-                    replica.opened(as: ClientID(rawValue: memory.client)).identity,
+                    from: sources,
+                    former,
                     options: replica.options
                 )
-            } catch let error as StoreChangesError {
-                throw StoreSyncError(error)
             }
+        } catch let error as StoreChangesError where error.code == .identityTwice {
+            try await goOnAsAnotherClient(&memory, context)
+        } catch let error as StoreChangesError {
+            throw StoreSyncError(error)
         }
     }
 

@@ -22,8 +22,8 @@ public actor SynchronizationOperation: Operation {
     private let vacuums: Bool
     /// What shortening the log did.
     private(set) var vacuum: VacuumOutcome?
-    /// Whether edits had waited so long, when this began, that baselines were tried for them.
-    var hasWaitedLong = false
+    /// Whether edits had waited so long that baselines were tried for them.
+    var hasTriedBaselines = false
     /// Warnings about stores that were set aside.
     var asideWarnings: [String] = []
 

@@ -74,7 +74,7 @@ extension WholeStoreUploadOperation {
     }
 
     /// Refuses to push if an upload is missing that this device knows, or that the writer of a head saw, unless the
-    /// user pushes a whole copy, or this is a baseline: which edits that contains says the log of the document.
+    /// user pushes a whole copy, or this is a baseline: the document's log says which edits that contains.
     ///
     /// Returns the missing uploads that this device knows. An upload whose manifest exists and doesn't open is damaged, not missing.
     private func refuseRollback(_ published: PublishedStores, _ context: OperationContext) async throws -> [UploadName]

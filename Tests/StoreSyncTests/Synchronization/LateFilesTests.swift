@@ -94,7 +94,7 @@ struct LateFilesTests {
         let former = try fixture.files()[segment]
         let url = fixture.share.appending(path: segment)
         // A file without blocks on the disk.
-        try FileHandle(forWritingTo: url).truncate(atOffset: UInt64(SyncFileName.maximumBytes) + 1)
+        try FileHandle(forWritingTo: url).truncate(atOffset: UInt64(1 << 30) + 1)
         try insert("of a", all[0])
         _ = try await all[0].synchronize().value
         let result = try await all[2].synchronize().value
@@ -154,6 +154,55 @@ struct LateFilesTests {
         if isOwnHeadHidden { _ = try await all[1].synchronize(request).value }
         for device in all + all { _ = try await device.synchronize().value }
         for device in all { #expect(try titles(device) == expected.inserted("unpublished"), "\(device.name)") }
+    }
+
+    @Test("A device that has lost its replica publishes nothing that ends before what it had published")
+    func lostReplicaAndRollback() async throws {
+        let fixture = try Fixture()
+        let all = try await devices("a", "b", "c", in: fixture)
+        try await settle(all)
+        let former = try fixture.files()
+        for device in all { _ = try await device.synchronize().value }
+        try insert("later", all[0])
+        for device in all { _ = try await device.synchronize().value }
+        let (present, expected) = (try fixture.files(), try titles(all[1]))
+        try removeReplica(of: all[1])
+        // A head of a client is older than what this device has read, and this device's own isn't there.
+        try fixture.restore(former)
+        _ = try hideFiles(of: all[1], fixture)
+        var request = SynchronizationRequest(url: all[1].store)
+        request.takes = .both
+        #expect(await code { try await all[1].synchronize(request).value } == .rolledBack)
+        #expect(try fixture.files().keys.filter { try $0.contains("RecentSyncs/\(client(all[1]))-") } == [])
+        try fixture.restore(present)
+        _ = try await all[1].synchronize(request).value
+        for device in all { _ = try await device.synchronize().value }
+        for device in all { #expect(try titles(device) == expected, "\(device.name)") }
+    }
+
+    @Test("A restored device captures nothing while its own later edits wait for others, and then goes on after them")
+    func restoredWithWaitingEdits() async throws {
+        let fixture = try Fixture(password: "correct horse")
+        let all = try await devices("a", "b", in: fixture)
+        let (a, b) = (all[0], all[1])
+        let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
+        try FileManager.default.copyItem(at: folder, to: backup)
+        try insert("of a", a)
+        for device in [a, b] { _ = try await device.synchronize().value }
+        try insert("of b after that", b)
+        _ = try await b.synchronize().value
+        let late = try hideFiles(of: a, fixture)
+        let restored = try fixture.device("backup")
+        try insert("after the restoration", restored)
+        for _ in 0..<2 {
+            let result = try await restored.synchronize().value
+            #expect(try result.publishedChanges == 0 && result.waitingFor.map(\.rawValue).contains(client(restored)))
+            #expect(try titles(restored) == ["after the restoration", "first"])
+        }
+        try show(late, fixture)
+        for device in [restored, a, restored] { _ = try await device.synchronize().value }
+        let expected = ["after the restoration", "first", "of a", "of b after that"]
+        #expect(try titles(restored) == expected && titles(a) == expected)
     }
 
     @Test("A replica isn't rebuilt while a client's head is hidden: its rows stay in the store")

@@ -52,6 +52,13 @@ struct RebuildingTests {
         let result = try await rebuild(b)
         #expect(result.conflicts == 0 && result.applied.isEmpty)
         #expect(try rows(b) == former)
+        let replica = try DatabaseQueue(path: #require(b.state.replicas().first).path)
+        let client = try #require(b.synchronizationMemory()?.client)
+        let origins = try await replica.read {
+            try Int.fetchAll($0, sql: "SELECT origin FROM sets WHERE client = ?", arguments: [client])
+        }
+        try replica.close()
+        #expect(origins == [1, 1, 1], "they are known to be captured here, though they were also read from the remote")
         _ = try await a.synchronize().value
         #expect(try titles(a) == ["a1 0", "a2 1", "b1 0", "b2 0", "captured 0", "new 0"])
         #expect(try titles(b) == titles(a))

@@ -370,15 +370,23 @@ struct VacuumTests {
         let (a, b) = (try fixture.device("a"), try fixture.device("b"))
         try a.execute(
             """
-            CREATE TABLE kind (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE family (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE kind (id INTEGER PRIMARY KEY, name TEXT, family INTEGER REFERENCES family);
+            CREATE VIRTUAL TABLE word USING fts5 (page);
+            CREATE VIRTUAL TABLE search USING fts5 (page, content = Cache, content_rowid = id);
+            INSERT INTO word VALUES ('known'); INSERT INTO search (rowid, page) VALUES (1, 'known');
+            INSERT INTO family VALUES (1, 'warm');
             CREATE TABLE note (id INTEGER PRIMARY KEY, title TEXT, kind INTEGER REFERENCES kind);
             CREATE TABLE Cache (id INTEGER PRIMARY KEY, page TEXT);
             CREATE TRIGGER forget AFTER DELETE ON Cache BEGIN DELETE FROM note; END;
-            INSERT INTO kind VALUES (1, 'red'); INSERT INTO note VALUES (1, 'first', 1);
+            INSERT INTO kind VALUES (1, 'red', 1); INSERT INTO note VALUES (1, 'first', 1);
             INSERT INTO Cache (page) VALUES ('known only here')
             """
         )
-        var request = SynchronizationRequest(url: a.store, rules: SyncRules(excludedTables: ["cache", "kind"]))
+        var request = SynchronizationRequest(
+            url: a.store,
+            rules: SyncRules(excludedTables: ["cache", "kind", "family", "word", "search"])
+        )
         _ = try await a.synchronize(request).value
         try a.execute("INSERT INTO note VALUES (2, 'second', 1); INSERT INTO Cache (page) VALUES ('so is this')")
         _ = try await a.vacuum().value
@@ -386,7 +394,11 @@ struct VacuumTests {
         _ = try await b.synchronize(request).value
         #expect(try b.query("SELECT title FROM note ORDER BY 1") == ["first", "second"])
         #expect(try b.query("SELECT page FROM Cache") == [])
-        #expect(try b.query("SELECT name FROM kind") == ["red"])
+        #expect(try b.query("SELECT name FROM kind") == ["red"] && b.query("SELECT name FROM family") == ["warm"])
+        for table in ["word", "search"] {
+            #expect(try a.query("SELECT rowid || '' FROM \(table) WHERE \(table) MATCH 'known'") == ["1"])
+            #expect(try b.query("SELECT rowid || '' FROM \(table) WHERE \(table) MATCH 'known'") == [])
+        }
         #expect(try a.query("SELECT page FROM Cache").count == 2)
     }
 
