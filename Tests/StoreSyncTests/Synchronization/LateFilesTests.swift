@@ -156,6 +156,19 @@ struct LateFilesTests {
         for device in all { #expect(try titles(device) == expected.inserted("unpublished"), "\(device.name)") }
     }
 
+    @Test("A device without edits of its own, too, reads again what its lost replica had read")
+    func lostReplicaOfReader() async throws {
+        let fixture = try Fixture()
+        let all = try await devices("a", "b", in: fixture)
+        try insert("of a", all[0])
+        for device in all { _ = try await device.synchronize().value }
+        try removeReplica(of: all[1])
+        var request = SynchronizationRequest(url: all[1].store)
+        request.takes = .remote
+        _ = try await all[1].synchronize(request).value
+        #expect(try titles(all[1]) == ["first", "of a"])
+    }
+
     @Test("A device that has lost its replica publishes nothing that ends before what it had published")
     func lostReplicaAndRollback() async throws {
         let fixture = try Fixture()
@@ -183,7 +196,8 @@ struct LateFilesTests {
     @Test("A restored device captures nothing while its own later edits wait for others, and then goes on after them")
     func restoredWithWaitingEdits() async throws {
         let fixture = try Fixture(password: "correct horse")
-        let all = try await devices("a", "b", in: fixture)
+        // The third device acknowledges nothing, so that nothing is stable.
+        let all = try await devices("a", "b", "silent", in: fixture)
         let (a, b) = (all[0], all[1])
         let (folder, backup) = (fixture.folder.appending(path: "b"), fixture.folder.appending(path: "backup"))
         try FileManager.default.copyItem(at: folder, to: backup)
