@@ -230,7 +230,7 @@ struct SynchronizedStoreTests {
     }
 
     @Test(
-        "A capture that deletes more than half of a large table without a key asks first, one that updates it doesn't"
+        "A capture that deletes more than half of a large table without a key asks first; an update of all rows doesn't"
     )
     func massDeletionWithoutKey() throws {
         let fixture = try Fixture()
